@@ -14,7 +14,8 @@ the server say by then. Version 4 consists of:
 * `deleted`: the largest ID known to be deleted, if it lies ahead of the position.
 * `cuts`: where the batch that ends here was cut into partitions, each with its number of entries if known.
 * `tasks`: how many of the batch's ranges, in their order, each task reads; empty if each has a task of its own.
-* `begins`: where this batch begins in a stream that was recreated, instead of at the previous offset; or, ahead of the
+* `begins`: where this batch begins in a stream that was recreated, instead of at the previous offset; or in the first
+  batch of a query that began at the stream's end, which is elsewhere when the batch is repeated; or, ahead of the
   stream's position, where the query is to begin once the stream reaches it.
 * `lost`: how many entries the query has noticed to be lost so far.
 * `firsts`: the ID of each stream's first entry when the batch was planned. It never becomes smaller, so a smaller one

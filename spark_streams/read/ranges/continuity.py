@@ -171,7 +171,8 @@ class Continuity:
         baseline = baseline_in(begin, stream)
         baseline = replace(baseline, deleted=max(baseline.deleted, upto), first=first)
         is_anew = end.starts is not None and end.is_another(begin, stream)
-        if stream in end.begins or stream not in begin.streams or is_anew:
+        jumps = end.begins.get(stream, begin.of(stream)) != begin.of(stream)
+        if jumps or stream not in begin.streams or is_anew:
             baseline = Baseline(parts[0].after, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
             baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already

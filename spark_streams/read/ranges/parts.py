@@ -103,6 +103,6 @@ def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
     for stream, added in end.added.items():
         before = begin.added.get(stream)
         is_clear = end.starts is not None or end.lost.get(stream) == begin.lost.get(stream)
-        if before is not None and stream not in end.begins and is_clear:
+        if before is not None and end.begins.get(stream, begin.of(stream)) == begin.of(stream) and is_clear:
             entries[stream] = added - before
     return entries

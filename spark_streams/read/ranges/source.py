@@ -56,6 +56,7 @@ class RangeSource:
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
         self._latest: Offsets | None = None
         self._last_ids: dict[str, StreamId] = {}
+        self._latest_starts: dict[str, StreamId] = {}  # where a new query without a group began at the end of a stream
         self._continuity = Continuity(options, address, self._group)
         self._checked = False  # whether the checkpoint is known to be this query's
 
@@ -155,6 +156,8 @@ class RangeSource:
             latest = last_id_of(state) if position.kind == "latest" else ZERO
             begins[stream] = starts.get(stream, latest if position.after is None else position.after)
             resumes[stream] = position.kind in ("latest", "group")
+            if self._options.group is None and position.after is None and position.kind == "latest":
+                self._latest_starts[stream] = begins[stream]
         new = self._group.start_new(server, begins, states) if changes else set()
         there = {
             stream: self._group.start(server, stream, states[stream], after, resumes=resumes[stream], changes=changes)
@@ -315,6 +318,12 @@ class RangeSource:
         for (stream, *_), number in zip(uncounted, server.counts(uncounted), strict=True):
             added[stream] = (begins[stream].baseline.added or 0) + number
         jumps = {stream: found.baseline.after for stream, found in begins.items() if found.jumps}
+        # If the first batch is repeated, Spark asks again where the query begins, and the streams end elsewhere then.
+        jumps |= {
+            stream: after
+            for stream, after in self._latest_starts.items()
+            if stream in begins and begins[stream].baseline.after == begin.of(stream) == after < ends[stream]
+        }
         exact = self._options.group is not None and self._options.ack == "commit"
         cuts = cuts_of(self._options, server, begins, ends, counts, states, exact=exact)
         for stream, found in begins.items():

@@ -392,6 +392,21 @@ def test_nothing_is_trimmed_ahead_of_the_checkpoint(site: Site) -> None:
     assert numbers(query.run()) == list(range(10, 20))
 
 
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_first_batch_that_is_repeated_begins_where_it_began(site: Site, group: str | None) -> None:
+    """Spark asks again where the query begins; with startingOffsets=latest the stream ends elsewhere by then."""
+    site.add("s", 5)
+    query = site.query(stream="s", startingOffsets="latest", **({} if group is None else {"group": group}))
+    assert not query.plan()
+    site.add("s", 5, first=5)
+    assert query.plan()
+    query.restart()
+    query.log[0] = json.dumps(query.reader.initialOffset())
+    assert numbers(query.run()) == [5, 6, 7, 8, 9]
+    site.add("s", 1, first=10)
+    assert numbers(query.trigger() or []) == [10]
+
+
 def test_a_start_in_the_future(site: Site) -> None:
     """A stream without an entry at the time of the start is waited for, read from its end, or an error."""
     site.add("s", 3)
