@@ -4,6 +4,7 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
+PROGRAMS := .programs
 READY := $(VENV)/.pystreams-installed
 
 # The Python of Spark's workers and of its search for data sources. Spark's default is the first python3 on PATH.
@@ -11,7 +12,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full fuzz chaos test-cluster test-fresh test-matrix test-peers clean
+.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -69,6 +70,10 @@ chaos: install ## kill servers, masters under Sentinel, workers, drivers and con
 
 test-cluster: install ## run jobs on a Spark cluster of real processes, on servers that move and die (some minutes)
 	$(BIN)/python -m pytest -n 0 -sv -o faulthandler_timeout=0 tests/cluster/cluster_cases.py tests/cluster/connect_cases.py $(PYTEST_ARGS)
+
+test-programs: install ## run celery, rq, BullMQ and other programs on redis-server and on the engine (needs PyPI and npm; some minutes)
+	@$(BIN)/python scripts/programs.py $(PROGRAMS)
+	PROGRAMS=$(abspath $(PROGRAMS)) $(BIN)/python -m pytest -n 0 -v -o faulthandler_timeout=0 tests/programs $(PYTEST_ARGS)
 
 test-fresh: ## run .ci/run on a bare Debian in a temporary folder (needs root and debootstrap)
 	@scripts/test-fresh $(PYTEST_ARGS)

@@ -1,0 +1,43 @@
+"""redis-benchmark with its default tests on redis-server and on the engine: python -m benchmarks.redis_benchmark
+
+It prints the requests a second of both, and the engine's share of redis-server's. The engine runs a command in Python,
+redis-server in C: worth knowing is where the engine is far off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import subprocess
+
+from benchmarks import servers
+
+
+def rates(port: int, requests: int, pipeline: int) -> dict[str, float]:
+    """Requests a second of each of redis-benchmark's default tests."""
+    command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-P", str(pipeline), "--csv"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return {row["test"]: float(row["rps"]) for row in csv.DictReader(done.stdout.splitlines())}
+
+
+def main() -> None:
+    """Measure both servers, one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.redis_benchmark", description=__doc__)
+    parser.add_argument("--requests", type=int, default=10_000, help="how many requests in each test")
+    parser.add_argument("--pipeline", type=int, default=1, help="how many requests are sent together")
+    options = parser.parse_args()
+    redis_command = servers.redis_command()
+    if redis_command is None:
+        raise SystemExit("no redis-server found")
+    found = []
+    for name, command in (("redis", redis_command), ("engine", servers.engine_command())):
+        with servers.running(name, command) as server:
+            found.append(rates(server.port, options.requests, options.pipeline))
+    theirs, ours = found
+    print(f"{'test':45}{'redis-server':>14}{'engine':>12}{'ratio':>8}")
+    for test, rate in theirs.items():
+        print(f"{test[:44]:45}{rate:14,.0f}{ours[test]:12,.0f}{ours[test] / rate:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Install the programs that `make test-programs` runs: python scripts/programs.py FOLDER
+
+They get an environment of their own: what they require does not always agree with what pystreams requires.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+#: Programs that ask for a redis-py below 6, and work with newer ones, which the others ask for.
+WITHOUT_REQUIREMENTS = ["arq"]
+
+
+def install(folder: Path) -> None:
+    """Have the packages of the extra ``programs`` in ``folder``, and those of npm in ``folder/node``."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    if not (folder / "bin" / "python").exists():
+        venv.create(folder, with_pip=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *extras["programs"]], check=True)
+    subprocess.run([*pip, "--no-deps", *WITHOUT_REQUIREMENTS], check=True)
+    node = folder / "node"
+    node.mkdir(exist_ok=True)
+    for name in ("package.json", "bullmq_job.js"):
+        shutil.copy(ROOT / "tests" / "programs" / "node" / name, node / name)
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=node, check=True)
+
+
+if __name__ == "__main__":
+    install(Path(sys.argv[1]).absolute())

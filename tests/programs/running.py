@@ -1,0 +1,71 @@
+"""Runs a small program with two workers, kills one in the middle, and gives what the driver reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.servers import stop
+
+SCRIPTS = Path(__file__).parent / "scripts"
+#: Seconds that a program may take.
+DEADLINE = 90.0
+
+
+def outcome(command: Sequence[str], url: str, directory: Path) -> dict[str, Any]:
+    """What the driver of ``command`` reports, with two workers of which the first is killed when half is done.
+
+    Processes write their errors into files of ``directory``; the test shows them where a driver fails.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(role: str, name: str) -> subprocess.Popen[bytes]:
+        with (directory / f"{name}.err").open("wb") as errors:
+            process = subprocess.Popen(
+                [*command, role, url],
+                stdout=subprocess.PIPE if role == "drive" else errors,
+                stderr=errors,
+                cwd=directory,
+                env={**os.environ, "PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"},
+                start_new_session=True,
+            )
+        processes.append(process)
+        return process
+
+    try:
+        victim = start("worker", "worker-1")
+        start("worker", "worker-2")
+        driver = start("drive", "driver")
+        lines = _lines(driver, victim)
+    finally:
+        for process in processes:
+            stop(process)
+    errors = (directory / "driver.err").read_text()[-3000:]
+    assert "{" in "".join(lines[-1:]), f"the driver said {lines}\n{errors}"
+    report: dict[str, Any] = json.loads(lines[-1])
+    return report
+
+
+def _lines(driver: subprocess.Popen[bytes], victim: subprocess.Popen[bytes]) -> list[str]:
+    """What the driver says; after ``half`` the victim is killed."""
+    assert driver.stdout is not None
+    out, end, read = driver.stdout.fileno(), time.monotonic() + DEADLINE, b""
+    while time.monotonic() < end:
+        ready, _, _ = select.select([out], [], [], 1)
+        if not ready:
+            continue
+        more = os.read(out, 1 << 16)
+        if not more:
+            break
+        read += more
+        if b"half\n" in read and victim.poll() is None:
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.wait()
+    return read.decode().splitlines()

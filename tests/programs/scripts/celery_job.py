@@ -1,0 +1,46 @@
+"""Celery: tasks with results, a chord, a task with a countdown."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from celery import Celery, chord, group
+from common import DEADLINE, mode, report, squares
+
+what, url = mode()
+app = Celery("celery_job", broker=url, backend=url)
+app.conf.update(
+    task_acks_late=True,
+    worker_prefetch_multiplier=1,
+    broker_transport_options={"visibility_timeout": 4},
+    broker_connection_retry_on_startup=True,
+    worker_hijack_root_logger=False,
+)
+
+
+@app.task(name="square")
+def square(number: int) -> int:
+    time.sleep(0.02)
+    return number * number
+
+
+@app.task(name="total")
+def total(values: list[int]) -> int:
+    return sum(values)
+
+
+if what == "worker":
+    name = f"w{os.getpid()}@%h"
+    app.worker_main(["worker", "--pool=solo", "-l", "ERROR", "--without-gossip", "--without-mingle", "-n", name])
+else:
+    many = squares(square.delay, lambda one: one.get(timeout=1) if one.ready() else None)
+    together = chord(group(square.s(number) for number in range(10)), total.s())()
+    begin = time.monotonic()
+    later = square.apply_async((7,), countdown=1)
+    report(
+        squares=many,
+        chord=together.get(timeout=DEADLINE),
+        later=later.get(timeout=DEADLINE),
+        waited=time.monotonic() - begin >= 1,
+    )

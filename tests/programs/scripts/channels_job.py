@@ -1,0 +1,52 @@
+"""channels_redis: workers answer what they receive on a channel; the driver hears them in a group."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from channels_redis.core import RedisChannelLayer
+from common import AGAIN, DEADLINE, JOBS, half, mode, report
+
+what, url = mode()
+#: (It waits five seconds at the server, and redis-py 8 would give up after as many.)
+HOST = {"address": url, "socket_timeout": 20}
+
+
+async def work() -> None:
+    layer = RedisChannelLayer(hosts=[HOST])
+    while True:
+        message = await layer.receive("work")
+        await asyncio.sleep(0.02)
+        number = message["number"]
+        await layer.group_send("answers", {"type": "answer", "number": number, "square": number * number})
+
+
+async def drive() -> None:
+    layer = RedisChannelLayer(hosts=[HOST])
+    mine = await layer.new_channel()
+    await layer.group_add("answers", mine)
+    done: dict[int, int] = {}
+    end, said = time.monotonic() + DEADLINE, False
+    waiting: list[int] = []
+    while len(done) < JOBS and time.monotonic() < end:
+        if not waiting:
+            for number in set(range(JOBS)) - done.keys():
+                await layer.send("work", {"type": "square", "number": number})
+            waiting = [1]
+        try:
+            message = await asyncio.wait_for(layer.receive(mine), AGAIN)
+        except TimeoutError:
+            waiting = []
+            continue
+        done[message["number"]] = message["square"]
+        if len(done) >= JOBS // 2 and not said:
+            said = True
+            half()
+    await layer.group_discard("answers", mine)
+    report(squares=[done.get(number) for number in range(JOBS)])
+    await layer.flush()
+    await layer.close_pools()
+
+
+asyncio.run(work() if what == "worker" else drive())

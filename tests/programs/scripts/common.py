@@ -1,0 +1,56 @@
+"""What the small programs share: each is run as ``python NAME.py worker URL`` or ``python NAME.py drive URL``.
+
+A driver submits jobs, says ``half`` when half of them are done (so that the test kills a worker), and prints what all
+of them gave as one line of JSON. A job that a killed worker took with it, and that the program itself does not deliver
+again, is submitted once more, as a user of that program does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+#: Jobs of a driver, and after how many seconds without news a job is submitted again.
+JOBS, AGAIN, DEADLINE = 24, 5.0, 60.0
+
+
+def mode() -> tuple[str, str]:
+    """``worker`` or ``drive``, and the server's URL."""
+    return sys.argv[1], sys.argv[2]
+
+
+def half() -> None:
+    """The test may kill a worker now."""
+    print("half", flush=True)
+
+
+def report(**facts: Any) -> None:
+    """The driver is done."""
+    print(json.dumps(facts, sort_keys=True), flush=True)
+
+
+def squares(submit: Callable[[int], Any], result: Callable[[Any], int | None]) -> list[int]:
+    """Have the numbers from 0 squared: ``submit`` gives a handle, ``result`` what became of it, None: nothing yet."""
+    handles = {number: submit(number) for number in range(JOBS)}
+    done: dict[int, int] = {}
+    end, news = time.monotonic() + DEADLINE, time.monotonic()
+    said = False
+    while len(done) < JOBS:
+        for number in handles.keys() - done.keys():
+            value = result(handles[number])
+            if value is not None:
+                done[number], news = value, time.monotonic()
+        if len(done) >= JOBS // 2 and not said:
+            said = True
+            half()
+        if time.monotonic() - news > AGAIN:
+            news = time.monotonic()
+            for number in handles.keys() - done.keys():
+                handles[number] = submit(number)
+        if time.monotonic() > end:
+            raise TimeoutError(f"{JOBS - len(done)} jobs have no result")
+        time.sleep(0.02)
+    return [done[number] for number in range(JOBS)]

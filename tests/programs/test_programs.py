@@ -1,0 +1,60 @@
+"""Programs written for Redis do on the engine what they do on redis-server, and get over the death of a worker."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.programs.running import SCRIPTS, outcome
+from tests.tools import needed
+
+#: Where `make test-programs` has installed them.
+INSTALLED = os.environ.get("PROGRAMS", "")
+
+pytestmark = pytest.mark.skipif(not INSTALLED, reason="the programs are installed by make test-programs")
+
+_SQUARES = [number * number for number in range(24)]
+#: What each driver reports.
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "celery": {"squares": _SQUARES, "chord": 285, "later": 49, "waited": True},
+    "rq": {"squares": _SQUARES, "then": 36, "again": "second"},
+    "arq": {"squares": _SQUARES, "later": 49, "twice": False, "waited": True},
+    "dramatiq": {"squares": _SQUARES, "later": 49, "waited": True, "again": "second", "limited": [True, False]},
+    "huey": {"squares": _SQUARES, "later": 49, "waited": True, "again": "second", "locked": [True, False]},
+    "taskiq": {"squares": _SQUARES},
+    "faststream": {"squares": _SQUARES},
+    "channels": {"squares": _SQUARES},
+    "redis_py": {"differs": True, "released": False, "piped": [1, 42]},
+    "bullmq": {
+        "squares": _SQUARES,
+        "later": 49,
+        "waited": True,
+        "again": "second",
+        "total": 14,
+        "scripted": [41, 42],
+        "counts": {"completed": 30, "failed": 0, "active": 0, "waiting": 0, "delayed": 0},
+    },
+}
+
+
+def started(kind: str) -> AbstractContextManager[servers.Running]:
+    return servers.redis() if kind == "redis" else servers.engine()
+
+
+def command(program: str) -> list[str]:
+    if program == "bullmq":
+        return [needed("node"), str(Path(INSTALLED) / "node" / "bullmq_job.js")]
+    return [str(Path(INSTALLED) / "bin" / "python"), str(SCRIPTS / f"{program}_job.py")]
+
+
+@pytest.mark.parametrize("kind", [pytest.param("redis", marks=pytest.mark.redis), "engine"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_small_job(program: str, kind: str, tmp_path: Path) -> None:
+    """Every job of a program gives its result, though one of two workers is killed in the middle."""
+    with started(kind) as running:
+        assert outcome(command(program), f"{running.url}/0", tmp_path) == PROGRAMS[program]
