@@ -147,6 +147,10 @@ class Core:
     def replication(self, replication: Replication) -> None:
         self._ctx.replication = replication
 
+    def add_library(self, code: bytes) -> None:
+        """Take a library of functions that a file has."""
+        self.functions.restore_later([code])
+
     @property
     def is_busy(self) -> bool:
         """Whether a script is not over that takes long: the data are in the middle of a command, for a while."""

@@ -16,6 +16,6 @@ class AsReplica:
     capabilities: frozenset[bytes] = frozenset()
     #: It wants the file and nothing that happens later (``redis-cli --rdb``).
     rdb_only: bool = False
-    #: Of the file it wants no data, only functions, of which there are none.
+    #: Of the file it wants no data, only the libraries of functions.
     without_data: bool = False
     version: bytes = b""

@@ -37,6 +37,8 @@ def encode(argv: list[bytes]) -> bytes:
 
 def commands(image: Image) -> Iterator[bytes]:
     """The commands that make an empty server equal to the image, as RESP in chunks of a few to a few thousand."""
+    for code in image.libraries:
+        yield encode([b"FUNCTION", b"LOAD", b"REPLACE", code])
     for db in image.databases:
         yield encode([b"SELECT", b"%d" % db.index])
         for key, value, deadline in db.items():

@@ -65,6 +65,8 @@ class Image:
     databases: list[DatabaseImage]
     #: stream-idmp-duration and stream-idmp-maxsize, what streams have that were told nothing else.
     idmp_defaults: tuple[int, int]
+    #: The code of the libraries of functions.
+    libraries: Sequence[bytes] = ()
 
     @property
     def keys(self) -> int:
@@ -78,12 +80,12 @@ class Image:
                 del one.parts[-1]
 
 
-def take(databases: Sequence[Database], config: Config, now: int) -> Image:
+def take(databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()) -> Image:
     """The state of all databases at the present time ``now``, in milliseconds since the epoch.
 
-    Keys whose time has come are left out.
+    Keys whose time has come are left out. ``libraries`` are the codes of the libraries of functions.
     """
-    taking = Taking(databases, config, now)
+    taking = Taking(databases, config, now, libraries)
     taking.finish()
     return taking.image
 
@@ -94,7 +96,9 @@ class Taking:
     The first :meth:`step` belongs to that moment. The image may be used when a step has said so.
     """
 
-    def __init__(self, databases: Sequence[Database], config: Config, now: int) -> None:
+    def __init__(
+        self, databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()
+    ) -> None:
         self._databases = databases
         storage = Storage()
         self._walks = [_Walk(db, now, storage) for db in databases if len(db)]
@@ -102,7 +106,7 @@ class Taking:
         self._guarded: dict[int, _Walk] = {}
         self._guards = False
         defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
-        self.image = Image(now, [one.image for one in self._walks], defaults)
+        self.image = Image(now, [one.image for one in self._walks], defaults, libraries)
 
     def finish(self) -> None:
         """Take all keys that are left."""

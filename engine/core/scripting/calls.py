@@ -92,7 +92,7 @@ class Calls:
             self.on_tick()
         except BaseException as error:  # noqa: BLE001 - it must not be seen by the script
             self._break(error)
-        return self.running.verdict if self.running is not None else Verdict.KILLED
+        return self.running.verdict if self.running is not None else Verdict.GO_ON
 
     def resp_now(self) -> int:
         """The protocol that the script has asked for."""

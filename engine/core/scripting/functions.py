@@ -43,12 +43,14 @@ class Functions:
         self._functions: dict[bytes, _Function] = {}
         #: Code that was read from a file, and has not run yet.
         self._unread: list[bytes] = []
+        #: Code from files that fails.
+        self._unusable: list[bytes] = []
 
     # -- figures ----------------------------------------------------------------------------------------------------
 
     def codes(self) -> list[bytes]:
         """The code of all libraries, as files keep it."""
-        return [*self._unread, *(one.code for one in self._libraries.values())]
+        return [*self._unread, *self._unusable, *(one.code for one in self._libraries.values())]
 
     @property
     def count(self) -> int:
@@ -137,6 +139,7 @@ class Functions:
     def flush(self) -> None:
         """Delete all libraries."""
         self._unread.clear()
+        self._unusable.clear()
         self._libraries.clear()
         self._functions.clear()
         self._interpreter = None
@@ -168,13 +171,17 @@ class Functions:
         self._unread += codes
 
     def _read(self) -> None:
+        if not self._unread:
+            return
+        self._made()
         unread, self._unread = self._unread, []
-        try:
-            while unread:
-                self._load(unread[0], replace=True)
-                del unread[0]
-        finally:
-            self._unread = unread
+        for code in unread:
+            try:
+                self._load(code, replace=True)
+            except CommandError as error:
+                # It stays in files: another release may know what this one does not.
+                self._unusable.append(code)
+                self._ctx.host.script_log(3, b"a library of functions cannot be used: " + error.text)
 
     # -- calls ------------------------------------------------------------------------------------------------------
 

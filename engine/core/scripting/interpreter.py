@@ -29,6 +29,8 @@ _SLACK = 4096
 _MANY = 200
 #: As many objects of Lua as one call can have are named ahead, so that naming them allocates nothing.
 _NAMED_AHEAD = 8200
+#: Codes of what came of a run, and of loading a library.
+_FAILED, _REGISTER = 3, 2
 
 
 class Interpreter:
@@ -40,6 +42,7 @@ class Interpreter:
         except ImportError:
             raise CommandError(scripting.NO_LUA) from None
         self._calls = calls
+        self._lua_error: type[Exception] = lua51.LuaError
         self._lua = lua = lua51.LuaRuntime(
             encoding=None,
             register_eval=False,
@@ -117,6 +120,9 @@ class Interpreter:
             if len(words) > _MANY:
                 return run(name, proto, count, self._lua.table_from(words))
             return run(name, proto, count, *words)
+        except self._lua_error:
+            # The hook has ended the script in the moment in which it returned.
+            return _FAILED, scripting.KILLED
         finally:
             self.lift_limit()
             self.collect()
@@ -127,6 +133,8 @@ class Interpreter:
         """Run a library's code: 0, and name, description and flags of each function; else what is wrong with it."""
         try:
             return self._load(text)
+        except self._lua_error:
+            return _REGISTER, scripting.LOAD_TIMEOUT
         finally:
             self.lift_limit()
             self.collect()

@@ -12,7 +12,8 @@ Rules, each of which guards the process:
   runner) turns into a table with the text. The metatable of such userdata is emptied and locked besides.
 * Bytecode is never loaded: it could do anything to the process.
 * No error of the allocator can be caught: a script that has used up its memory ends.
-* The hook counts instructions in each coroutine, so each new one gets it.
+* The hook counts instructions in each coroutine, so each new one gets it. No code of a script may run where Lua runs no
+  hooks: in the handler of an error that the hook has raised.
 """
 
 from __future__ import annotations
@@ -129,9 +130,14 @@ local function resumed(ok, e, ...)
     if ok then return ok, e, ... end
     return ok, fixed(e)
 end
+local function handled(handler, ok, e, ...)
+    if ok then return ok, e, ... end
+    return false, select(2, resumed(pcall(handler, fixed(e))))
+end
+-- (The handler is called behind the error, not within it: within an error of the hook there is no hook.)
 local function safe_xpcall(f, handler)
     if handler == nil then bad_argument(2, "xpcall", "value expected") end
-    return resumed(xpcall(f, function(e) return handler(fixed(e)) end))
+    return handled(handler, pcall(f))
 end
 local function safe_resume(co, ...)
     if type(co) ~= "thread" then bad_argument(1, "resume", "coroutine expected") end
@@ -142,19 +148,21 @@ end
 
 local KILLED = "ERR Script killed by user with SCRIPT KILL..."
 local killed = false
-local function hook()
+local function hook(event)
+    -- (A script that has been ended stops at its next line, in whatever it does then; these libraries' lines go on.)
+    if event == "line" and getinfo(2, "S").source == "=(redis)" then return end
     local verdict = tick()
-    if verdict ~= 0 then
-        if not killed then
-            killed = true
-        end
-        sethook(hook, "l")
+    if verdict == 0 then
+        if event == "line" then sethook() end
+    else
+        killed = true
+        sethook(hook, "l", EVERY)
         if verdict == 2 then error(OUT_OF_MEMORY, 0) end
         error({ err = verdict == 1 and KILLED or "ERR FUNCTION LOAD timeout" }, 0)
     end
 end
 local function watched(co)
-    if killed then sethook(co, hook, "l") else sethook(co, hook, "", EVERY) end
+    if killed then sethook(co, hook, "l", EVERY) else sethook(co, hook, "", EVERY) end
     return co
 end
 local function safe_create(f)
@@ -407,7 +415,7 @@ local function on_error(e)
     if type(e) ~= "table" then e = { err = "ERR " .. tostring(e) } end
     e = behind[e] or e
     local err = rawget(e, "err")
-    if type(err) ~= "string" then err = "ERR " .. tostring(err) end
+    if type(err) ~= "string" then err = "ERR a table as an error" end
     -- (What a tail call has replaced has left no line.)
     return { err = err, source = info and info.source or chunk_name, line = info and info.currentline or 1 }
 end

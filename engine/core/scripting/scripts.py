@@ -155,7 +155,9 @@ class Scripts:
                 self._apart = None
         if is_over:
             return apart.reply
-        return Steps(argv, self._rest(ctx, ctx.session, apart, first, messages), is_whole=True)
+        rest = self._rest(ctx, ctx.session, apart, first, messages)
+        next(rest)  # what it has done so far is set aside at once
+        return Steps(argv, rest, is_whole=True)
 
     def _rest(
         self, ctx: Context, session: Session, apart: Apart, first: int, messages: int
@@ -277,6 +279,11 @@ class Scripts:
         raise ScriptError(text, counted=bool(rest[3:] and rest[3]))
 
     # -- ending a script --------------------------------------------------------------------------------------------
+
+    def end_soon(self) -> None:
+        """End what runs, if it has not written yet."""
+        if self.running is not None and not self.running.wrote:
+            self.running.verdict = Verdict.KILLED
 
     def kill(self, *, function: bool) -> None:
         """End the script (or function) that runs and has not written yet; a CommandError where there is none."""

@@ -298,14 +298,14 @@ class DiskDurability:
             self._follow()
 
     def _needs_rewrite(self) -> bool:
-        if not self.switch.is_wanted or not self.rewrites.is_due:
+        if not self.switch.is_wanted or not self.rewrites.is_due or self.core.is_busy:
             return False
         if self.switch.must_retry or self.log.is_broken:
             return True
         return self.log.is_open and (self.rewrites.has_grown() or self.keeping.wants_new_base())
 
     def _needs_save(self) -> bool:
-        if not self.snapshots.due():
+        if not self.snapshots.due() or self.core.is_busy:
             return False
         if not self._ownership.acquire():
             self.snapshots.postpone()

@@ -187,7 +187,9 @@ class Snapshots:
         self._flush_effects()
         began, dirty = self._clock(), self._core.changes.dirty
         try:
-            taken = image.take(self._core.databases, self._core.config, self._core.changes.now)
+            taken = image.take(
+                self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
+            )
             self._prepared(lambda: None, taken, self.position())[1]()
         except OSError as error:
             self._end(began, error, dirty)
@@ -201,7 +203,9 @@ class Snapshots:
     def begin(self) -> None:
         """Begin to write a snapshot of this moment beside the loop."""
         self._flush_effects()
-        taking = image.Taking(self._core.databases, self._core.config, self._core.changes.now)
+        taking = image.Taking(
+            self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
+        )
         attempt, write = self._prepared(rdb_file.give_way(), taking.image, self.position())
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)

@@ -39,6 +39,8 @@ from engine.shell.users_file import start_accounts
 #: The exit status after an unforeseen error in a command (EX_SOFTWARE of sysexits.h).
 FAULT_STATUS = 70
 #: What cannot change at run time: where clients are accepted.
+#: Seconds after which a signal looks again whether a script is over.
+_BUSY_S = 0.05
 _ADDRESS = ("port", "tls-port", "bind")
 
 
@@ -219,6 +221,12 @@ class Server:
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
+        if self.core.is_busy:
+            # What it has written must not be kept without the rest.
+            LOG.warning("%s: the engine ends when the script that is running is over", name)
+            self.core.scripts.end_soon()
+            self._loop.call_later(_BUSY_S, self._signalled, number)
+            return
         words = frozenset(self.config.text(f"shutdown-on-{name.lower()}").upper().split()) - {b"DEFAULT"}
         if self.core.replication.delays_shutdown(words, None):
             LOG.info("%s: the engine ends soon", name)

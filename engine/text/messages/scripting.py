@@ -16,6 +16,7 @@ UNKILLABLE = (
 )
 BUSY_SCRIPT = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 BUSY_FUNCTION = b"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+LOAD_TIMEOUT = b"ERR FUNCTION LOAD timeout"
 KILLED = b"ERR Script killed by user with SCRIPT KILL..."
 SCRIPT_FLUSH = b"ERR SCRIPT FLUSH only support SYNC|ASYNC option"
 NO_DEBUGGER = b"ERR the engine has no debugger of scripts"

@@ -70,7 +70,8 @@ def function_load(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(scripting.unknown_load_option(word))
         replace = True
     name = ctx.functions.load(argv[-1], replace=replace)
-    _changed(ctx, *argv)
+    # (Done again on top of what a file has, it is no error.)
+    _changed(ctx, b"FUNCTION", b"LOAD", b"REPLACE", argv[-1])
     return name
 
 
@@ -186,5 +187,5 @@ def function_restore(ctx: Context, argv: list[bytes]) -> Reply:
             ctx.functions.flush()
             ctx.functions.restore_later(before)
         raise
-    _changed(ctx, *argv)
+    _changed(ctx, b"FUNCTION", b"RESTORE", payload, b"FLUSH" if policy == b"FLUSH" else b"REPLACE")
     return OK

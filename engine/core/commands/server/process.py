@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.families import server_command
 from engine.core.commands.server import info
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply, Verbatim
-from engine.text.messages import general
+from engine.text.messages import general, scripting
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -37,6 +37,10 @@ def shutdown(ctx: Context, argv: list[bytes]) -> Reply:
     known = {b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT"}
     if set(words) - known or {b"SAVE", b"NOSAVE"} <= set(words) or (b"ABORT" in words and len(set(words)) > 1):
         raise CommandError(general.SYNTAX)
+    running = ctx.scripts.running
+    if running is not None and b"NOSAVE" not in words:
+        # What it has written must not be kept without the rest.
+        raise CommandError(scripting.BUSY_FUNCTION if running.is_function else scripting.BUSY_SCRIPT)
     if b"ABORT" in words:
         ctx.replication.abort_shutdown()
         return OK

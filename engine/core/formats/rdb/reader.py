@@ -15,6 +15,7 @@ from typing import Any
 from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.rdb import value_reader
 from engine.core.formats.rdb.checksum import RunningSum
+from engine.core.formats.rdb.functions import FUNCTION
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.reader import load_rest
 from engine.core.formats.rdb.value_reader import Makers, Unknown
@@ -28,7 +29,7 @@ _HEADER = 9
 #: The newest version of each product that is read. Valkey counts on its own since 9.0, under its own name.
 _NEWEST = {b"REDIS": 14, b"VALKEY": 80}
 _VALKEY = b"VALKEY"
-_EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX, _FUNCTION = 0xFD, 0xF9, 0xF8, 0xF7, 0xF5
+_EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX = 0xFD, 0xF9, 0xF8, 0xF7
 #: The sizes of a database, and of a slot: how many lengths they are.
 _LENGTHS = {0xFB: 2, 0xF4: 3}
 _STRING, _LAST_TYPE = 0, 0xEF
@@ -186,6 +187,8 @@ class Loading:
         self._rest_of_stream = b""
         self._field_deadlines: dict[bytes, int] = {}
         self.summary = Summary()
+        #: The code of the libraries of functions that it has.
+        self.libraries: list[bytes] = []
         self._steps = self._read()
 
     def feed(self, piece: bytes) -> None:
@@ -297,8 +300,8 @@ class Loading:
                 self._field_deadlines |= {bytes.fromhex(text.decode()): int(deadline) for deadline, _, text in pairs}
             elif len(self.summary.about) < _MOST_ABOUT:
                 self.summary.about[name] = value
-        elif code == _FUNCTION:
-            self._leave_out("function library", _shown(source.string().partition(b"\n")[0]))
+        elif code == FUNCTION:
+            self.libraries.append(source.string())
         else:
             raise BadFormatError(f"what the code {code} stands for is not known here")
 

@@ -133,6 +133,7 @@ class RdbFiles:
                 loading.feed(bytes(data[at : at + _PIECE]))
                 at = min(at + _PIECE, len(data))
         self.last = loading.summary
+        core.functions.restore_later(loading.libraries)
         for kind, count in self.last.left_out.items():
             LOG.warning("left out as 'load-unknown skip' says: %d of the type %s", count, kind)
         return loading.offset

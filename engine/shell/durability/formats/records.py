@@ -8,6 +8,8 @@
 ``l`` list: [element, ...]. ``x`` stream: see :func:`_stream`. IDs are text (``ms-seq``); tables and arrays are bulk
 strings of native 64-bit numbers, or the number of the part that they are.
 
+``F`` library of functions: its code, under no key.
+
 How a segment lies in the file is :func:`_segment` and :func:`_segment_from` alone. Of a stored one the file says where
 in the segment files its entries lie, if they may stay there, or else holds them.
 """
@@ -62,6 +64,9 @@ class Target(Protocol):
     def streams(self) -> Streams:
         """What streams are made with."""
 
+    def add_library(self, code: bytes) -> None:
+        """Take a library of functions."""
+
 
 class RecordError(Exception):
     """A record that cannot be what was written, although its sum is right."""
@@ -72,6 +77,8 @@ def encode(image: Image, put: Put, named: set[int] | None) -> Iterator[bytes]:
 
     Stored entries stay in their segment files, whose numbers are added to ``named``; None: they are written here.
     """
+    for code in image.libraries:
+        yield encoded([0, b"", -1, b"F", code])
     for db in image.databases:
         for key, value, deadline in db.items():
             yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put, named)])
@@ -93,7 +100,14 @@ def decode(
     try:
         reader.feed(bytes(data))
         while (record := reader.gets()) is not _NOTHING:
+<<<<<<< HEAD
             _restore(record, parts, core, pause, segments)
+=======
+            if record[3] == b"F":
+                core.add_library(record[4])
+                continue
+            _restore(record, parts, core, pause)
+>>>>>>> b84e354 (Libraries of functions are kept in the log, snapshots and RDB files; a script that takes long can be ended)
             count += 1
     except UnreadableError as error:
         raise RecordError(str(error)) from None

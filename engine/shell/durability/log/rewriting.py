@@ -127,7 +127,9 @@ class Rewrites:
             self._end(error)
             raise
         attempt = self._appendonly.attempt()
-        taking = image.Taking(self._core.databases, self._core.config, self._core.changes.now)
+        taking = image.Taking(
+            self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
+        )
         self._machine.fire(RewriteEvent.BEGUN_BESIDE_LOG if beside else RewriteEvent.BEGUN_WITHOUT_LOG)
         self._attempt = attempt
         if keeps_log and not beside:
@@ -178,7 +180,11 @@ class Rewrites:
         try:
             self._look()
             self._appendonly.write_base(
-                attempt, image.take(self._core.databases, self._core.config, self._core.changes.now), suffix
+                attempt,
+                image.take(
+                    self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
+                ),
+                suffix,
             )
             self._appendonly.commit(attempt, suffix)
         except Exception as error:

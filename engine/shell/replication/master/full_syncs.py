@@ -26,6 +26,8 @@ from engine.shell.replication.master.states import SyncEvent
 from engine.shell.replication.master.transfer import Form, Transfer
 
 #: What replicas can do: read the engine's own snapshots, and files that end with a mark.
+#: Seconds after which is looked again whether a script is over.
+_BUSY_S = 0.05
 _OWN, _BY_MARK = b"psb", b"eof"
 _MARK_DIGITS = 40
 
@@ -155,6 +157,9 @@ class FullSyncs:
         self._begin_at = None
         if self._transfer is not None:
             return
+        if self._core.is_busy:
+            self._begin_later(_BUSY_S)
+            return
         waiting = self._roster.waiting()
         if not waiting:
             return
@@ -168,7 +173,7 @@ class FullSyncs:
         options: dict[str, Any] = {"version": config.integer("rdb-version"), "checksum": config.flag("rdbchecksum")}
         if self.stream_db() >= 0:
             options["about"] = {b"repl-stream-db": b"%d" % self.stream_db()}
-        taking = Taking(databases, config, core.changes.now)
+        taking = Taking(databases, config, core.changes.now, core.functions.codes())
         transfer = Transfer(kind[0], receivers, taking, options, self._loop, self._ended)
         self._transfer = transfer
         self._owner.forget_database()

@@ -25,11 +25,16 @@ class Fresh:
         changes.set_time(now_us())
         self.databases = [Database(db.index, changes) for db in core.databases]
         makers = value_reader.makers(core.config, core.streams.new)
+        self._libraries: list[bytes] = []
         self._loading = Loading(self.databases, makers, skip_unknown=skip_unknown)
 
     def load_own(self, data: memoryview) -> None:
         """Load a whole snapshot in the engine's own format; to be called in a thread, beside the event loop."""
         self._loading.summary.keys = snapshot.load(data, self, rdb_file.give_way())
+
+    def add_library(self, code: bytes) -> None:
+        """Take a library of functions."""
+        self._libraries.append(code)
 
     def feed(self, piece: bytes) -> None:
         """The next bytes of the file."""
@@ -66,5 +71,7 @@ class Fresh:
         for db, fresh in zip(core.databases, self.databases, strict=True):
             db.swap(fresh)
             fresh.clear()
+        core.functions.flush()
+        core.functions.restore_later([*self._libraries, *self._loading.libraries])
         core.changes.discarded += changes.discarded
         core.changes.dirty += changes.dirty

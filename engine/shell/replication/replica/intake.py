@@ -79,6 +79,9 @@ class Intake:
         A DamagedError where a command cannot be done, or the bytes are no commands.
         """
         core, changes, now = self._core, self._core.changes, now_us()
+        if core.is_busy:
+            # A script is not over that reads here: what the master did waits for its end.
+            return
         core.telemetry.measured_ns = now * 1000
         self._commands.now_us = now
         changes.replaying = core.serve_later = True

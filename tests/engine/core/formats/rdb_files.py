@@ -163,7 +163,6 @@ def foreign() -> dict[str, tuple[str, bytes]]:
             "data of a module",
             file_of(b"\xf7", length(number), b"\x02\x01\x05", string(b"x"), b"\0"),
         ),
-        "function": ("function library", file_of(b"\xf5", string(b"#!lua name=lib\nreturn 1"))),
     }
 
 

@@ -1,0 +1,159 @@
+"""The sandbox of scripts: what a script must not reach, change or use up. Each attack is a script that fails to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.dispatch import Core
+from engine.core.protocol.replies import CommandError, Raw
+from engine.core.scripting import interpreter
+from engine.settings.config import Config
+from engine.wire.encode import encoded
+
+NOW_US = 1_700_000_000_000_000
+
+
+@pytest.fixture
+def core() -> Core:
+    return Core(Config(), lambda n: 0)
+
+
+def run(core: Core, script: str, *words: str) -> Any:
+    session = core.open_session(NOW_US)
+    return core.execute(session, [b"EVAL", script.encode("latin-1"), b"0", *(word.encode() for word in words)], NOW_US)
+
+
+#: A walk through everything that a script can reach: the types that it must not find are in its result.
+WALK = """
+local seen, found = {}, {}
+local function walk(value, path)
+    local kind = type(value)
+    if kind == 'userdata' and value ~= cjson.null then found[#found + 1] = path end
+    if kind == 'thread' then found[#found + 1] = path end
+    if (kind == 'table' or kind == 'string') and not seen[value] then
+        seen[value] = true
+        local mt = getmetatable(value)
+        if mt ~= nil then walk(mt, path .. '<mt>') end
+        if kind == 'table' then
+            for k, v in pairs(value) do walk(k, path .. '.k') walk(v, path .. '.' .. tostring(k)) end
+        end
+    end
+end
+walk(_G, '_G') walk('', 'string') walk(cjson.null, 'null')
+for _, f in pairs({redis.call, redis.pcall, cjson.decode, cjson.encode, cmsgpack.unpack, struct.unpack, loadstring}) do
+    walk({pcall(f)}, 'error') walk({pcall(f, {})}, 'error') walk({pcall(f, 'x', 'y', {})}, 'error')
+    local co = coroutine.create(f)
+    walk({coroutine.resume(co, {})}, 'resumed')
+    walk({xpcall(function() f({}) end, function(e) walk(e, 'handler') return e end)}, 'xpcall')
+    walk({load(function() return f({}) end)}, 'load')
+end
+return found
+"""
+
+
+def test_nothing_but_values_of_lua_is_reachable(core: Core) -> None:
+    """No object of Python or of the interpreter hangs on anything that a script can reach, errors included."""
+    assert encoded(run(core, WALK)) == b"*0\r\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("python", "debug", "io", "os", "require", "module", "package", "dofile", "loadfile", "getfenv", "setfenv"),
+        *("newproxy", "print", "lupa", "host", "arg", "_LOADED"),
+    ],
+)
+def test_names_that_are_not_there(core: Core, name: str) -> None:
+    """Neither by name, nor raw in the table of globals, nor behind its metatable."""
+    reply = run(core, f"return {name}")
+    assert isinstance(reply, CommandError)
+    assert f"nonexistent global variable '{name}'".encode() in reply.text
+    assert run(core, f"return rawget(_G, '{name}')") is None
+    assert run(core, f"local f = loadstring('return {name}') return type(select(2, pcall(f)))") == b"string"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "foo = 1",
+        "_G.foo = 1",
+        "rawset(_G, 'foo', 1)",
+        "redis.call = nil",
+        "rawset(redis, 'call', nil)",
+        "string.rep = nil",
+        "('').rep.x = 1",
+        "getmetatable('').__index = {}",
+        "getmetatable('').__index.rep = 1",
+        "getmetatable(_G).__index = nil",
+        "setmetatable(_G, {})",
+        "setmetatable(redis, {})",
+        "table.insert(redis, 1)",
+        "table.insert(_G, 1, 1)",
+        "table.remove(string, 1) table.insert(string, 1)",
+        "table.setn(string, 5)",
+        "cjson.null.x = 1",
+        "KEYS = 1",
+        "coroutine.wrap(function() foo = 1 end)()",
+        "loadstring('foo = 1')()",
+        "load(coroutine.wrap(function() coroutine.yield('foo = ') coroutine.yield('1') end))()",
+    ],
+)
+def test_what_scripts_share_cannot_be_changed(core: Core, script: str) -> None:
+    """Globals and libraries are the same for the next script."""
+    assert isinstance(run(core, script), CommandError)
+    shared = "return {type(redis.call), ('x'):rep(2), rawget(_G, 'foo') == nil and 1 or 0, #string, #redis}"
+    assert encoded(run(core, shared)) == b"*5\r\n$8\r\nfunction\r\n$2\r\nxx\r\n:1\r\n:0\r\n:0\r\n"
+
+
+def test_bytecode_is_not_loaded(core: Core) -> None:
+    """Not by loadstring, not by load in any division, and not as a script."""
+    for script in (
+        "return loadstring(string.dump(function() return 1 end))",
+        "local s = string.dump(function() return 1 end) local i = 0 "
+        "return load(function() i = i + 1 return i <= #s and s:sub(i, i) or nil end)",
+        "local s = string.dump(function() return 1 end) return load(function() local t = s s = nil return t end)",
+    ):
+        assert run(core, script) is None
+    assert isinstance(run(core, "\x1bLua"), CommandError)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 2 ^ 40)",
+        "local t = {} while true do t[#t + 1] = ('x'):rep(100) .. #t end",
+        "local t = {} while true do pcall(function() while true do t[#t + 1] = ('x'):rep(1000) .. #t end end) end",
+        "local t = {} while true do local ok, r = pcall(redis.call, 'GET', 'big') t[#t + 1] = {r, ok} end",
+        "local t = {} for i = 1, 1e9 do t[i] = redis.pcall('LRANGE', 'list', 0, -1) end",
+        "local t = {} while true do pcall(redis.call, t, t, t, {}) t[#t + 1] = {} end",
+        "local f f = function() return {f()} end f()",
+        "local t = {} while true do t[#t + 1] = coroutine.create(function() end) end",
+        "return table.concat({('x'):rep(2 ^ 22), ('x'):rep(2 ^ 24)}, ('y'):rep(2 ^ 25))",
+    ],
+)
+def test_memory_is_limited(core: Core, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """A script that takes more than the limit ends, whatever it catches; the next one runs as if it had not been."""
+    monkeypatch.setattr(interpreter, "MEMORY_LIMIT", 32 << 20)
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"SET", b"big", b"x" * 300_000], NOW_US)
+    core.execute(session, [b"RPUSH", b"list", *(b"element %d" % n for n in range(500))], NOW_US)
+    reply = run(core, script)
+    assert isinstance(reply, CommandError)
+    assert b"not enough memory" in reply.text or b"stack overflow" in reply.text
+    assert core.scripts.interpreter_memory < 16 << 20
+    assert run(core, "return redis.call('GET', 'big'):sub(1, 2)") == b"xx"
+    assert isinstance(run(core, "return {1, 'a'}"), Raw)
+
+
+def test_errors_of_the_engine_end_the_script(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw in a command ends the script that called it, and is no value for it to look at."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(type(core.databases[0]), "read", broken)
+    reply = run(core, "local ok, e = pcall(redis.call, 'TYPE', 'x') return type(e)")
+    assert reply in (b"string", b"nil") or isinstance(reply, CommandError)

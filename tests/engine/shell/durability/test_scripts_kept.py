@@ -1,0 +1,86 @@
+"""What scripts did, and libraries of functions, in the log, in snapshots of both formats, and at replicas."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.connection import Connection
+from tests.engine.shell.durability.lives import ALWAYS, life
+from tests.waiting import DEADLINE, wait_for
+
+LIBRARY = "#!lua name=lib\nredis.register_function('answer', function() return 42 end)"
+#: It writes what nobody can compute again.
+CHANCE = """local n = math.random(1000000) redis.call('SET', 'chance', n)
+redis.call('SET', 'time', redis.call('TIME')[2])
+redis.call('XADD', 's', '*', 'n', n) redis.call('SADD', 'set', 'a', 'b', 'c', 'd', 'e') redis.call('SPOP', 'set', 2)
+redis.pcall('NONSENSE') redis.call('PEXPIRE', 'time', 100000) return n"""
+
+
+def state(connection: Connection) -> list[Any]:
+    """What CHANCE has left."""
+    set_of = sorted(connection.run("SMEMBERS", "set"))
+    return [
+        connection.run("GET", "chance"),
+        connection.run("GET", "time"),
+        connection.run("XRANGE", "s", "-", "+"),
+        set_of,
+    ]
+
+
+def test_a_script_is_logged_by_its_effects(tmp_path):
+    """After SIGKILL the values are those that the script drew, one transaction in the log; EVAL is not in it."""
+    with life(tmp_path, *ALWAYS) as (running, _), Connection(running) as connection:
+        assert isinstance(connection.run("EVAL", CHANCE, 0), int)
+        before = state(connection)
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait(DEADLINE)
+    [log] = tmp_path.rglob("*.incr.aof")
+    text = log.read_bytes()
+    assert b"EVAL" not in text.upper()
+    assert text.count(b"MULTI") == text.count(b"EXEC") == 1
+    with life(tmp_path, *ALWAYS) as (running, _), Connection(running) as connection:
+        assert state(connection) == before
+
+
+@pytest.mark.parametrize("way", ["log", "rewritten", "psb", "rdb"])
+def test_libraries_are_kept(tmp_path, way):
+    """A library is there after SIGKILL: from the log, from its base, and from a snapshot of each format."""
+    flags = ALWAYS if way in ("log", "rewritten") else ("--save-format", way, "--appendonly", "no")
+    with life(tmp_path, *flags) as (running, client), Connection(running) as connection:
+        assert connection.run("FUNCTION", "LOAD", LIBRARY) == b"lib"
+        connection.run("SET", "k", "v")
+        if way == "rewritten":
+            assert connection.run("BGREWRITEAOF").startswith(b"Background")
+            wait_for(lambda: client.info()["aof_rewrite_in_progress"] == "0", "the rewritten log")
+        elif way != "log":
+            assert connection.run("SAVE") == b"OK"
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait(DEADLINE)
+    with life(tmp_path, *flags) as (running, client), Connection(running) as connection:
+        assert client.info()["number_of_libraries"] == "1"
+        assert connection.run("FCALL", "answer", 0) == 42
+        assert connection.run("GET", "k") == b"v"
+
+
+def test_replicas_have_what_scripts_did():
+    """A replica gets libraries with the data, then FUNCTION commands, and of scripts what they did."""
+    with servers.engine() as one, servers.engine() as two, Connection(one) as master, Connection(two) as replica:
+        master.run("FUNCTION", "LOAD", LIBRARY)
+        replica.run("REPLICAOF", "127.0.0.1", one.port)
+        wait_for(
+            lambda: replica.run("FCALL_RO", "answer", 0) != 42 and replica.run("ROLE")[3] == b"connected", "a link"
+        )
+        assert "write flag" in str(replica.run("FCALL_RO", "answer", 0))
+        master.run("FUNCTION", "LOAD", "REPLACE", LIBRARY.replace("42", "43").replace("'answer', ", "'second', "))
+        master.run("EVAL", CHANCE, 0)
+        assert master.run("WAIT", 1, 20_000) == 1
+        assert state(replica) == state(master)
+        listed = replica.run("FUNCTION", "LIST", "WITHCODE")
+        assert b"43" in listed[0][7]
+        assert str(replica.run("EVAL", "return redis.call('SET','a','b')", 0)).startswith("READONLY")
+        assert replica.run("EVAL", "return redis.call('EXISTS','chance')", 0) == 1
+        assert str(replica.run("FUNCTION", "FLUSH")).startswith("READONLY")

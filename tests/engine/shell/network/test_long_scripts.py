@@ -1,0 +1,159 @@
+"""Scripts that take long: what others hear meanwhile, who can end them, and that nobody sees half of one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.connection import Connection
+from tests.waiting import DEADLINE, wait_for
+
+BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+KILLED = "ERR Script killed by user with SCRIPT KILL..."
+FOREVER = "while true do end"
+#: About half a second.
+LONG = "local n = 0 for i = 1, 2e7 do n = n + 1 end"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[servers.Running]:
+    with servers.engine("--busy-reply-threshold", "20", "--appendonly", "yes", "--appendfsync", "no") as running:
+        yield running
+
+
+@pytest.fixture
+def other(engine: servers.Running) -> Iterator[Connection]:
+    with Connection(engine) as connection:
+        yield connection
+
+
+@pytest.fixture
+def caller(engine: servers.Running) -> Iterator[Connection]:
+    with Connection(engine) as connection:
+        yield connection
+
+
+def wait_until_busy(other: Connection, error: str = "BUSY") -> None:
+    wait_for(lambda: str(other.run("PING")).startswith(error), "a script that takes long")
+
+
+def text(reply: Any) -> str:
+    return str(reply)
+
+
+def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connection) -> None:
+    """All but a few commands are refused; SCRIPT KILL ends the script, and its caller hears where."""
+    caller.send("EVAL", FOREVER, 0)
+    wait_until_busy(other)
+    assert text(other.run("GET", "a")) == BUSY
+    assert text(other.run("SCRIPT", "EXISTS", "x")) == BUSY
+    assert text(other.run("FUNCTION", "KILL")) == BUSY
+    assert text(other.run("SHUTDOWN")) == BUSY
+    assert other.run("MULTI") == b"OK"
+    assert text(other.run("SET", "a", "b")) == BUSY
+    assert text(other.run("EXEC")).startswith("EXECABORT Transaction discarded because of")
+    assert other.run("SCRIPT", "KILL") == b"OK"
+    assert text(caller.receive()).startswith(KILLED)
+    assert text(other.run("SCRIPT", "KILL")) == "NOTBUSY No scripts in execution right now."
+    assert other.run("PING") == b"PONG"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"while true do pcall(function() {FOREVER} end) end",
+        f"while true do coroutine.wrap(function() {FOREVER} end)() end",
+        f"while true do xpcall(function() {FOREVER} end, function() {FOREVER} end) end",
+        f"local t = setmetatable({{}}, {{__index = function() {FOREVER} end}}) while true do pcall(next, t, t.x) end",
+        "local function f() return f() end f()",
+        "while true do redis.call('PING') end",
+        "while true do redis.pcall('NONSENSE') end",
+        "local t = {} for i = 1, 40 do t = {t, t} end return t",
+    ],
+)
+def test_no_script_escapes_its_end(caller: Connection, other: Connection, script: str) -> None:
+    """A script that catches all errors ends all the same, and so does the making of its reply."""
+    caller.send("EVAL", script, 0)
+    wait_until_busy(other)
+    assert other.run("SCRIPT", "KILL") == b"OK"
+    assert text(caller.receive()).startswith("ERR Script killed")
+    assert other.run("PING") == b"PONG"
+
+
+def test_a_script_that_wrote_goes_on(engine: servers.Running, caller: Connection, other: Connection) -> None:
+    """It cannot be killed; nobody hears of what it did before its end, and then of all of it at once."""
+    with Connection(engine) as listener, Connection(engine) as waiter:
+        listener.run("SUBSCRIBE", "c")
+        waiter.send("BLPOP", "l", 0)
+        script = f"redis.call('RPUSH','l','x') redis.call('PUBLISH','c','m') {LONG} return redis.call('DEL','l')"
+        caller.send("EVAL", script, 0)
+        wait_until_busy(other)
+        assert text(other.run("SCRIPT", "KILL")).startswith("UNKILLABLE")
+        assert caller.receive() == 1
+        assert listener.receive() == [b"message", b"c", b"m"]
+        caller.run("RPUSH", "l", "y")
+        assert waiter.receive() == [b"l", b"y"]
+
+
+def test_in_a_transaction(caller: Connection, other: Connection) -> None:
+    """EXEC is put aside with the script in it; killed, the rest of the transaction runs."""
+    for words in (("MULTI",), ("INCR", "t"), ("EVAL_RO", FOREVER, 0), ("INCR", "t")):
+        caller.run(*words)
+    caller.send("EXEC")
+    wait_until_busy(other)
+    assert other.run("SCRIPT", "KILL") == b"OK"
+    first, error, second = caller.receive()
+    assert (first, second) == (1, 2)
+    assert text(error).startswith(KILLED)
+
+
+def test_functions(caller: Connection, other: Connection) -> None:
+    """FUNCTION KILL ends a function, SCRIPT KILL does not; FUNCTION STATS says which one runs."""
+    other.run("FUNCTION", "LOAD", f"#!lua name=long\nredis.register_function('endless', function() {FOREVER} end)")
+    caller.send("FCALL", "endless", 0)
+    wait_until_busy(other)
+    assert "FUNCTION KILL" in text(other.run("SCRIPT", "KILL"))
+    stats = other.run("FUNCTION", "STATS")
+    assert stats[1][:4] == [b"name", b"endless", b"command", [b"FCALL", b"endless", b"0"]]
+    assert other.run("FUNCTION", "KILL") == b"OK"
+    assert text(caller.receive()).startswith(KILLED)
+    assert text(other.run("FUNCTION", "LOAD", f"#!lua name=l2\n{FOREVER}")).endswith("ERR FUNCTION LOAD timeout")
+
+
+def test_its_client_goes(engine: servers.Running, other: Connection) -> None:
+    """The script of a client that has gone can be ended as any other."""
+    with Connection(engine) as caller:
+        caller.send("EVAL", FOREVER, 0)
+        wait_until_busy(other)
+    assert text(other.run("PING")) == BUSY
+    assert other.run("SCRIPT", "KILL") == b"OK"
+    assert other.run("PING") == b"PONG"
+
+
+def test_keys_that_expire_and_clients_that_wait(engine: servers.Running, caller: Connection) -> None:
+    """A key whose time comes while a script runs is there until its end, and a client's timeout comes after it."""
+    with Connection(engine) as waiter:
+        caller.run("SET", "e", "1", "PX", "100")
+        waiter.send("BLPOP", "nothing", "0.05")
+        caller.send("EVAL", f"local before = redis.call('GET','e') {LONG} return {{before, redis.call('GET','e')}}", 0)
+        assert caller.receive() == [b"1", b"1"]
+        assert waiter.receive() is None
+        wait_for(lambda: caller.run("EXISTS", "e") == 0, "a key that expires")
+
+
+@pytest.mark.parametrize("way", ["term", "nosave"])
+def test_the_end_of_the_server(way: str) -> None:
+    """SIGTERM ends a script that has not written, then the server; SHUTDOWN NOSAVE ends the server at once."""
+    flags = ("--busy-reply-threshold", "20")
+    with servers.engine(*flags) as running, Connection(running) as other, Connection(running) as caller:
+        caller.send("EVAL", FOREVER if way == "term" else f"redis.call('SET','a','b') {FOREVER}", 0)
+        wait_until_busy(other)
+        if way == "term":
+            running.process.send_signal(signal.SIGTERM)
+        else:
+            other.send("SHUTDOWN", "NOSAVE")
+        assert running.process.wait(DEADLINE) == 0
