@@ -41,6 +41,20 @@ class RaisedError(Exception):
 _RAISED = RaisedError()
 
 
+def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for scripts: what it refuses is an error there."""
+
+    def called(self: Calls, *words: Any) -> Any:
+        try:
+            return method(self, *words)
+        except CommandError as error:
+            self.error = error.text
+        words = ()
+        raise _RAISED.with_traceback(None)
+
+    return called
+
+
 class Memory(Protocol):
     """The memory of the interpreter that runs."""
 
@@ -107,10 +121,6 @@ class Calls:
         if self.running is not None:
             self.running.verdict = Verdict.KILLED
 
-    def _raise(self, text: bytes) -> None:
-        self.error = text
-        raise _RAISED.with_traceback(None)
-
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def call(self, *words: Any) -> Any:
@@ -125,6 +135,7 @@ class Calls:
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
             self.error = general.INTERNAL_ERROR
+        words = ()  # (lupa keeps the last error with its frames, and Lua's tables would live on in them)
         raise _RAISED.with_traceback(None)
 
     def pcall(self, *words: Any) -> Any:
@@ -142,6 +153,7 @@ class Calls:
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
             self.error = general.INTERNAL_ERROR
+        words = ()  # (lupa keeps the last error with its frames, and Lua's tables would live on in them)
         raise _RAISED.with_traceback(None)
 
     def _as_value(self, reply: Reply, *, is_made: bool = False) -> Any:
@@ -269,50 +281,55 @@ class Calls:
             return self.running.caller.user.denial(command, argv) is None
         except CommandError as error:
             self.error = error.text
+        words = ()
         raise _RAISED.with_traceback(None)
 
     # -- the other functions ----------------------------------------------------------------------------------------
 
+    @_raising
     def sha1hex(self, *words: Any) -> Any:
         """`redis.sha1hex`: the SHA-1 of a text in hexadecimal digits."""
         if len(words) != 1:
-            self._raise(scripting.ARGUMENT_COUNT)
+            raise CommandError(scripting.ARGUMENT_COUNT)
         word = words[0]
         text = word if type(word) is bytes else b"%.14g" % word if type(word) in (int, float) else b""
         return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
 
+    @_raising
     def log(self, *words: Any) -> None:
         """`redis.log`: a line in the log."""
         if len(words) < 2:
-            self._raise(scripting.LOG_ARGUMENTS)
+            raise CommandError(scripting.LOG_ARGUMENTS)
         level, *parts = words
         if type(level) not in (int, float):
-            self._raise(scripting.LOG_LEVEL_NUMBER)
+            raise CommandError(scripting.LOG_LEVEL_NUMBER)
         if not 0 <= level <= 3:
-            self._raise(scripting.LOG_LEVEL)
+            raise CommandError(scripting.LOG_LEVEL)
         texts = [
             part if type(part) is bytes else b"%.14g" % part for part in parts if type(part) in (bytes, int, float)
         ]
         self._ctx.host.script_log(int(level), b" ".join(texts))
 
+    @_raising
     def setresp(self, *words: Any) -> None:
         """`redis.setresp`: the protocol of the replies that the script gets."""
         if len(words) != 1:
-            self._raise(scripting.SETRESP_ARGUMENTS)
+            raise CommandError(scripting.SETRESP_ARGUMENTS)
         word = words[0]
         wanted = word if type(word) in (int, float) else int(word) if type(word) is bytes and word.isdigit() else 0
         if wanted not in (2, 3):
-            self._raise(scripting.SETRESP_VERSION)
+            raise CommandError(scripting.SETRESP_VERSION)
         self.resp = self.session.proto = int(wanted)
 
+    @_raising
     def set_repl(self, *words: Any) -> None:
         """`redis.set_repl`: accepted; what a script does is always replicated and logged."""
         if len(words) != 1:
-            self._raise(scripting.SET_REPL_ARGUMENTS)
+            raise CommandError(scripting.SET_REPL_ARGUMENTS)
         word = words[0]
         number = int(word) if type(word) in (int, float) else 0
         if number & ~3:
-            self._raise(scripting.SET_REPL_FLAGS)
+            raise CommandError(scripting.SET_REPL_FLAGS)
 
 
 def _shown(number: float) -> bytes:

@@ -21,7 +21,7 @@ from engine.text.messages import scripting
 #: The bytes that one interpreter may use, all scripts and libraries of functions together.
 MEMORY_LIMIT = 1 << 30
 _UNLIMITED = 1 << 50
-#: Beyond this much in use everything is collected after a script, and in the middle of one.
+#: Beyond this much in use everything is collected after a script.
 _COLLECT_FROM = 64 << 20
 #: For what is not measured in replies: the places that lupa keeps for objects.
 _SLACK = 4096
@@ -30,7 +30,7 @@ _MANY = 200
 #: As many objects of Lua as one call can have are named ahead, so that naming them allocates nothing.
 _NAMED_AHEAD = 8200
 #: Codes of what came of a run, and of loading a library.
-_FAILED, _REGISTER = 3, 2
+_FAILED, _OUT_OF_MEMORY, _REGISTER = 3, 6, 2
 
 
 class Interpreter:
@@ -43,6 +43,7 @@ class Interpreter:
             raise CommandError(scripting.NO_LUA) from None
         self._calls = calls
         self._lua_error: type[Exception] = lua51.LuaError
+        self._memory_error: type[Exception] = lua51.LuaMemoryError
         self._lua = lua = lua51.LuaRuntime(
             encoding=None,
             register_eval=False,
@@ -87,9 +88,9 @@ class Interpreter:
         """No script runs."""
         self._lua.set_max_memory(_UNLIMITED)
 
-    def collect(self, *, always: bool = False) -> None:
+    def collect(self) -> None:
         """Free what nobody uses any more, if there may be much of it."""
-        if always or self.used > _COLLECT_FROM:
+        if self.used > min(_COLLECT_FROM, MEMORY_LIMIT // 4):
             self._lua.gccollect()
 
     # -- values -----------------------------------------------------------------------------------------------------
@@ -113,13 +114,16 @@ class Interpreter:
         """Run what has that name: a code that says what came of it, and what did.
 
         ``count`` of the ``words`` are keys. The codes are 0 text, 1 integer, 2 bytes of the protocol, 3 an error with
-        its source and line, 4 nil, 5 an error that the script returned, and whether it is counted already.
+        its source and line, 4 nil, 5 an error that the script returned, and whether it is
+        counted already, 6 that it has used up its memory.
         """
         run = self._run_function if is_function else self._run
         try:
             if len(words) > _MANY:
                 return run(name, proto, count, self._lua.table_from(words))
             return run(name, proto, count, *words)
+        except self._memory_error:
+            return _OUT_OF_MEMORY
         except self._lua_error:
             # The hook has ended the script in the moment in which it returned.
             return _FAILED, scripting.KILLED

@@ -165,8 +165,9 @@ local function watched(co)
     if killed then sethook(co, hook, "l", EVERY) else sethook(co, hook, "", EVERY) end
     return co
 end
+local function is_lua(f) return type(f) == "function" and getinfo(f, "S").what ~= "C" end
 local function safe_create(f)
-    if type(f) ~= "function" then bad_argument(1, "create", "Lua function expected") end
+    if not is_lua(f) then bad_argument(1, "create", "Lua function expected") end
     return watched(create(f))
 end
 local function passed(ok, e, ...)
@@ -175,7 +176,7 @@ local function passed(ok, e, ...)
     error(e, 0)
 end
 local function safe_wrap(f)
-    if type(f) ~= "function" then bad_argument(1, "wrap", "Lua function expected") end
+    if not is_lua(f) then bad_argument(1, "wrap", "Lua function expected") end
     local co = watched(create(f))
     return function(...) return passed(resume(co, ...)) end
 end
@@ -423,7 +424,11 @@ end
 -- What a script has returned: a code that says what it is, and the value.
 local function outcome(proto, ok, value)
     sethook()
-    if not ok then return 3, value.err, value.source, value.line end
+    if not ok then
+        -- (An error of the allocator calls no handler, and leaves no room for a table.)
+        if type(value) ~= "table" then return 6 end
+        return 3, value.err, value.source, value.line
+    end
     local kind = type(value)
     if kind == "string" then return 0, value end
     if kind == "number" then return 1, value end
@@ -445,7 +450,10 @@ local function finish(proto, code, kind, value, ...)
     sethook(hook, "", EVERY)
     local ok, text = pcall(encoded, proto, value)
     sethook()
-    if not ok then return 3, type(text) == "table" and text.err or "ERR " .. tostring(text) end
+    if not ok then
+        if type(text) ~= "table" then return 6 end
+        return 3, text.err
+    end
     return 2, text
 end
 local function begin()
@@ -577,7 +585,7 @@ function api.load(text)
     local ok, failure = xpcall(chunk, on_error)
     sethook()
     loaded, loading = loading, nil
-    if not ok then return 2, failure.err end
+    if not ok then return 2, type(failure) == "table" and failure.err or OUT_OF_MEMORY end
     local out = {}
     for i = 1, #loaded, 4 do
         out[#out + 1], out[#out + 2], out[#out + 3] = loaded[i], loaded[i + 2], loaded[i + 3]

@@ -270,6 +270,8 @@ class Scripts:
             return Raw(rest[0])
         if code == _NIL:
             return None
+        if code == _OUT_OF_MEMORY:
+            raise ScriptError(scripting.OUT_OF_MEMORY, counted=False)
         if code == _RETURNED_ERROR:
             raise ScriptError(rest[0], counted=bool(rest[1]))
         text, source, line = (*rest, None, None)[:3]
@@ -297,7 +299,7 @@ class Scripts:
         running.verdict = Verdict.KILLED
 
 
-_TEXT, _NUMBER, _BYTES, _FAILED, _NIL, _RETURNED_ERROR = range(6)
+_TEXT, _NUMBER, _BYTES, _FAILED, _NIL, _RETURNED_ERROR, _OUT_OF_MEMORY = range(7)
 _LIMIT = 1 << 63
 #: How long a library's code may take, in nanoseconds.
 _LOAD_NS = 500_000_000

@@ -44,10 +44,10 @@ end
 walk(_G, '_G') walk('', 'string') walk(cjson.null, 'null')
 for _, f in pairs({redis.call, redis.pcall, cjson.decode, cjson.encode, cmsgpack.unpack, struct.unpack, loadstring}) do
     walk({pcall(f)}, 'error') walk({pcall(f, {})}, 'error') walk({pcall(f, 'x', 'y', {})}, 'error')
-    local co = coroutine.create(f)
+    local co = coroutine.create(function(...) return f(...) end)
     walk({coroutine.resume(co, {})}, 'resumed')
     walk({xpcall(function() f({}) end, function(e) walk(e, 'handler') return e end)}, 'xpcall')
-    walk({load(function() return f({}) end)}, 'load')
+    walk({load(function() f({}) end)}, 'load')
 end
 return found
 """
@@ -123,37 +123,26 @@ def test_bytecode_is_not_loaded(core: Core) -> None:
     "script",
     [
         "local s = 'x' while true do s = s .. s end",
-        "return string.rep('x', 2 ^ 40)",
-        "local t = {} while true do t[#t + 1] = ('x'):rep(100) .. #t end",
+        "return string.rep('x', 2 ^ 30)",
+        "local t = {} while true do t[#t + 1] = ('x'):rep(3000) .. #t end",
         "local t = {} while true do pcall(function() while true do t[#t + 1] = ('x'):rep(1000) .. #t end end) end",
-        "local t = {} while true do local ok, r = pcall(redis.call, 'GET', 'big') t[#t + 1] = {r, ok} end",
+        "local t = {} while true do local ok, r = pcall(redis.call, 'GET', 'big') t[#t + 1] = {r .. #t, ok} end",
         "local t = {} for i = 1, 1e9 do t[i] = redis.pcall('LRANGE', 'list', 0, -1) end",
-        "local t = {} while true do pcall(redis.call, t, t, t, {}) t[#t + 1] = {} end",
+        "local t = {} while true do pcall(redis.call, t, t, t, {}) t[#t + 1] = ('x'):rep(9000) .. #t end",
         "local f f = function() return {f()} end f()",
         "local t = {} while true do t[#t + 1] = coroutine.create(function() end) end",
-        "return table.concat({('x'):rep(2 ^ 22), ('x'):rep(2 ^ 24)}, ('y'):rep(2 ^ 25))",
+        "return table.concat({('x'):rep(2 ^ 20), ('x'):rep(2 ^ 22)}, ('y'):rep(2 ^ 23))",
     ],
 )
 def test_memory_is_limited(core: Core, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """A script that takes more than the limit ends, whatever it catches; the next one runs as if it had not been."""
-    monkeypatch.setattr(interpreter, "MEMORY_LIMIT", 32 << 20)
+    monkeypatch.setattr(interpreter, "MEMORY_LIMIT", 8 << 20)
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"big", b"x" * 300_000], NOW_US)
     core.execute(session, [b"RPUSH", b"list", *(b"element %d" % n for n in range(500))], NOW_US)
     reply = run(core, script)
     assert isinstance(reply, CommandError)
     assert b"not enough memory" in reply.text or b"stack overflow" in reply.text
-    assert core.scripts.interpreter_memory < 16 << 20
+    assert core.scripts.interpreter_memory < 5 << 20
     assert run(core, "return redis.call('GET', 'big'):sub(1, 2)") == b"xx"
     assert isinstance(run(core, "return {1, 'a'}"), Raw)
-
-
-def test_errors_of_the_engine_end_the_script(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody foresaw in a command ends the script that called it, and is no value for it to look at."""
-
-    def broken(*_: object) -> None:
-        raise RuntimeError("unforeseen")
-
-    monkeypatch.setattr(type(core.databases[0]), "read", broken)
-    reply = run(core, "local ok, e = pcall(redis.call, 'TYPE', 'x') return type(e)")
-    assert reply in (b"string", b"nil") or isinstance(reply, CommandError)

@@ -100,14 +100,10 @@ def decode(
     try:
         reader.feed(bytes(data))
         while (record := reader.gets()) is not _NOTHING:
-<<<<<<< HEAD
-            _restore(record, parts, core, pause, segments)
-=======
             if record[3] == b"F":
                 core.add_library(record[4])
                 continue
-            _restore(record, parts, core, pause)
->>>>>>> b84e354 (Libraries of functions are kept in the log, snapshots and RDB files; a script that takes long can be ended)
+            _restore(record, parts, core, pause, segments)
             count += 1
     except UnreadableError as error:
         raise RecordError(str(error)) from None
