@@ -172,7 +172,8 @@ class SortedSet(Elements[float]):
 
     def copy(self) -> SortedSet:
         """A sorted set of its own with the same members."""
-        made = SortedSet(self.items(), big=self.big)
+        made = SortedSet(big=self.big)
+        made.update(self)
         if self._order is not None:
             made._order = self._order.copy()
         return made

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: Elements that are copied together, and that are looked at in one step.
-_COPIED, _LOOKED_AT = 20_000, 2000
+_COPIED, _LOOKED_AT = 3000, 2000
 #: A source's members with their scores.
 _Scores = Mapping[bytes, float]
 _Aggregate = Callable[[float, float], float]
