@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.long import long_only
 from tests.spark.bench import Bench
 from tests.spark.test_streaming import undo_last_batch
 from tests.waiting import wait_for
@@ -19,10 +16,6 @@ pytestmark = pytest.mark.spark
 RELEASE = tuple(int(part) for part in __version__.split(".")[:2])
 if RELEASE < (4, 2):  # the sockets of its py4j, where Python 3.13 notices
     pytestmark = [pytestmark, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
-
-
-def no_mark(test: Any) -> Any:
-    return test
 
 
 def test_all_that_every_spark_can_do(bench: Bench) -> None:
@@ -54,7 +47,9 @@ def test_all_that_every_spark_can_do(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
-@(no_mark if RELEASE < (4, 2) else long_only)  # the other tests here prove it for later ones
+@pytest.mark.skipif(
+    RELEASE >= (4, 2), reason="the other tests here prove it, and this Spark acknowledges the last batch"
+)
 def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None:
     """With both triggers, over restarts and a batch that is repeated, each entry is in the other stream once."""
     said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "minPartitions": 2}
