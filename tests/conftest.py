@@ -102,6 +102,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             config.stash[_LEFT_OUT][why] += 1
             left_out.append(item)
         else:
+            if not FULL and item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes long: make test-long"))
             kept.append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

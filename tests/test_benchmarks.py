@@ -122,6 +122,7 @@ def test_a_ratio_is_judged_by_its_target() -> None:
     assert report.judged(3.0).strip() == "3.00"
 
 
+@long_only
 @pytest.mark.redis
 @pytest.mark.slow
 def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: Running, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from trove_classifiers import classifiers
 
 from tests import ROOT
 from tests.distributions import surroundings
+from tests.long import long_only
 from tests.tools import needed
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -230,6 +231,7 @@ def test_the_sdist_is_the_checkout(unpacked: Path) -> None:
     assert found - {"PKG-INFO"} == {name for name in listed if (ROOT / name).exists()}
 
 
+@long_only
 @pytest.mark.slow
 def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     """Those that read the other files of a checkout: README, documents, settings, scripts, CI, the Makefile."""

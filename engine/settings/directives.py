@@ -246,7 +246,7 @@ _TABLE: tuple[Directive, ...] = (
     _yes_no("latency-tracking", True, ACTS),
     _special("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9", ACTS),
     _integer("tracking-table-max-keys", 1000000, 0, I64_MAX),
-    _integer("busy-reply-threshold", 5000, 0, I64_MAX, alias="lua-time-limit"),
+    _integer("busy-reply-threshold", 5000, 0, I64_MAX, ACTS, alias="lua-time-limit"),
     # companions: processes of their own beside the engine
     _integer("metrics-port", 0, 0, 65535, ACTS),
     _text("metrics-bind", "127.0.0.1", ACTS),

@@ -26,7 +26,7 @@ from tests import servers
 from tests.crash.model import Client
 from tests.waiting import DEADLINE
 
-KILLS = int(os.environ.get("CRASH_KILLS", "15"))
+KILLS = int(os.environ.get("CRASH_KILLS", "9"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 #: More than the few whose replies leave one by one (`engine.shell.network.reply_batch`).
 _CLIENTS = 8

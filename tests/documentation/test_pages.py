@@ -26,9 +26,8 @@ def _runs(block: Block) -> bool:
 
 
 #: Pages whose examples take ten seconds and more.
-_LONG = {
-    f"guides/{name}.md" for name in ("archive", "joins", "replays", "dead-letters", "foreach-batch", "state", "reading")
-}
+_GUIDES = "archive dead-letters foreach-batch joins reading replays scaling-out state windows"
+_LONG = {"concepts/from-redis.md", *(f"guides/{name}.md" for name in _GUIDES.split())}
 
 
 def _with_examples(spark: bool) -> list[object]:

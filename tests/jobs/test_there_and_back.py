@@ -17,6 +17,7 @@ from tests.long import long_only
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@long_only
 @on("engine")
 def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: Jobs, departures: Departures) -> None:
     """A directory that grows; an archive that trims and merges; a replay with the old IDs that is asked for twice."""

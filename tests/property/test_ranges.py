@@ -146,7 +146,7 @@ def test_reading_on_from_an_id(changes: list[tuple[str, int, int]], point: int, 
         assert met == [text(entry_id).encode() for entry_id in expected]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(1, 9000),
     st.lists(st.tuples(st.integers(0, 30_000), st.integers(0, 400)), max_size=6),

@@ -167,7 +167,7 @@ class Command:
         names = set(self.acl)
         if "write" in self.flags:
             names.add("write")
-        if "readonly" in self.flags:
+        if "readonly" in self.flags and "scripting" not in self.acl:
             names.add("read")
         if "admin" in self.flags:
             names |= {"admin", "dangerous"}

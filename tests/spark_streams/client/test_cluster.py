@@ -24,6 +24,7 @@ from spark_streams.write.records.foreach_batch import number_of_write
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from tests import servers, topologies
+from tests.long import long_only
 from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
@@ -212,6 +213,7 @@ def keys_of(node: servers.Running) -> list[bytes]:
         return list(client.scan_iter("pystreams:*"))
 
 
+@long_only
 def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> None:
     """A task reads streams of all nodes, in order, while one of them is on its way, and after it has arrived unsaid."""
     names = [f"many{i}" for i in range(12)]

@@ -26,6 +26,7 @@ from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests import servers, topologies
+from tests.long import long_only
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.tasks.test_exactly_once import table
@@ -54,6 +55,7 @@ def numbers(client: Any, stream: str = "s") -> list[int]:
     return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
 
 
+@long_only
 @pytest.mark.slow
 def test_a_failover_is_followed() -> None:
     """Through Sentinels the master is found; after a failover the new one, in the middle of a write."""

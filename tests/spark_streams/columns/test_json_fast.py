@@ -14,7 +14,7 @@ from spark_streams.columns import json_reference, json_values
 from spark_streams.columns.json_reference import Converted
 from tests.spark_streams.columns.test_values import SENSIBLE
 
-unhurried = settings(deadline=None, max_examples=300)
+unhurried = settings(deadline=None, max_examples=150)
 NAMES = ["a", "b", "", "é"]
 PLAIN = [
     pa.int8(),

@@ -19,6 +19,7 @@ from spark_streams.embedded import launcher, processes, record
 from spark_streams.embedded.record import Record
 from tests import ROOT
 from tests.jvm import QUICK
+from tests.long import long_only
 from tests.waiting import wait_for
 
 STANDIN = f"{sys.executable} {Path(__file__).with_name('standin_engine.py')}"
@@ -365,7 +366,7 @@ SPARK = """
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["python", "jvm"])
+@pytest.mark.parametrize("victim", [pytest.param("python", marks=long_only), "jvm"])
 def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, victim: str) -> None:
     """Workers and the user's program share one engine, which is gone when the driver's Python or its JVM is killed."""
     driver = run(SPARK, **{launcher.COMMAND: os.environ.get(launcher.COMMAND, "")})

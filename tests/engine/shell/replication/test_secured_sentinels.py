@@ -15,6 +15,7 @@ from spark_streams.client.connection import Connection as ConnectorConnection
 from spark_streams.config.address import Address, Credentials, Tls
 from tests import servers
 from tests.certificates import authority, certificate
+from tests.long import long_only
 from tests.sentinels import PATIENCE, QUICK, Member
 from tests.waiting import wait_for
 
@@ -98,6 +99,7 @@ def asked(port: int, authority_file: Path) -> redis.Redis:
     )
 
 
+@long_only
 def test_a_master_dies_where_all_is_secured():
     """The Sentinels know the replica and each other, make it lead when the master is killed, and the killed one follows
     it; redis-py and the connector find the new master with their passwords.
