@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.kinds import Server
-from tests.harness.marks import over_tcp
+from tests.harness.marks import over_tcp, since
 from tests.harness.replies import ANY, Error
 
 #: Each script with the reply's bytes in RESP2, and in RESP3 where they differ, as `redis-server` 7.0.15 gives them.
@@ -52,6 +52,22 @@ def test_keys_and_arguments(server: Server) -> None:
     server.expect_error(("EVAL", "x", "y"), "ERR value is not an integer or out of range")
     server.expect_error(("EVAL", "x", "-1"), "ERR Number of keys can't be negative")
     server.expect_error(("EVAL", "x", "2", "a"), "ERR Number of keys can't be greater than number of args")
+
+
+@since("7.4")
+def test_scripts_that_eval_alone_has_brought_make_room(server: Server) -> None:
+    """Of them 500 are kept, those that were used last; what SCRIPT LOAD has brought stays."""
+    server.run("SCRIPT FLUSH")
+    server.run("EVAL", INCR, 1, "n")
+    first = server.run("SCRIPT", "LOAD", "return 'loaded'").decode()
+    again = hashlib.sha1(b"return 0").hexdigest()
+    for number in range(499):
+        server.expect(("EVAL", f"return {number}", 0), number)
+    server.expect(("SCRIPT", "EXISTS", INCR_SHA, again), [1, 1])
+    server.expect(("EVALSHA", INCR_SHA, 1, "n"), 2)
+    server.expect(("EVAL", "return 'one more'", 0), "one more")
+    server.expect(("SCRIPT", "EXISTS", INCR_SHA, again, first), [1, 0, 1])
+    server.run("SCRIPT FLUSH")
 
 
 def test_the_cache_of_scripts(server: Server) -> None:

@@ -44,8 +44,11 @@ class ScriptCache(Protocol):
     def has(self, sha: bytes) -> bool:
         """Whether a script is there."""
 
-    def load(self, text: bytes) -> bytes:
-        """Put a script into the cache; its SHA-1. A CommandError where it is none."""
+    def load(self, text: bytes, *, stays: bool = True) -> bytes:
+        """Put a script into the cache; its SHA-1. A CommandError where it is none.
+
+        It ``stays`` until all are forgotten, or may make room for others that do not stay.
+        """
 
     def flush(self) -> None:
         """Forget all scripts."""

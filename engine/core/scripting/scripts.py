@@ -24,8 +24,10 @@ from engine.text.messages import scripting
 from engine.text.words import split_words
 
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
-#: What a script costs besides its text, and how many are kept that only EVAL has brought.
+#: What a script costs besides its text, in bytes.
 _OVERHEAD = 200
+#: Of the scripts that EVAL alone has brought so many are kept, as Redis does from 7.4 on.
+_MOST_EVALUATED = 500
 
 
 class ScriptError(CommandError):
@@ -46,6 +48,8 @@ class Scripts:
         self.calls.on_tick = self._tick
         self._interpreter: Interpreter | None = None
         self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
+        #: Those that EVAL alone has brought, in the order in which they were used last.
+        self._evaluated: dict[bytes, None] = {}
         #: The script that runs.
         self.running: Running | None = None
         #: What puts the present run aside, if it can be.
@@ -72,8 +76,11 @@ class Scripts:
         """Whether a script is there."""
         return sha.lower() in self._scripts
 
-    def load(self, text: bytes) -> bytes:
-        """Put a script into the cache; its SHA-1. A CommandError where it is none."""
+    def load(self, text: bytes, *, stays: bool = True) -> bytes:
+        """Put a script into the cache; its SHA-1. A CommandError where it is none.
+
+        It ``stays`` until all are forgotten, or may make room for others that do not stay.
+        """
         sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
         if sha not in self._scripts:
             flags, code = _declared(text)
@@ -82,11 +89,23 @@ class Scripts:
             if wrong is not None:
                 raise CommandError(scripting.compile_failed(wrong))
             self._scripts[sha] = text, flags
+            if not stays:
+                self._make_room(interpreter)
+                self._evaluated[sha] = None
+        elif stays:
+            self._evaluated.pop(sha, None)
         return sha
+
+    def _make_room(self, interpreter: Interpreter) -> None:
+        if len(self._evaluated) >= _MOST_EVALUATED:
+            oldest = next(iter(self._evaluated))
+            del self._evaluated[oldest], self._scripts[oldest]
+            interpreter.forget(oldest)
 
     def flush(self) -> None:
         """Forget all scripts, and the interpreter with all that they have left in it."""
         self._scripts.clear()
+        self._evaluated.clear()
         self._interpreter = None
 
     def interpreter(self) -> Interpreter:
@@ -101,6 +120,9 @@ class Scripts:
         sha = sha.lower()
         if sha not in self._scripts:
             raise CommandError(scripting.NO_SCRIPT)
+        if sha in self._evaluated:
+            del self._evaluated[sha]
+            self._evaluated[sha] = None
         return self.run(ctx, argv, sha, self._scripts[sha][1], self.interpreter(), read_only=read_only)
 
     # -- a run ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,6 @@
 """Commands of the other types, of keys, and of their expiry."""
 
 from engine.core.commands.data import (
-    conditional,
-    counters,
     dump,
     expiry,
     hash_expiry,
@@ -16,13 +14,10 @@ from engine.core.commands.data import (
     sets,
     sort,
     sorted_sets,
-    string_parts,
     strings,
 )
 
 __all__ = [
-    "conditional",
-    "counters",
     "dump",
     "expiry",
     "hash_expiry",
@@ -36,6 +31,5 @@ __all__ = [
     "sets",
     "sort",
     "sorted_sets",
-    "string_parts",
     "strings",
 ]

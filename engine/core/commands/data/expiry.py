@@ -32,6 +32,8 @@ def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds
     return deadline
 
 
+#: Those options as the reference shows them.
+TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
 #: Options with a time: (in seconds, since the epoch).
 _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
 

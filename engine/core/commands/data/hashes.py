@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.counters import sum_of_floats
 from engine.core.commands.data.draws import parse_draws
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
+from engine.core.commands.data.strings.counters import sum_of_floats
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.hash import Fields, Hash, LiveFields, live

@@ -44,7 +44,7 @@ def check_keys(argv: list[bytes]) -> None:
 def _eval(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
     """Runs a Lua script."""
     check_keys(argv)
-    return ctx.scripts.run_script(ctx, argv, ctx.scripts.load(argv[1]), read_only=read_only)
+    return ctx.scripts.run_script(ctx, argv, ctx.scripts.load(argv[1], stays=False), read_only=read_only)
 
 
 def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.strings import String, checked, string_at
+from engine.core.commands.data.strings.values import String, checked, string_at
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import CommandError, Reply

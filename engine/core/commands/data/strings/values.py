@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.digests import CONDITIONS, is_met
-from engine.core.commands.data.expiry import TimeOption, expire_key, persist_key, positive_deadline
+from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption, expire_key, persist_key, positive_deadline
+from engine.core.commands.data.strings.digests import CONDITIONS, is_met
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 String = bytes | bytearray
 
 _PAIRS = Keys(1, -1, 2)
-TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
 
 
 def checked(value: object) -> String | None:

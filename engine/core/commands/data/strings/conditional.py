@@ -1,12 +1,12 @@
-"""Strings under conditions: DIGEST, DELEX and MSETEX. The conditions of SET are in :mod:`strings`."""
+"""Strings under conditions: DIGEST, DELEX and MSETEX. The conditions of SET are in ``values``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data import digests
-from engine.core.commands.data.expiry import TimeOption
-from engine.core.commands.data.strings import TIME_SYNTAX, checked
+from engine.core.commands.data.expiry import TIME_SYNTAX, TimeOption
+from engine.core.commands.data.strings import digests
+from engine.core.commands.data.strings.values import checked
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.strings import set_string, string_at
+from engine.core.commands.data.strings.values import set_string, string_at
 from engine.core.commands.families import string_command
 from engine.core.protocol.args import I64_MAX, I64_MIN, parse_int
 from engine.core.protocol.replies import CommandError, Reply
