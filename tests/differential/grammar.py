@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from tests.differential.scripts import Scripts
+
 Words = list[str]
 Step = tuple[int, tuple[str, ...]]
 
@@ -74,6 +76,7 @@ class Grammar:
 
     def __init__(self, random: Random, families: set[str]) -> None:
         self._random = random
+        self.scripts = Scripts(random)
         self._top = 0
         self.plain = random.random() < 0.33
         self.transactions = "transaction" in families
@@ -529,6 +532,10 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
         (_zremrange, 0.7),
         (_zcombined, 3),
         (_sorted_set_key, 2),
+    ],
+    "script": [
+        (lambda g: g.scripts.command(), 4),
+        (lambda g: ["SCRIPT", "EXISTS", "0" * 40], 0.1),
     ],
     "transaction": [
         (_plain("MULTI"), 0.05),

@@ -27,6 +27,8 @@ from engine.core.table.registry import COMMANDS, Command
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION
 
+#: They write nothing, but replicas get them as well.
+_REPLICATED = ("publish", "spublish")
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
 #: Replies of fewer bytes are not measured while so much memory is left.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
@@ -39,6 +41,10 @@ class RaisedError(Exception):
 
 
 _RAISED = RaisedError()
+
+
+class WordsError(CommandError):
+    """The arguments of a call cannot be the words of a command: nothing was called, and no error is counted."""
 
 
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,7 +153,10 @@ class Calls:
                     return self._as_value(reply)
             except CommandError as error:
                 reply = error
-            return self._as_value({b"err": reply.text, b"ignore_error_stats_update": True}, is_made=True)
+            shown: dict[bytes, Any] = {b"err": reply.text}
+            if not isinstance(reply, WordsError):
+                shown[b"ignore_error_stats_update"] = True
+            return self._as_value(shown, is_made=True)
         except CommandError as error:
             self.error = error.text
         except BaseException as error:  # noqa: BLE001 - as above
@@ -173,7 +182,7 @@ class Calls:
 
     def _words(self, words: tuple[Any, ...]) -> list[bytes]:
         if not words:
-            raise CommandError(scripting.NO_ARGUMENTS)
+            raise WordsError(scripting.NO_ARGUMENTS)
         argv = list(words)
         for at, word in enumerate(argv):
             kind = type(word)
@@ -182,7 +191,7 @@ class Calls:
             if kind is int or kind is float:
                 argv[at] = _shown(word)
             else:
-                raise CommandError(scripting.BAD_ARGUMENTS)
+                raise WordsError(scripting.BAD_ARGUMENTS)
         return argv
 
     def _run(self, words: tuple[Any, ...]) -> Reply:
@@ -253,19 +262,18 @@ class Calls:
                 log = self._ctx.accounts.log
                 log.add(denial.reason, caller, denial.name, caller.user.name, self._ctx.changes.now, context="lua")
                 raise CommandError(scripting.DENIED[denial.reason])
-        if command.writes:
-            if running.read_only:
-                raise CommandError(scripting.READ_ONLY)
-            if admission.refuses and not obeys_all:
-                for why in _WRITING:
-                    text = admission.refusal(why)
-                    if text:
-                        raise CommandError(text)
+        if running.read_only and (command.writes or command.name in _REPLICATED):
+            raise CommandError(scripting.READ_ONLY)
+        if command.writes and admission.refuses and not obeys_all:
+            for why in _WRITING:
+                text = admission.refusal(why)
+                if text:
+                    raise CommandError(text)
         may_fill = running.flags.allow_oom or running.wrote or not running.memory_full or obeys_all
         if not may_fill and "denyoom" in flags:
             raise CommandError(scripting.MEMORY_FULL)
         if command.name in ("xread", "xreadgroup") and _blocks(argv):
-            raise CommandError(scripting.blocking_option(command.full_name))
+            raise CommandError(scripting.blocking_option(argv[0]))
         running.wrote = running.wrote or command.writes
 
     def acl_check_cmd(self, *words: Any) -> Any:

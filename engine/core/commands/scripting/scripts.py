@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
 ONLY_READS = f"readonly {FLAGS}"
 KEYS = Keys(count_at=2)
+_SHA_LENGTH = 40
 COMPLEXITY = "Depends on the script."
 
 script_subcommand = container(
@@ -49,6 +50,8 @@ def _eval(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
 
 def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
     """Runs a Lua script that the server knows by its SHA-1."""
+    if len(argv[1]) != _SHA_LENGTH:
+        raise CommandError(scripting.NO_SCRIPT)
     check_keys(argv)
     return ctx.scripts.run_script(ctx, argv, argv[1], read_only=read_only)
 

@@ -1,0 +1,110 @@
+"""Random Lua scripts: values of all kinds, calls of commands, errors, and the libraries.
+
+Nothing in them depends on time, on chance, or on the order of a table's keys: a table with words as keys has one.
+"""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+
+def _parts(text: str) -> list[str]:
+    """What stands two blanks or a line apart."""
+    return re.split(r"\s{2,}", text.strip())
+
+
+_ATOMS = _parts(
+    r"""
+    nil  true  false  0  1  -1  -3.7  1.5  3.999  -0.5  1e10  2^53  100000000000001  'a'  ''  '12'  'x\r\ny'  '\0b'
+    KEYS[1]  KEYS[2]  ARGV[1]  ARGV[3]  #KEYS  #ARGV  redis.REPL_ALL  redis.LOG_WARNING  cjson.null
+    string.format('%5.1f|%d|%q', 1.25, 7, 'a\nb')  ('abc'):rep(3, 2)  math.pi  math.floor(-1.5)
+    ('hello'):sub(2, -2)  tostring(nil)  tostring(1e15)  tostring(0.1)  tonumber('0x1F')  tonumber('z', 36)
+    select('#', nil, nil)  unpack({1, 2, 3})  type(redis)  type(nil)  math.max(1, 9, 3)  next({})
+    rawequal('a', 'a')  string.char(0, 255)  ('a,b'):find(',')  ('k=v'):match('(%w+)=(%w+)')
+    ('aXbX'):gsub('X', '-')  table.concat({1, 2, 'x'}, ':')  bit.tohex(255, -4)  bit.bnot(0)  bit.lshift(1, 33)
+    """
+)
+_SPECIAL = _parts(
+    r"""
+    {ok = 'FINE'}  {err = 'ERR mine'}  {err = 'bare'}  {ok = 'a\r\nb'}  {double = 1.5}  {double = 1/0}
+    {map = {a = 1}}  {map = {}}  {set = {a = true}}  {set = {}}  {big_number = '123456789012345678901234567890'}
+    {verbatim_string = {format = 'txt', string = 'text'}}  redis.error_reply('MY error')  redis.error_reply('-X y')
+    redis.error_reply('word')  redis.status_reply('GOOD')  redis.error_reply()  redis.sha1hex('a')  {err = 7}
+    """
+)
+_FAILING = _parts(
+    r"""
+    error('mine')  error({err = 'ERR mine as a table'})  error()  nothing_there  nothing_there()  KEYS.x.y  1 + {}
+    'a' + 1  #nil  redis.call()  redis.call({})  redis.sha1hex()  redis.status_reply(1)  cjson.decode('{')
+    cjson.decode('[1,]')  cjson.encode(function() end)  struct.unpack('>I4', 'ab')  struct.pack('Q')
+    cmsgpack.unpack('\193')  string.rep()  tonumber()  setmetatable(redis, {})  rawset(_G, 'x', 1)
+    loadstring('return +')()  loadstring('return 7')()  redis.setresp(4)  redis.nothing  redis.nothing()
+    assert(false, 'asserted')  assert(nil)  bit.band()  redis.acl_check_cmd('nothing')
+    """
+)
+_CALLS = _parts(
+    r"""
+    'SET', KEYS[1], '7'  'SET', KEYS[1], ARGV[1]  'GET', KEYS[1]  'GET', KEYS[2]  'INCR', KEYS[1]  'DEL', KEYS[1]
+    'DEL', KEYS[2]  'LPUSH', KEYS[1], 'a', 2, 3.5  'LRANGE', KEYS[1], 0, -1  'LPOP', KEYS[1]
+    'HSET', KEYS[1], 'f', 1.25  'HGETALL', KEYS[1]  'HGET', KEYS[1], 'none'  'SADD', KEYS[2], 'm'
+    'SMEMBERS', KEYS[2]  'SISMEMBER', KEYS[2], 'm'  'ZADD', KEYS[2], 1.5, 'm'  'ZSCORE', KEYS[2], 'm'
+    'ZRANGE', KEYS[2], 0, -1, 'WITHSCORES'  'ZINCRBY', KEYS[2], 'inf', 'm'  'XADD', KEYS[1], '5-1', 'f', 'v'
+    'XRANGE', KEYS[1], '-', '+'  'XLEN', KEYS[1]  'XACK', KEYS[1], 'g', '5-1'  'XREAD', 'STREAMS', KEYS[1], '0'
+    'XREAD', 'BLOCK', 0, 'STREAMS', KEYS[1], '0'  'EXISTS', KEYS[1], KEYS[2]  'TYPE', KEYS[1]
+    'EXPIRE', KEYS[1], 100000  'PERSIST', KEYS[1]  'PING'  'ping', 'x'  'ECHO', 'y'  'NOTHING'  'GET'  'GET', 1, 2
+    'SUBSCRIBE', 'c'  'MULTI'  'EVAL', 'return 1', 0  'BLPOP', KEYS[2], 0  'PUBLISH', 'c', 'm'
+    'MGET', KEYS[1], KEYS[2]  'STRLEN', KEYS[1]  'APPEND', KEYS[1], 'z'  'SETRANGE', KEYS[1], 3, 'q'
+    'GETRANGE', KEYS[1], 0, 1  'SELECT', 1  'HINCRBYFLOAT', KEYS[1], 'f', 0.1  'COMMAND', 'COUNT', 'x'
+    'OBJECT', 'FREQ', KEYS[1]  'CONFIG', 'GET', 'maxmemory'  'HELLO', 3  'DUMP', KEYS[3]
+    'LMPOP', 1, KEYS[1], 'LEFT'  'ZPOPMIN', KEYS[2]  'SORT', KEYS[1]
+    """
+)
+
+
+class Scripts:
+    """Makes scripts from a random source."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def command(self) -> list[str]:
+        """EVAL or a relative, with a script, keys of its own, and arguments."""
+        name = self._random.choices(["EVAL", "EVAL_RO", "EVALSHA"], [20, 2, 1])[0]
+        text = self.script() if name != "EVALSHA" else "0" * 40
+        return [name, text, "2", "sk1", "sk2", self._random.choice(["7", "x", ""]), "two"]
+
+    def script(self) -> str:
+        """A whole script."""
+        begin = "redis.setresp(3) " if self._random.random() < 0.2 else ""
+        steps = [f"local v{n} = {self._value(2)} " for n in range(self._random.randrange(3))]
+        names = [f"v{n}" for n in range(len(steps))]
+        shown = self._random.choice(["return {value}", "return {{{value}}}", "local x = {value} return {{type(x), x}}"])
+        result = shown.format(value=self._value(3))
+        if names and self._random.random() < 0.4:
+            result = f"return {{{', '.join(names)}}}"
+        return begin + "".join(steps) + result
+
+    def _value(self, depth: int) -> str:
+        pick = self._random.choice
+        kind = self._random.random()
+        if depth == 0 or kind < 0.25:
+            return pick(_ATOMS)
+        if kind < 0.5:
+            return f"redis.{pick(['call', 'pcall', 'pcall'])}({pick(_CALLS)})"
+        if kind < 0.58:
+            return pick(_SPECIAL)
+        if kind < 0.64:
+            return pick(_FAILING)
+        inner = self._value(depth - 1)
+        if kind < 0.72:
+            return f"(function() local ok, e = pcall(function() return {inner} end) return {{ok, type(e), e}} end)()"
+        if kind < 0.78:
+            return f"cjson.encode({{{inner}}})"
+        if kind < 0.82:
+            return f"cjson.decode(cjson.encode({{{inner}}}))"
+        if kind < 0.86:
+            return f"cmsgpack.unpack(cmsgpack.pack({inner}))"
+        if kind < 0.88:
+            return "struct.unpack('>hIBs', struct.pack('>hIBs', -2, 70000, 255, 'text'))"
+        return "{" + ", ".join(self._value(depth - 1) for _ in range(self._random.randrange(4))) + "}"
