@@ -136,7 +136,7 @@ def test_no_large_entry_is_sent(collector: Collector, client: redis.Redis) -> No
     assert value(_now(collector), "redis_stream_group_lag", db="db0", stream="s", group="g") == 2
     sent = client.info()["total_net_output_bytes"] - before
     assert value(first, "redis_stream_first_entry_id", db="db0", stream="s") == 1
-    assert sent < 50_000
+    assert sent < 200_000  # INFO is some 30 KB, with every command that a test before has called
 
 
 def test_spark_queries_that_reported(collector: Collector, client: redis.Redis) -> None:
