@@ -512,6 +512,7 @@ def test_the_ten_tasks_of_a_stranger(
         assert (client.xlen("orders"), client.xlen("failed-orders")) == (182, 0)
         step('Click "Spark queries".')
         page.get_by_role("navigation", name="Screens").get_by_role("link", name="Spark queries").click()
+        expect(row(page, "archive")).to_be_visible()
         cells = row(page, "archive").get_by_role("cell").all_inner_texts()
         read, group = (text for text in cells if re.fullmatch(r"[0-9]{13}-0", text))
         assert int(read.split("-")[0]) - int(group.split("-")[0]) == 5000
