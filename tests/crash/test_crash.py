@@ -28,7 +28,7 @@ from tests.waiting import DEADLINE
 
 KILLS = int(os.environ.get("CRASH_KILLS", "9"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-#: More than the few whose replies leave one by one (`engine.shell.network.reply_batch`).
+#: More than the few whose replies leave one by one (`engine.shell.network.connections.reply_batch`).
 _CLIENTS = 8
 _NOTHING: Any = object()
 _SHARED = b"shared"

@@ -23,14 +23,14 @@ from engine.core.protocol.replies import BLOCKED, NO_REPLY, CommandError, Pages,
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.housekeeping.memory_limit import MemoryLimit
-from engine.shell.network.addresses import shown
-from engine.shell.network.client_memory import ClientMemory
-from engine.shell.network.connection import Connection
+from engine.shell.network.connections.addresses import shown
+from engine.shell.network.connections.client_memory import ClientMemory
+from engine.shell.network.connections.connection import Connection
+from engine.shell.network.connections.idle import IdleClients
+from engine.shell.network.connections.limits import Limits
+from engine.shell.network.connections.reply_batch import ReplyBatch
 from engine.shell.network.delivery import INTERNAL_ERROR, Delivery, encode_or_say_so
-from engine.shell.network.idle import IdleClients
-from engine.shell.network.limits import Limits
 from engine.shell.network.protection import is_refused
-from engine.shell.network.reply_batch import ReplyBatch
 from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG, report_fatal
 from engine.shell.observation.traffic import Traffic

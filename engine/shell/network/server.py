@@ -27,7 +27,7 @@ from engine.shell.companions.keeper import Keepers
 from engine.shell.durability.driver import Driver
 from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network import descriptors
-from engine.shell.network.connection import Connection
+from engine.shell.network.connections.connection import Connection
 from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Runner
 from engine.shell.network.tls import TlsListener

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from engine.shell.network.connection import Connection
+from engine.shell.network.connections.connection import Connection
 from engine.shell.network.runner import Runner
 
 

@@ -14,7 +14,7 @@ import uvloop
 
 from engine.core.dispatch import Core
 from engine.settings.config import Config
-from engine.shell.network.connection import Connection
+from engine.shell.network.connections.connection import Connection
 from engine.shell.network.runner import Runner
 from tests import servers
 from tests.connection import Connection as Client

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from engine.core.clients.description import memory_of
 from engine.settings.config import Config
 from engine.shell.clock import now_us
-from engine.shell.network.connection import Connection
+from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
 

@@ -24,9 +24,9 @@ from typing import Protocol, cast
 from engine.core.clients.session import Buffers, Session
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
-from engine.shell.network.limits import Limits
-from engine.shell.network.reply_batch import ReplyBatch
-from engine.shell.network.writing import GONE, gathered
+from engine.shell.network.connections.limits import Limits
+from engine.shell.network.connections.reply_batch import ReplyBatch
+from engine.shell.network.connections.writing import GONE, gathered
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
 from engine.wire.bulk import AddRun, Scanner, next_start

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.settings.config import Config
-from engine.shell.network.connection import Connection
+from engine.shell.network.connections.connection import Connection
 
 
 class IdleClients:

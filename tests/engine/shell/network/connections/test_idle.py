@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.core.keyspace.changes import NEVER
-from engine.shell.network import connection as connection_module
-from engine.shell.network.connection import Connection
+from engine.shell.network.connections import connection as connection_module
+from engine.shell.network.connections.connection import Connection
 from tests.engine.shell.network.without_sockets import Shell
 
 
