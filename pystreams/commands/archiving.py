@@ -55,8 +55,7 @@ def export(
         fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not tell the form: add --format")
     begin, end = positions.parse(start, "--from"), positions.parse(before, "--before")
     source = listing.need(run.connection, stream)
-    after = entries.after_of(run.connection, source, begin, run.now)
-    upto = min(entries.after_of(run.connection, source, end, run.now), source.generated)
+    after, upto = entries.between(run.connection, source, begin, end, run.now)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
     with archives.written(file):
         archive = archives.open_archive(file, str(form), chosen, resume=resume)

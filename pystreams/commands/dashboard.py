@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.util import find_spec
 
 import click
@@ -79,16 +80,19 @@ def ui(
             run.out.line(line)
             run.out.flush()
 
-    dashboard.run(address_of(run.wanted, f"+echo {_READS}"), settings, made, say, _metrics(run))
+    with ExitStack() as stack:
+        dashboard.run(address_of(run.wanted, f"+echo {_READS}"), settings, made, say, _metrics(run, stack))
 
 
-def _metrics(run: Run) -> Callable[[str], tuple[bytes, str]] | None:
-    """What makes the page for Prometheus; None where the extra is not installed."""
+def _metrics(run: Run, stack: ExitStack) -> Callable[[str], tuple[bytes, str]] | None:
+    """What makes the page for Prometheus until the stack ends; None where the extra is not installed."""
     if find_spec("prometheus_client") is None:
         return None
     from pystreams.metrics import collector, exporter  # noqa: PLC0415 - an extra, which the dashboard does without
 
-    return exporter.Exporter(collector.Collector(run.wanted)).page
+    made = exporter.Exporter(collector.Collector(run.wanted))
+    stack.callback(made.close)
+    return made.page
 
 
 VERBS = (ui,)

@@ -72,23 +72,29 @@ def metrics(
         parent.end_with_it()
     collector = Collector(run.wanted, Chosen(patterns or ("*",), limit, not no_consumer_metrics))
     shown = exporter.Exporter(collector, timeout)
-    if once:
-        if run.out.json:
-            for sample in shown.samples():
-                run.out.document(_document(sample))
-        else:
-            run.out.write(shown.page()[0].decode())
-        return
-    try:
-        server = http.MetricsServer(bind, port, shown)
-    except OSError as cause:
-        fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or type(cause).__name__)
     with ExitStack() as stack:
+        stack.callback(shown.close)
+        if once:
+            _write(run, shown)
+            return
+        try:
+            server = http.MetricsServer(bind, port, shown)
+        except OSError as cause:
+            fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or type(cause).__name__)
         stack.enter_context(server)
         if otlp is not None:
             stack.callback(_push(run, shown, otlp, otlp_interval).close)
         run.out.note(f"metrics at {server.url}")
         server.serve_forever()
+
+
+def _write(run: Run, shown: Exporter) -> None:
+    """Write the metrics of now."""
+    if run.out.json:
+        for sample in shown.samples():
+            run.out.document(_document(sample))
+    else:
+        run.out.write(shown.page()[0].decode())
 
 
 def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:

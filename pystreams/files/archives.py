@@ -1,8 +1,8 @@
 """Files that a stream is exported to, written so that the work can stop anywhere and go on behind the last whole entry.
 
 JSON lines and CSV are one file each, which is appended to; a torn last line is cut off first. Parquet is a directory of
-files, each of which gets its name when it is whole: `part-<number>_<last ID>.parquet`. `pystreams.files.rows` reads
-them back: the forms are described there.
+files, each of which gets its name when it is whole: `part-<number>_<last ID>.parquet`; or one file, which is written at
+one go. `pystreams.files.rows` reads them back: the forms are described there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from pystreams.values.names import from_shell
 
 _PART_ENTRIES = 100_000
 _PART_BYTES = 64 << 20
+_GROUP_ENTRIES = 10_000  # of a row group in a single file
+_GROUP_BYTES = 8 << 20
 _TAIL = 1 << 16
 
 
@@ -50,11 +52,13 @@ def written(path: Path) -> Iterator[None]:
         fail("FILE_UNUSABLE", file=path, reason=cause.strerror or type(cause).__name__)
 
 
-def open_archive(path: Path, form: str, columns: Sequence[str] | None, *, resume: bool) -> Archive:
+def open_archive(
+    path: Path, form: str, columns: Sequence[str] | None, *, resume: bool, one_file: bool = False
+) -> Archive:
     """The archive of a path: a new one, or with `resume` the one that is there.
 
-    `columns`: of CSV and Parquet; None takes the fields of the first entries. Raises FILE_EXISTS, MALFORMED_ROW, and
-    INVALID_VALUE for columns that there cannot be.
+    `columns`: of CSV and Parquet; None takes the fields of the first entries. `one_file`: also of Parquet, which is a
+    directory else. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for columns that there cannot be.
     """
     if path.exists() and not resume:
         fail("FILE_EXISTS", file=path)
@@ -67,10 +71,10 @@ def open_archive(path: Path, form: str, columns: Sequence[str] | None, *, resume
         return JsonLines(path)
     if form == "csv":
         return Csv(path, columns)
-    return Parquet(path, columns)
+    return ParquetFile(path, columns) if one_file else Parquet(path, columns)
 
 
-def _columns_of(page: Sequence[Entry]) -> list[str]:
+def columns_of(page: Sequence[Entry]) -> list[str]:
     """The field names of these entries that can be columns, in the order of their first occurrence."""
     found: dict[bytes, None] = {}
     for _, words in page:
@@ -214,7 +218,7 @@ class Csv(_Lines):
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         if self.last_line is None:
-            self._table = self._table or _Table(_columns_of(page))
+            self._table = self._table or _Table(columns_of(page))
             writer.writerow([ID, *self._table.columns, OTHER])
             self.last_line = b"header"
         assert self._table is not None
@@ -226,51 +230,72 @@ class Csv(_Lines):
         self._append(buffer.getvalue())
 
 
-class Parquet:
-    """A directory of Parquet files: a column of text for each field, `_other` with what fits none."""
+class _ParquetRows:
+    """Entries as tables: a column of text for each field, `_other` with what fits none.
+
+    Entries are held until they are `most_entries`, or have `most_bytes`; then `_finish_part` writes them.
+    """
+
+    most_entries, most_bytes = _PART_ENTRIES, _PART_BYTES
+
+    def __init__(self, columns: Sequence[str] | None) -> None:
+        self._table = None if columns is None else _Table(columns)
+        self._rows: list[tuple[str, list[str | None], list[tuple[bytes, bytes]]]] = []
+        self._bytes = 0
+        self.last: bytes | None = None
+
+    def write(self, page: Sequence[Entry]) -> None:
+        self._table = self._table or _Table(columns_of(page))
+        for entry_id, words in page:
+            self._rows.append((entry_id.decode(), *self._table.split(words, empty=True)))
+            self._bytes += sum(map(len, words))
+            if len(self._rows) >= self.most_entries or self._bytes >= self.most_bytes:
+                self._finish_part()
+
+    def _finish_part(self) -> None:
+        raise NotImplementedError
+
+    def _taken(self) -> tuple[Any, str]:
+        """The entries that are held as an Arrow table, and the last one's ID; none are held then."""
+        import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
+
+        assert self._table is not None
+        ids, cells, others = zip(*self._rows, strict=True)
+        self._rows, self._bytes = [], 0
+        texts: list[Any] = list(zip(*cells, strict=True)) or []
+        arrays = [pa.array(column, pa.string()) for column in (ids, *texts)]
+        arrays.append(pa.array([each or None for each in others], pa.map_(pa.binary(), pa.binary())))
+        return pa.table(arrays, names=[ID, *self._table.columns, OTHER]), ids[-1]
+
+
+class Parquet(_ParquetRows):
+    """A directory of Parquet files."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
+        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
+        super().__init__(columns)
         if path.exists() and not path.is_dir():
             fail("MALFORMED_ROW", file=path, row=1, reason="an export to Parquet is a directory")
         path.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._table = None if columns is None else _Table(columns)
-        self._rows: list[tuple[str, list[str | None], list[tuple[bytes, bytes]]]] = []
-        self._bytes = 0
         parts = sorted(path.glob("part-*_*.parquet"))
         self._number = len(parts)
-        self.last: bytes | None = None
         if parts:
             self.last = parts[-1].stem.rpartition("_")[2].encode()
             self._table = _Table(pq.read_schema(parts[-1]).names[1:-1])
 
-    def write(self, page: Sequence[Entry]) -> None:
-        self._table = self._table or _Table(_columns_of(page))
-        for entry_id, words in page:
-            self._rows.append((entry_id.decode(), *self._table.split(words, empty=True)))
-            self._bytes += sum(map(len, words))
-            if len(self._rows) >= _PART_ENTRIES or self._bytes >= _PART_BYTES:
-                self._finish_part()
-
     def _finish_part(self) -> None:
-        import pyarrow as pa  # noqa: PLC0415 - as above
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
         if not self._rows:
             return
-        assert self._table is not None
-        ids, cells, others = zip(*self._rows, strict=True)
-        texts: list[Any] = list(zip(*cells, strict=True)) or []
-        arrays = [pa.array(column, pa.string()) for column in (ids, *texts)]
-        arrays.append(pa.array([each or None for each in others], pa.map_(pa.binary(), pa.binary())))
+        table, last = self._taken()
         self._number += 1
-        place = self._path / f"part-{self._number:06}_{ids[-1]}.parquet"
+        place = self._path / f"part-{self._number:06}_{last}.parquet"
         unfinished = place.with_suffix(".unfinished")
-        pq.write_table(pa.table(arrays, names=[ID, *self._table.columns, OTHER]), unfinished)
+        pq.write_table(table, unfinished)
         unfinished.rename(place)
-        self._rows, self._bytes = [], 0
 
     def close(self, *, whole: bool) -> None:
         if whole:
@@ -278,3 +303,30 @@ class Parquet:
         else:
             for torn in self._path.glob("*.unfinished"):
                 torn.unlink()
+
+
+class ParquetFile(_ParquetRows):
+    """One Parquet file, which is there once the first entries are written; it can be read when it is closed whole."""
+
+    most_entries, most_bytes = _GROUP_ENTRIES, _GROUP_BYTES
+
+    def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
+        super().__init__(columns)
+        self._path = path
+        self._writer: Any = None
+
+    def _finish_part(self) -> None:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+        if not self._rows:
+            return
+        table, _ = self._taken()
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema)
+        self._writer.write_table(table)
+
+    def close(self, *, whole: bool) -> None:
+        if whole:
+            self._finish_part()
+        if self._writer is not None:
+            self._writer.close()

@@ -32,6 +32,14 @@ class Exporter:
         self._lock = threading.Lock()
         self._scrape: Future[list[Sample]] | None = None
         self._ended = 0.0
+        self._closed = False
+
+    def close(self) -> None:
+        """Close the collector's connection: now, or when the scrape that goes on has ended."""
+        with self._lock:
+            self._closed = True
+            if self._scrape is None or self._scrape.done():
+                self._collector.close()
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
         """The exposition of now, and its content type. `accept`: the header of the request."""
@@ -50,12 +58,18 @@ class Exporter:
             return self._collector.without_answer(self._timeout)
 
     def _run(self, scrape: Future[list[Sample]]) -> None:
+        found: list[Sample] = []
+        failure: BaseException | None = None
         try:
             # What is found in three quarters of the time can be shown in the rest.
             found = self._collector.collect(self._timeout * 0.75)
-        except BaseException as failure:  # noqa: BLE001 - it is raised where the result is asked for
+        except BaseException as cause:  # noqa: BLE001 - it is raised where the result is asked for
+            failure = cause
+        with self._lock:
             self._ended = time.monotonic()
-            scrape.set_exception(failure)
-            return
-        self._ended = time.monotonic()
-        scrape.set_result(found)
+            if failure is None:
+                scrape.set_result(found)
+            else:
+                scrape.set_exception(failure)
+            if self._closed:
+                self._collector.close()

@@ -96,3 +96,11 @@ def after_of(connection: Connection, stream: Stream, position: Position, now: in
         return back(connection, stream.name, stream.generated, -position.entries)[0]
     assert position.id is not None
     return position.id.before()
+
+
+def between(
+    connection: Connection, stream: Stream, begin: Position, end: Position, now: int
+) -> tuple[StreamId, StreamId]:
+    """The IDs (after, upto] of the entries that a range means: from its begin on, before its end."""
+    after = after_of(connection, stream, begin, now)
+    return after, min(after_of(connection, stream, end, now), stream.generated)

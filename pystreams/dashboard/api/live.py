@@ -1,6 +1,6 @@
 """Server-sent events: what all browsers are told after each look, and the entries that come into a stream.
 
-A browser that never reads is cut by the HTTP server (`app.watch`). Numbers of listeners are limited.
+Numbers of listeners are limited.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
 from pystreams.dashboard.api import shapes
+from pystreams.dashboard.api.answers import Streamed
 from pystreams.dashboard.api.asked import Asked
 from pystreams.dashboard.api.overview import news
 from pystreams.dashboard.api.streams import condition
@@ -35,38 +33,12 @@ def event(kind: str, document: dict[str, Any]) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
 
 
-class EventStream(Response):
-    """An answer that goes on until the browser leaves, or the events end. `left` is called then."""
-
-    media_type = "text/event-stream"
+class EventStream(Streamed):
+    """Events, until the browser leaves or they end. `left` is called then."""
 
     def __init__(self, events: AsyncIterator[bytes], left: Callable[[], None]) -> None:
-        super().__init__(None, 200)
-        self._events, self._left = events, left
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-        gone = asyncio.ensure_future(_gone(receive))
-        sending = asyncio.ensure_future(self._send(headers, send))
-        try:
-            await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (gone, sending):
-                task.cancel()
-            await asyncio.gather(gone, sending, return_exceptions=True)
-            self._left()
-
-    async def _send(self, headers: list[tuple[bytes, bytes]], send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        async for chunk in self._events:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        super().__init__(events, left, headers)
 
 
 class News:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -12,8 +13,8 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from pystreams.dashboard.api import answers, changes, export, live, login
 from pystreams.dashboard.api import asked as asking
-from pystreams.dashboard.api import changes, live, login
 from pystreams.dashboard.api.access import Access
 from pystreams.dashboard.api.asked import Asked
 from pystreams.dashboard.sampling.sampler import Sampler
@@ -58,7 +59,7 @@ class Endpoints:
         self.news = live.News(sampler)
         self._ways: dict[int, Access] = {}
         self._threads: anyio.CapacityLimiter | None = None
-        self._listeners = self._tails = 0
+        self._listeners = self._tails = self._exports = 0
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
@@ -206,6 +207,45 @@ class Endpoints:
         nothing = {"rows": [], "after": "", "skipped": 0}
         events = live.tail(lambda: self.in_thread(followed.look), first or nothing, self._valid(request), _document)
         return live.EventStream(events, left)
+
+    async def export(self, request: Request) -> Response:
+        """A range of a stream as a file. It holds one of few places until it is sent, or the browser has left."""
+        session = self.session_of(request)
+        if session is None:
+            return _NOT_LOGGED_IN
+        if self._exports >= export.MOST_EXPORTS:
+            message = f"{export.MOST_EXPORTS} exports are under way already. Try again when one of them has ended."
+            return problem(503, "TOO_MANY_EXPORTS", message)
+        try:
+            made = export.Export(self._asked(session, _query(request)), self._valid(request))
+        except PystreamsError as failure:
+            return self._failed_for(request, failure)
+
+        def left() -> None:
+            self._exports -= 1
+            made.close()
+
+        async def watch() -> None:
+            await answers.gone(request.receive)
+            made.close()
+
+        self._exports += 1
+        watching = asyncio.ensure_future(watch())
+        try:
+            await self.in_thread(made.write)
+        except export.NotExportedError as failure:
+            left()
+            return problem(failure.status, failure.condition, str(failure))
+        except (PystreamsError, *BROKEN) as failure:
+            left()
+            return self._failed_for(request, failure)
+        except BaseException:
+            left()
+            raise
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        return answers.Streamed(made.chunks(), left, made.headers(), counted=True)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

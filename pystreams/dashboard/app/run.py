@@ -20,6 +20,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
+from pystreams.dashboard.api.answers import SENT
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.endpoints import Metrics
 from pystreams.dashboard.app.site import Site, site
@@ -50,21 +51,23 @@ class Watch:
     """Cuts connections that do not get on: call `look` every few seconds with those of the server."""
 
     def __init__(self) -> None:
-        self._unread: dict[Any, int] = {}
+        self._unread: dict[Any, tuple[int, int]] = {}
         self._silent: dict[Any, int] = {}
 
     def look(self, connections: Collection[Any]) -> None:
         """Cut those that have read nothing, or said nothing, since looks ago."""
-        unread: dict[Any, int] = {}
+        unread: dict[Any, tuple[int, int]] = {}
         silent: dict[Any, int] = {}
         for connection in connections:
             transport = connection.transport
             waiting = transport.get_write_buffer_size()
-            if waiting and self._unread.get(connection, -1) >= 0 and waiting >= self._unread[connection]:
+            sent = getattr(connection.cycle, "scope", {}).get(SENT, 0)
+            before = self._unread.get(connection)
+            if waiting and before is not None and waiting >= before[0] and sent == before[1]:
                 transport.abort()
                 continue
             if waiting:
-                unread[connection] = waiting
+                unread[connection] = waiting, sent
             if connection.cycle is None:
                 silent[connection] = self._silent.get(connection, 0) + 1
                 if silent[connection] > _HEADER_LOOKS:

@@ -83,6 +83,7 @@ def site(
         Route("/api/logout", shared.log_out, methods=["POST"]),
         Route("/api/events", shared.events),
         Route("/api/tail", shared.tail),
+        Route("/api/export", shared.export),
         Route("/api/server", shared.question(server.Cached())),
         Route("/api/changes/{action}", shared.change, methods=["POST"]),
         *(Route(f"/api/{path}", shared.question(question)) for path, question in QUESTIONS.items()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,9 +83,9 @@ def dashboard_of(wanted: Wanted, *, changes: bool = False, open_here: bool = Tru
     """The dashboard of a server, which has looked at it once."""
     address = server.address_of(wanted, "")
     sampler = Sampler(address, interval=0.05)
-    page = Exporter(Collector(wanted)).page
-    app = site(Rules(address, TOKEN, changes, open_here), sampler, metrics=page)
-    with TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
+    exporter = Exporter(Collector(wanted))
+    app = site(Rules(address, TOKEN, changes, open_here), sampler, metrics=exporter.page)
+    with closing(exporter), TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
         wait_for(lambda: sampler.state.number, "the first look")
         yield Dashboard(web, sampler)
 
@@ -95,13 +95,24 @@ Started = Callable[..., Dashboard]
 
 @pytest.fixture
 def started(place: servers.Running, client: redis.Redis) -> Iterator[Started]:
-    """Starts dashboards of the server, whose data the test has made before; `log_in` is left to the test."""
+    """Starts dashboards of the server, whose data the test has made before; `log_in` is left to the test.
+
+    None of their connections may be left when the dashboards have ended.
+    """
+    before = _connections(client)
     with ExitStack() as stack:
 
         def start(url: str = place.url, *, changes: bool = False, open_here: bool = True) -> Dashboard:
             return stack.enter_context(dashboard_of(Wanted(url), changes=changes, open_here=open_here))
 
         yield start
+    with suppress(redis.ConnectionError):  # some tests end the server
+        wait_for(lambda: _connections(client) <= before, "the end of the dashboards' connections")
+
+
+def _connections(client: redis.Redis) -> set[str]:
+    """The other ends of the server's connections, but for those of the test's client."""
+    return {each["addr"] for each in client.client_list() if each["cmd"] != "client|list"}
 
 
 @pytest.fixture

@@ -8,12 +8,14 @@ import signal
 import socket
 import threading
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
 
 from pystreams.dashboard.api import live
+from pystreams.dashboard.api.answers import SENT
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app import run
 from pystreams.dashboard.app.run import Server, Watch, listen
@@ -45,17 +47,19 @@ class _Connection:
 
 
 def test_who_reads_nothing_and_who_asks_nothing_is_cut() -> None:
-    """Who reads a little stays; so does who has asked and rests."""
+    """Who reads a little stays; so do who has asked and rests, and who gets a file's chunks one after the other."""
     watch = Watch()
-    deaf, slow, mute, resting = (_Connection(cycle=asked) for asked in (1, 1, None, 1))
-    deaf.waiting, slow.waiting = 100, 1000
-    every = [deaf, slow, mute, resting]
+    file = SimpleNamespace(scope={SENT: 1})
+    deaf, slow, mute, resting, loading = (_Connection(cycle=asked) for asked in (1, 1, None, 1, file))
+    deaf.waiting, slow.waiting, loading.waiting = 100, 1000, 100
+    every = [deaf, slow, mute, resting, loading]
     cut_at: dict[int, int] = {}
     for look in range(6):
         watch.look([each for each in every if not each.cut])
         slow.waiting -= 100
+        file.scope[SENT] += look < 4
         cut_at |= {at: look for at, each in enumerate(every) if each.cut and at not in cut_at}
-    assert cut_at == {0: 1, 2: 3}
+    assert cut_at == {0: 1, 2: 3, 4: 5}
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)

@@ -144,6 +144,7 @@ def test_nothing_is_told_to_who_is_not_logged_in(started: Started, client: redis
         "server",
         "events",
         "tail",
+        "export",
     )
     for _ in range(2):
         for path in paths:
@@ -178,6 +179,7 @@ def test_a_user_of_the_server_sees_and_does_what_the_acl_lets_it(
         assert {row["stream"]["text"] for row in dashboard.get("groups")["rows"]} == {"mine:1", "mine:2"}
         assert dashboard.refused("stream", stream="yours") == (403, "NOT_PERMITTED")
         assert dashboard.refused("entries", stream="yours") == (403, "NOT_PERMITTED")
+        assert dashboard.refused("export", stream="yours") == (403, "NOT_PERMITTED")
         plan = dashboard.post("seek", stream="mine:1", group="g", to="end").json()
         done = dashboard.post("seek", stream="mine:1", group="g", to="end", confirm=plan["confirm"])
         assert (done.status_code, done.json()["error"]["id"]) == (403, "NOT_PERMITTED")
@@ -256,6 +258,7 @@ def test_the_rules_that_the_command_names_are_enough(
                 found.get("latency", 0),
                 found.get("refusals", 0),
             )
+        assert dashboard.web.get("/api/export", params={"stream": "s"}).status_code == 200
         row = dashboard.get("streams")["rows"][0]
         assert (row["length"], row["bytes"] > 0, row["pending"]) == (1, True, 1)
         plan = dashboard.post("ack", stream="s", group="g", all=True).json()

@@ -15,20 +15,30 @@ const LOST = "The dashboard does not answer. Is 'pystreams ui' still running?";
 let whenLoggedOut = () => {};
 export function onLoggedOut(callback) { whenLoggedOut = callback; }
 
-async function answer(path, options) {
-  let response;
+async function send(path, options) {
   try {
-    response = await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
+    return await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Failure(0, "UNREACHABLE", LOST);
   }
-  let document = null;
-  try { document = await response.json(); } catch { /* told below */ }
-  if (response.ok && document !== null) return document;
+}
+
+async function documentOf(response) {
+  try { return await response.json(); } catch { return null; }
+}
+
+function failed(response, document) {
   if (response.status === 401) whenLoggedOut();
   const problem = document?.error ?? { id: "FAILED", message: `The dashboard answered with status ${response.status}.` };
-  throw new Failure(response.status, problem.id, problem.message);
+  return new Failure(response.status, problem.id, problem.message);
+}
+
+async function answer(path, options) {
+  const response = await send(path, options);
+  const document = await documentOf(response);
+  if (response.ok && document !== null) return document;
+  throw failed(response, document);
 }
 
 export function address(path, given = {}) {
@@ -39,6 +49,19 @@ export function address(path, given = {}) {
 
 export function get(path, given = {}, signal = undefined) {
   return answer(address(path, given), { signal });
+}
+
+// A file with the name that the server gives it.
+export async function download(path, given, signal) {
+  const response = await send(address(path, given), { signal });
+  if (!response.ok) throw failed(response, await documentOf(response));
+  const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition"))?.[1] ?? "export";
+  try {
+    return new File([await response.blob()], decodeURIComponent(name), { type: response.headers.get("content-type") });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure(0, "BROKEN_OFF", "The file did not arrive whole. Try again.");
+  }
 }
 
 export function post(path, body) {

@@ -4,9 +4,10 @@ import { get, state } from "../api.js";
 import { Chart } from "../charts.js";
 import { h } from "../dom.js";
 import { bytes, count, duration, momentOfId, rate } from "../format.js";
-import { nothing, panel, Tiles } from "../parts.js";
+import { button, nothing, panel, Tiles } from "../parts.js";
 import { Table } from "../table.js";
 import { browse } from "./entries.js";
+import { exportStream } from "./export.js";
 import { fieldStatistics } from "./fields.js";
 import { GROUP_COLUMNS } from "./groups.js";
 import { groupForm, produceForm, trimForm } from "./forms.js";
@@ -40,7 +41,8 @@ export async function stream({ keys, query, again }) {
       title, name === "groups" && found.groups ? ` (${found.groups})` : null)));
   const element = h("div", {},
     h("div", { class: "head" }, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Streams")), h("h1", {}, found.name.text || "(no name)")),
-      found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null),
+      h("div", { class: "row" }, found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null,
+        button("Export…", () => exportStream(key)))),
     tiles.element, chosen[0] === "" || chosen[0] === "groups" ? h("div", { class: "columns" }, lengths.element, rates.element) : null, tabs, part.element);
   return {
     title: found.name.text,

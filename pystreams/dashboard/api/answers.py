@@ -1,0 +1,60 @@
+"""Answers that go on: chunks are sent until they end or the browser leaves.
+
+A browser that never reads is cut by the HTTP server (`app.run.Watch`), which sees in `SENT` whether chunks get through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+SENT = "pystreams.sent"
+"""The key of a request's scope with the number of chunks that were sent, where they are counted."""
+
+
+class Streamed(Response):
+    """An answer that goes on until the browser leaves, or the chunks end. `left` is called then, in any case.
+
+    `counted`: whether chunks are so many that a browser which reads them slowly always has some unread.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[bytes],
+        left: Callable[[], None],
+        headers: Sequence[tuple[bytes, bytes]],
+        *,
+        counted: bool = False,
+    ) -> None:
+        super().__init__(None, 200)
+        self._chunks, self._left, self._head, self._counted = chunks, left, list(headers), counted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        leaving = asyncio.ensure_future(gone(receive))
+        sending = asyncio.ensure_future(self._send(scope, send))
+        try:
+            await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (leaving, sending):
+                task.cancel()
+            await asyncio.gather(leaving, sending, return_exceptions=True)
+            self._left()
+
+    async def _send(self, scope: Scope, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._head})
+        sent = 0
+        async for chunk in self._chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            sent += 1
+            if self._counted:
+                scope[SENT] = sent
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def gone(receive: Receive) -> None:
+    """Wait until the browser has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

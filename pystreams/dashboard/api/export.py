@@ -1,0 +1,172 @@
+"""Exporting a range of a stream as one file, as `pystreams export` writes it, to a browser that downloads it.
+
+The file is written page by page in a thread, within limits, in a temporary folder; the folder is removed before
+anything is sent. What is left is an open file without a name: it is gone with its last reader, whatever ends the work.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+import anyio
+
+from pystreams.dashboard.api.asked import Asked
+from pystreams.errors import fail
+from pystreams.files import archives
+from pystreams.streams import asking, entries, listing
+from pystreams.values import names, positions
+from spark_streams.client.connection import Connection
+from spark_streams.stream_id import StreamId
+
+MOST_EXPORTS = 2  # at a time, for all sessions together
+MOST_ENTRIES = 1_000_000
+MOST_BYTES = 256 << 20  # of the file, and of the entries' fields
+_MOST_COLUMNS = 500  # of CSV and Parquet; further fields are in _other
+_CHUNK = 1 << 16
+_NAME_CHARACTERS = 60  # of at most four bytes: file systems take 255 bytes
+_TYPES = {
+    "parquet": b"application/vnd.apache.parquet",
+    "jsonl": b"application/x-ndjson",
+    "csv": b"text/csv; charset=utf-8",
+}
+
+
+class NotExportedError(Exception):
+    """There is no file; `status` is HTTP's."""
+
+    def __init__(self, status: int, condition: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.condition = status, condition
+
+
+class Export:
+    """One export. `wanted`: whether it still is; it is asked at each page, in the thread that writes."""
+
+    def __init__(self, asked: Asked, wanted: Callable[[], bool]) -> None:
+        self._access, self._wanted = asked.access, wanted
+        self._stream = asked.key("stream")
+        self._form = asked.choice("format", _TYPES, "parquet")
+        self._texts = asked.text("from").strip() or "start", asked.text("before").strip() or "end"
+        self._begin, self._end = (
+            positions.parse(text, name) for text, name in zip(self._texts, ("from", "before"), strict=True)
+        )
+        self._name = file_name(self._stream, self._form)
+        self._file: BinaryIO | None = None
+        self._size = 0
+        self._closed = False
+
+    def write(self) -> None:
+        """Write the file. Raises NotExportedError, and what the server refuses; nothing is left behind then."""
+        with archives.written(Path(tempfile.gettempdir())):
+            folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
+        with folder as place:
+            path = Path(place) / f"export.{self._form}"
+            with self._access.lend() as connection:
+                self._fill(path, connection)
+            with archives.written(path):
+                self._size = path.stat().st_size
+                self._check(0, self._size)
+                self._file = path.open("rb")
+        if self._closed:
+            self._file.close()
+
+    def close(self) -> None:
+        """End the work at its next page, or let the file go that was made."""
+        self._closed = True
+        if self._file is not None:
+            self._file.close()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The file that was written, in parts."""
+        assert self._file is not None
+        while chunk := await anyio.to_thread.run_sync(self._file.read, _CHUNK):
+            yield chunk
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What is told of the file that was written."""
+        plain = re.sub(r"[^\x21-\x7e]", "_", self._name)
+        place = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(self._name, safe='')}"
+        return [
+            (b"content-type", _TYPES[self._form]),
+            (b"content-length", b"%d" % self._size),
+            (b"content-disposition", place.encode("ascii")),
+            (b"cache-control", b"no-store"),
+        ]
+
+    def _fill(self, path: Path, connection: Connection) -> None:
+        after, upto = self._range(connection)
+        archive: archives.Archive | None = None
+        count = size = 0
+        whole = False
+        try:
+            for page in entries.pages(connection, self._stream, after, upto, most=MOST_ENTRIES + 1):
+                count += len(page)
+                size += sum(len(word) for _, words in page for word in words)
+                self._check(count, size)
+                with archives.written(path):
+                    if archive is None:
+                        columns = archives.columns_of(page)[:_MOST_COLUMNS]
+                        archive = archives.open_archive(path, self._form, columns, resume=False, one_file=True)
+                    archive.write(page)
+                    size = max(size, path.stat().st_size if path.exists() else 0)
+            if archive is None:
+                raise NotExportedError(404, "NO_ENTRIES", "The stream has no entry there.")
+            with archives.written(path):
+                archive.close(whole=True)
+            whole = True
+        finally:
+            if archive is not None and not whole:
+                with suppress(OSError):  # what ended the work is told
+                    archive.close(whole=False)
+
+    def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:
+        """The IDs (after, upto] that are wanted. Refuses what is too much without a look at it, where that is known."""
+        found = listing.need(connection, self._stream)
+        after, upto = entries.between(connection, found, self._begin, self._end, asking.now_ms(connection))
+        ids = self._begin.id, self._end.id
+        if ids[0] is not None and ids[1] is not None and ids[0] >= ids[1]:
+            fail("INVALID_VALUE", name="before", value=self._texts[1], expected="it must lie behind 'from'")
+        if upto >= found.generated:
+            self._check(found.state.exact_backlog(after) or 0, 0)
+        return after, upto
+
+    def _check(self, count: int, size: int) -> None:
+        """Raise where the work is to end: it has become too much, or nobody wants it any more."""
+        if self._closed or not self._wanted():
+            raise NotExportedError(503, "STOPPED", "The export was stopped.")
+        if count > MOST_ENTRIES or size > MOST_BYTES:
+            most = f"{MOST_ENTRIES:,} entries or {MOST_BYTES >> 20} MiB"
+            message = f"That is more than {most}, which is what a browser gets. On the command line: {self.command()}"
+            raise NotExportedError(413, "TOO_LARGE", message)
+
+    def command(self) -> str:
+        """The command line that exports the same."""
+        flags = [
+            f"--{name}={shlex.quote(text)}"
+            for name, text, default in zip(("from", "before"), self._texts, ("start", "end"), strict=True)
+            if text != default
+        ]
+        end = ["--"] if self._stream.startswith(b"-") else []
+        return " ".join(["pystreams export", *flags, *end, _word(self._stream), shlex.quote(self._name)])
+
+
+def file_name(stream: bytes, form: str) -> str:
+    """A file's name for an export: letters and digits of the stream's name, safe in a header and on any disk."""
+    text = re.sub(r"[^\w.-]+", "_", stream.decode("utf-8", "replace"))[:_NAME_CHARACTERS].strip("._-")
+    return f"{text or 'stream'}.{form}"
+
+
+def _word(value: bytes) -> str:
+    """A name as a shell takes it, whatever bytes it has."""
+    text = names.shown(value)
+    if text.encode() == value:
+        return shlex.quote(text)
+    plain = set(range(32, 127)) - set(b"'\\")
+    return "$'" + "".join(chr(byte) if byte in plain else f"\\x{byte:02x}" for byte in value) + "'"

@@ -1,0 +1,294 @@
+"""Exports of a range as a file: what is in it, its name, limits, refusals, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import csv
+import io
+import json
+import subprocess
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_from_bytes, unquote
+
+import pyarrow.parquet as pq
+import pytest
+import redis
+
+from pystreams.dashboard.api import export
+from pystreams.dashboard.api.answers import Streamed
+from tests.pystreams.dashboard.conftest import Dashboard, Started
+from tests.tools import needed
+from tests.waiting import wait_for
+
+_ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
+
+
+def _open_files() -> list[str]:
+    """Files of exports that this process has open."""
+    found = []
+    for each in Path("/proc/self/fd").glob("*"):
+        with suppress(OSError):  # closed meanwhile
+            found.append(str(each.readlink()))
+    return [path for path in found if "pystreams-export" in path]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary files are; none may be there at the test's end, nor open without a name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    wait_for(lambda: not _open_files(), "the end of all exports")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def viewer(started: Started, folder: Path) -> Dashboard:
+    """A dashboard that may change nothing, with a browser that is logged in."""
+    found = started()
+    assert found.log_in().status_code == 200
+    return found
+
+
+def _exported(viewer: Dashboard, **given: str) -> Any:
+    answer = viewer.web.get("/api/export", params=given)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    return answer
+
+
+def _fill(client: redis.Redis) -> None:
+    for at in range(1, 6):
+        client.xadd("orders", {"n": at, "city": "Gent" if at % 2 else "Košice"}, id=f"{at}000-0")
+    client.xadd("orders", {"n": b"\xff\x00", "more": "x"}, id="6000-0")
+
+
+@_ENGINE
+def test_each_format_has_the_entries_of_the_range(viewer: Dashboard, client: redis.Redis) -> None:
+    """From a position on, before another one; bytes that are no text as `pystreams export` writes them."""
+    _fill(client)
+    lines = _exported(viewer, stream="orders", format="jsonl")
+    found = [json.loads(line) for line in lines.text.splitlines()]
+    assert [each["id"] for each in found] == [f"{at}000-0" for at in range(1, 7)]
+    assert found[1]["fields"] == {"n": "2", "city": "Košice"}
+    assert found[5]["fields"]["n"] == {"base64": base64.b64encode(b"\xff\x00").decode()}
+    given = {"from": "2000-0", "before": "1970-01-01T00:00:04Z"}
+    table = list(csv.reader(io.StringIO(_exported(viewer, stream="orders", format="csv", **given).text)))
+    assert table == [["_id", "n", "city", "_other"], ["2000-0", "2", "Košice", ""], ["3000-0", "3", "Gent", ""]]
+    whole = pq.read_table(io.BytesIO(_exported(viewer, stream="orders").content)).to_pydict()
+    assert whole["n"] == ["1", "2", "3", "4", "5", None]
+    assert whole["city"][:2] == ["Gent", "Košice"]
+    assert (whole["_other"][5], whole["more"][5]) == ([(b"n", b"\xff\x00")], "x")
+    assert len(_exported(viewer, stream="orders", **{"from": "-2"}, format="jsonl").text.splitlines()) == 2
+
+
+@_ENGINE
+def test_parquet_is_one_file_however_many_entries(
+    viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are written in groups; fields beyond the most columns are in `_other`."""
+    monkeypatch.setattr("pystreams.files.archives.ParquetFile.most_entries", 40)
+    monkeypatch.setattr(export, "_MOST_COLUMNS", 1)
+    for at in range(1, 101):
+        client.xadd("s", {"n": at, "m": at}, id=f"{at}-0")
+    file = pq.ParquetFile(io.BytesIO(_exported(viewer, stream="s").content))
+    assert file.num_row_groups == 3
+    found = file.read().to_pydict()
+    assert found["n"] == [str(at) for at in range(1, 101)]
+    assert list(found) == ["_id", "n", "_other"]
+    assert found["_other"][99] == [(b"m", b"100")]
+
+
+@_ENGINE
+def test_what_cannot_be_exported_is_refused(viewer: Dashboard, client: redis.Redis) -> None:
+    """With a sentence, and nothing is written."""
+    _fill(client)
+    client.set("text", "x")
+    refused = viewer.refused
+    assert refused("export", stream="orders", format="xlsx") == (400, "INVALID_VALUE")
+    assert refused("export", stream="orders", **{"from": "nonsense"}) == (400, "INVALID_VALUE")
+    assert refused("export", stream="orders", before="+5") == (400, "INVALID_VALUE")
+    assert refused("export", stream="orders", **{"from": "5000-0"}, before="2000-0") == (400, "INVALID_VALUE")
+    assert refused("export") == (400, "INVALID_VALUE")
+    assert refused("export", stream="orders", **{"from": "7000-0"}) == (404, "NO_ENTRIES")
+    assert refused("export", stream="nowhere") == (404, "NO_SUCH_STREAM")
+    assert refused("export", stream="text")[1] == "NOT_A_STREAM"
+    host = viewer.web.get("/api/export", params={"stream": "orders"}, headers={"host": "evil.example.com"})
+    assert host.status_code == 421
+    assert viewer.web.post("/api/export", json={}, headers={"x-csrf-token": viewer.csrf}).status_code == 405
+
+
+@_ENGINE
+def test_too_much_names_the_command_line(
+    viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By entries that are counted before or meanwhile, and by bytes; a shell takes the command as it stands."""
+    name = b"-it's \xff\n\\"
+    for at in range(1, 6):
+        client.xadd(name, {"n": "x" * 100}, id=f"{at}-0")
+
+    def told(**given: str) -> str:
+        answer = viewer.web.get("/api/export", params={"stream": quote_from_bytes(name), **given})
+        assert (answer.status_code, answer.json()["error"]["id"]) == (413, "TOO_LARGE")
+        return str(answer.json()["error"]["message"]).partition("On the command line: ")[2]
+
+    monkeypatch.setattr(export, "MOST_ENTRIES", 3)
+    said = [told(), told(format="csv", **{"from": "2-0"})]
+    monkeypatch.setattr(export, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(export, "MOST_BYTES", 300)
+    said.append(told(format="jsonl", **{"from": "1970-01-01 00:00:00Z"}, before="+"))
+    words = [
+        subprocess.run(
+            [needed("bash"), "-c", f"pystreams() {{ printf '%s\\0' \"$@\"; }}\n{each}"], capture_output=True, check=True
+        ).stdout.split(b"\0")[:-1]
+        for each in said
+    ]
+    assert words == [
+        [b"export", b"--", name, b"it_s.parquet"],
+        [b"export", b"--from=2-0", b"--", name, b"it_s.csv"],
+        [b"export", b"--from=1970-01-01 00:00:00Z", b"--before=+", b"--", name, b"it_s.jsonl"],
+    ]
+
+
+_NAMES = {
+    b"orders:eu-1": "orders_eu-1.csv",
+    "заказы".encode(): "заказы.csv",
+    b'a"; filename="b.exe\r\nx: y': "a_filename_b.exe_x_y.csv",
+    b"../../etc/passwd": "etc_passwd.csv",
+    "\u202egpj".encode(): "gpj.csv",
+    b"\xff\x00\n": "stream.csv",
+    b"": "stream.csv",
+    b"x" * 5000: "x" * 60 + ".csv",
+}
+
+
+@_ENGINE
+def test_files_have_safe_names(viewer: Dashboard, client: redis.Redis) -> None:
+    """Whatever the stream is called."""
+    for name, file in _NAMES.items():
+        client.xadd(name, {"n": 1})
+        place = _exported(viewer, stream=quote_from_bytes(name), format="csv").headers["content-disposition"]
+        assert place.isascii()
+        plain, _, full = place.partition("; filename*=UTF-8''")
+        assert unquote(full) == file
+        assert plain == 'attachment; filename="' + "".join(each if each.isascii() else "_" for each in file) + '"'
+
+
+@_ENGINE
+def test_two_exports_at_a_time(viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are told so; when one has ended there is a place again."""
+    _fill(client)
+    begun, go = threading.Semaphore(0), threading.Event()
+    fill = export.Export._fill
+
+    def slow(*given: Any) -> None:
+        begun.release()
+        assert go.wait(20)
+        fill(*given)
+
+    monkeypatch.setattr(export.Export, "_fill", slow)
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(_exported, viewer, stream="orders") for _ in range(2)]
+        try:
+            for _ in running:
+                assert begun.acquire(timeout=20)
+            assert viewer.refused("export", stream="orders") == (503, "TOO_MANY_EXPORTS")
+        finally:
+            go.set()
+        assert len({len(each.result().content) for each in running}) == 1
+    _exported(viewer, stream="orders")
+
+
+def _asgi(viewer: Dashboard, messages: Callable[[], Any]) -> list[dict[str, Any]]:
+    """What the application sends to a browser whose messages are given."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    cookies = "; ".join(f"{name}={value}" for name, value in viewer.web.cookies.items())
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/export",
+        "raw_path": b"/api/export",
+        "query_string": b"stream=orders",
+        "headers": [(b"host", b"127.0.0.1"), (b"cookie", cookies.encode())],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8379),
+        "scheme": "http",
+        "http_version": "1.1",
+        "root_path": "",
+    }
+    assert viewer.web.portal is not None
+    viewer.web.portal.call(viewer.web.app, scope, messages, send)
+    return sent
+
+
+@_ENGINE
+def test_who_leaves_or_logs_out_ends_the_export(
+    viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is written; its place is free again."""
+    _fill(client)
+    left = threading.Event()
+    close, fill = export.Export.close, export.Export._fill
+
+    def closed(self: export.Export) -> None:
+        close(self)
+        left.set()
+
+    def waiting(*given: Any) -> None:
+        assert left.wait(20)
+        fill(*given)
+
+    async def leaves() -> Any:
+        return {"type": "http.disconnect"}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(export.Export, "close", closed)
+        patched.setattr(export.Export, "_fill", waiting)
+        for _ in range(3):
+            left.clear()
+            sent = _asgi(viewer, leaves)
+            assert (sent[0]["status"], json.loads(sent[1]["body"])["error"]["id"]) == (503, "STOPPED")
+
+    def logged_out(*given: Any) -> None:
+        viewer.web.post("/api/logout", json={}, headers={"x-csrf-token": viewer.csrf})
+        fill(*given)
+
+    monkeypatch.setattr(export.Export, "_fill", logged_out)
+    assert viewer.refused("export", stream="orders") == (503, "STOPPED")
+
+
+def test_who_leaves_while_the_file_is_sent_lets_it_go() -> None:
+    """`left` is called once, whether the chunks have ended or not."""
+    calls: list[str] = []
+
+    async def chunks() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x"
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        sent = asyncio.Event()
+
+        async def receive() -> Any:
+            await sent.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            if message.get("body"):
+                sent.set()
+
+        await Streamed(chunks(), lambda: calls.append("left"), [])({"type": "http"}, receive, send)
+
+    asyncio.run(run())
+    assert calls == ["left"]
