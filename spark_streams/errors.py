@@ -168,8 +168,8 @@ CONDITIONS: dict[str, Condition] = {
     "NO_REPLICAS_TOLD": Condition(
         ServerError,
         "The option readFrom asks for replicas, but nobody at {address} says which there are: {reason}",
-        "Allow the user to do ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in the "
-        "option url, or set readFrom to primary.",
+        "Allow the user to do INFO and ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in "
+        "the option url, or set readFrom to primary.",
     ),
     "CREDENTIALS_MISSING": Condition(
         ServerError,

@@ -1,24 +1,78 @@
-"""Replicas: which servers have copies of a node's keys, and in which availability zone a server is.
+"""Replicas: which servers have copies of a node's keys, how far each copy is, and in which availability zone it is.
 
-What is found is kept for some seconds, for all tasks of this process. Asks with connections of its own. Whether a
-replica has what is to be read from it, its reader must ask.
+What is found is kept for some seconds, for all tasks of this process: which replicas there are, and which of them did
+not answer. How far a copy is, is asked anew by each task.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import redis
 
 from spark_streams.client.connection import Connection
+from spark_streams.client.refusals import refused
 from spark_streams.client.routing import UNREACHABLE
 from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import PystreamsError, fail
 
 _KEPT_SECONDS = 10.0
+_QUESTION = ("INFO", "replication")
 _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] = {}
 _zones: dict[Endpoint, tuple[float, str]] = {}
+_silent: dict[Address, float] = {}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a server was: its replication ID, which names a history of writes, and the offset in it, in bytes.
+
+    A server of the same history that has come as far has everything that this one had. Stream IDs would not tell: a
+    stream that was deleted and made anew may have smaller ones than the old one, which a replica still has.
+    """
+
+    history: str
+    offset: int
+
+
+def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
+    """How far these nodes of a cluster are now (None: the one server). A node that says nothing of it is left out.
+
+    Raises NO_REPLICAS_TOLD where the user may not ask.
+    """
+    found: list[tuple[Endpoint | None, Mark]] = []
+    for node in nodes:
+        try:
+            link = connection.link(None) if node is None else connection.link_to(node)
+            (reply,) = link.pipeline([_QUESTION])
+        except UNREACHABLE:
+            continue
+        if isinstance(reply, redis.ResponseError):
+            fail("NO_REPLICAS_TOLD", address=connection.address, reason=refused(connection.address, "INFO", reply))
+        lines = _lines(reply)
+        offset = lines.get("master_repl_offset" if lines.get("role") == "master" else "slave_repl_offset", "")
+        if lines.get("master_replid") and offset.isdigit():
+            found.append((node, Mark(lines["master_replid"], int(offset))))
+    return tuple(found)
+
+
+def has_reached(replica: Connection, mark: Mark) -> bool:
+    """Whether that server has everything that was there at the mark; so does one that has been promoted since."""
+    lines = _lines(replica.pipeline([_QUESTION])[0])
+    offset = lines.get("master_repl_offset" if lines.get("role") == "master" else "slave_repl_offset", "")
+    same = lines.get("master_replid") == mark.history
+    before = lines.get("second_repl_offset", "")  # up to there the history was that of the second ID
+    continued = lines.get("master_replid2") == mark.history and before.isdigit() and mark.offset < int(before)
+    return (same or continued) and offset.isdigit() and int(offset) >= mark.offset
+
+
+def leave_alone(replica: Address) -> None:
+    """The replica does not answer: for some seconds `of_node` does not name it."""
+    _silent[replica] = time.monotonic() + _KEPT_SECONDS
 
 
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
@@ -37,7 +91,8 @@ def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
             fail("NO_REPLICAS_TOLD", address=address, reason=refusal)
         found = [_address_of(address, endpoint) for endpoint in endpoints]
         _found[address, node] = now + _KEPT_SECONDS, found
-    return random.sample(found, len(found))
+    answering = [each for each in found if now >= _silent.get(each, 0.0)]
+    return random.sample(answering, len(answering))
 
 
 def _address_of(address: Address, endpoint: Endpoint) -> Address:
@@ -55,9 +110,12 @@ def zone_of(connection: Connection) -> str:
     until, zone = _zones.get(endpoint, (0.0, ""))
     if now < until:
         return zone
-    (reply,) = connection.pipeline([("INFO", "server")])
-    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else ""
-    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    zone = lines.get("availability_zone", "").strip()
+    zone = _lines(connection.pipeline([("INFO", "server")])[0]).get("availability_zone", "").strip()
     _zones[endpoint] = now + _KEPT_SECONDS, zone
     return zone
+
+
+def _lines(reply: Any) -> Mapping[str, str]:
+    """The lines of INFO; none if that was refused."""
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else ""
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

@@ -41,10 +41,9 @@ RULES: dict[str, str] = {
     "trimOnCommit": "+xtrim",
     "a database other than 0": "+select",
     "a cluster": "+cluster|slots +exists +asking",
-    "readFrom=preferReplica": "+role",
-    "readFrom=preferReplica, on a cluster": "+readonly",
-    "readFrom=preferReplica, at the Sentinels": "+sentinel|replicas",
-    "readFrom=az, the same and": "+info",
+    "readFrom": "+info +role",
+    "readFrom, on a cluster": "+info +readonly",
+    "readFrom, at the Sentinels": "+sentinel|replicas",
     "Sentinel, at the server": "+role",
     "Sentinel, at the Sentinels": "+sentinel|get-master-addr-by-name",
     "connections that were idle for 30 seconds": "+ping",
@@ -65,8 +64,7 @@ def for_read(options: ReadOptions, address: Address) -> str:
     rows += ["streamPattern"] if options.pattern is not None else []
     rows += ["trimOnCommit"] if options.trims else []
     if options.read_from != "primary":
-        rows.append("readFrom=preferReplica" if address.kind != "cluster" else "readFrom=preferReplica, on a cluster")
-        rows += ["readFrom=az, the same and"] if options.read_from == "az" else []
+        rows.append("readFrom" if address.kind != "cluster" else "readFrom, on a cluster")
     if options.dead_letters is not None:
         keys.append(f"~{options.dead_letters}")
         rows.append("writing with append")

@@ -73,6 +73,7 @@ class BatchReader(DataSourceReader):
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             cuts = self._cuts(server, starts, ends, states)
+            preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, streams)
         sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
         ranges = planning.ranges(starts, ends, cuts, sizes=sizes)
         return [
@@ -82,7 +83,7 @@ class BatchReader(DataSourceReader):
                 options.page_size,
                 fails=options.fails,
                 checks_fields=True,
-                preference=Preference(options.read_from, options.zone_of_tasks),
+                preference=preference,
             )
             for part in planning.shared(ranges, planning.tasks(ranges, options))
         ]

@@ -15,11 +15,16 @@ from contextlib import contextmanager, suppress
 
 
 class Proxy:
-    """Forwards `port` to `target`. `cut_after(n)`: of all bytes that pass from now on, the n-th is the last one."""
+    """Forwards `port` to `target`. `cut_after(n)`: of all bytes that pass from now on, the n-th is the last one.
+
+    While `flows` is cleared nothing passes, and no connection breaks.
+    """
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.cuts = 0
+        self.flows = threading.Event()
+        self.flows.set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
@@ -44,6 +49,7 @@ class Proxy:
 
     def close(self) -> None:
         self._ended = True
+        self.flows.set()
         self._waker.send(b"x")
         self._thread.join(10)
         for each in (*self._peers, self._listener, self._wake, self._waker):
@@ -76,6 +82,7 @@ class Proxy:
         target = self._peers[source]
         try:
             data = source.recv(1 << 16)
+            self.flows.wait()
             cut = False
             with self._lock:
                 if self._left is not None:

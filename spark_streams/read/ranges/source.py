@@ -400,13 +400,12 @@ class RangeSource:
             alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
             ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
             left = self._group.deliver(server, ours, alone)
+            preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, there)
         planned: list[RangePartition] = []
         for task in tasks:
             ranges = tuple(replace(part, head=heads.get(part)) for part in task if part.stream in there)
             delivers = left.intersection(part.stream for part in ranges)
-            made = RangePartition(self._address, ranges, options.page_size, fails=options.fails)
-            if reads_replicas:
-                made = replace(made, preference=Preference(options.read_from, options.zone_of_tasks))
+            made = RangePartition(self._address, ranges, options.page_size, fails=options.fails, preference=preference)
             if delivers:
                 made = replace(made, group=options.group, prefix=options.consumer, delivers=delivers)
             if ranges:

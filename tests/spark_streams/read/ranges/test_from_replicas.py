@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,10 +14,12 @@ import redis
 from spark_streams.client import pool, replicas
 from spark_streams.client.routing import Topology
 from spark_streams.config import options
-from spark_streams.config.address import Endpoint
+from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import OptionsError, ServerError
+from spark_streams.read.batch import BatchReader
+from spark_streams.read.ranges import from_replicas
 from tests import servers
-from tests.chaos.proxy import proxy
+from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site
 from tests.waiting import wait_for
 
@@ -37,6 +40,16 @@ class Pair:
 
     def caught_up(self) -> None:
         self.master.client.wait(1, 10_000)
+
+    def follows(self) -> None:
+        """Wait until the replica follows whom it was told to."""
+        wait_for(lambda: self.replica.client.info("replication").get("master_link_status") == "up", "the replica")
+
+    def back(self) -> None:
+        """The replica is one of the master again."""
+        self.replica.client.replicaof(*self.master.url.removeprefix("redis://").split(":"))
+        self.follows()
+        self.caught_up()
 
     def query(self, **said: str) -> Query:
         given = {"streams": ",".join(STREAMS), "startingOffsets": "earliest", "readFrom": "preferReplica", **said}
@@ -67,13 +80,13 @@ def pair(servers_of_pair: tuple[servers.Running, servers.Running]) -> Iterator[P
         redis.Redis(port=master.port, protocol=2) as client,
         redis.Redis(port=replica.port, protocol=2) as other,
     ):
-        other.replicaof(master.host, master.port)
-        wait_for(lambda: other.info("replication").get("master_link_status") == "up", "the replica to follow")
-        client.flushall()
         made = Pair(Site(master.url, client, "redis"), Site(replica.url, other, "redis"))
+        made.back()
+        client.flushall()
         made.ranges_read()
         replicas._found.clear()
         replicas._zones.clear()
+        replicas._silent.clear()
         yield made
         pool.close_all()
 
@@ -102,25 +115,125 @@ def test_ranges_are_read_from_a_replica(pair: Pair, said: dict[str, str]) -> Non
         assert pair.master.group("a")["pending"] == 0
 
 
-def test_a_replica_that_is_behind_is_not_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream whose end has not arrived there is read from the primary; the others from the replica."""
+@pytest.fixture
+def other(redis_process: servers.Running) -> Iterator[servers.Running]:
+    """A server with other data, which gives them to a replica at once."""
+    with redis.Redis(port=redis_process.port, protocol=2) as client:
+        delay = client.config_get("repl-diskless-sync-delay")["repl-diskless-sync-delay"]
+        client.config_set("repl-diskless-sync-delay", 0)
+        yield redis_process
+        client.config_set("repl-diskless-sync-delay", delay)
+
+
+@pytest.fixture
+def slow(pair: Pair) -> Iterator[Proxy]:
+    """The way from the master to its replica: the replica gets nothing new while it does not flow."""
+    with proxy(int(pair.master.url.rpartition(":")[2])) as between:
+        pair.replica.client.replicaof("127.0.0.1", str(between.port))
+        pair.follows()
+        yield between
+
+
+def test_a_replica_that_is_behind_is_not_read(pair: Pair, slow: Proxy) -> None:
+    """What has not arrived there is read from the primary; when it has arrived, the replica is read again."""
     pair.fill()
     pair.caught_up()
-    pair.replica.client.replicaof("no", "one")
-    endpoint = Endpoint("127.0.0.1", int(pair.replica.url.rpartition(":")[2]))
-    monkeypatch.setattr(Topology, "replicas", lambda topology, node: [endpoint])
+    slow.flows.clear()
     pair.master.add("b", 10, 50)
-    query = pair.query(maxPartitions="1")
+    query = pair.query()
+    lengths = {"a": 50, "b": 60, "c": 50}
+    assert per_stream(query.trigger() or []) == {stream: list(range(length)) for stream, length in lengths.items()}
+    assert pair.ranges_read()[1] == 0
+    slow.flows.set()
+    pair.caught_up()
+    pair.ranges_read()
+    assert len(query.run()) == 160
+    assert pair.ranges_read()[1] > 0
+
+
+def test_a_stream_that_was_made_anew_is_not_read_from_a_copy_of_the_old_one(pair: Pair, slow: Proxy) -> None:
+    """Neither rows of the stream that was deleted nor entries that were deleted come from a replica that is behind."""
+    pair.fill()
+    pair.caught_up()
+    slow.flows.clear()
+    pair.master.client.delete("a")
+    for n in range(10):
+        pair.master.client.xadd("a", {"n": 1000 + n}, id=f"{n + 1}-1")
+    pair.master.client.xdel("b", "1-1")
+    rows = per_stream(pair.query(minPartitions="6").trigger() or [])
+    assert rows == {"a": list(range(1000, 1010)), "b": list(range(1, 50)), "c": list(range(50))}
+    batch = BatchReader(
+        options.read_options({"url": pair.master.url, "streams": "a", "readFrom": "preferReplica"}),
+        pair.query().reader._schema,  # type: ignore[attr-defined]
+        pair.query().reader._address,  # type: ignore[attr-defined]
+    )
+    found = [row for part in batch.partitions() for page in batch.read(part) for row in page.to_pylist()]
+    assert [row["n"] for row in found] == list(range(1000, 1010))
+
+
+def test_a_replica_that_is_promoted_or_follows_another_primary(pair: Pair, other: servers.Running) -> None:
+    """A replica that becomes a primary has what was planned; one with another history is not read, or no further."""
+    pair.fill(count=200)
+    pair.caught_up()
+    query = pair.query(maxPartitions="1", pageSize="70")
     assert query.plan()
     pair.ranges_read()
-    lengths = {"a": 50, "b": 60, "c": 50}
-    assert per_stream(query.run()) == {stream: list(range(length)) for stream, length in lengths.items()}
-    assert all(pair.ranges_read())
-    pair.replica.client.flushall()
-    pair.fill(60)
-    pair.ranges_read()
+    assert len(query.run()) == 600
+    assert pair.ranges_read()[0] <= len(STREAMS)
+    begin, end = (json.loads(each) for each in query.log[-2:])
+    for where, from_master in ((("no", "one"), False), ((other.host, str(other.port)), True)):
+        (task,) = query.reader.partitions(begin, end)
+        pair.replica.client.replicaof(*where)
+        if from_master:
+            pair.follows()
+        pair.ranges_read()
+        assert len([row for page in query.reader.read(task) for row in page.to_pylist()]) == 600
+        assert (pair.ranges_read()[0] > 0) == from_master
+    pair.back()
+    (task,) = query.reader.partitions(begin, end)
+    pages = query.reader.read(task)
+    rows = next(iter(pages)).to_pylist()
+    pair.replica.client.replicaof(other.host, str(other.port))
+    pair.follows()
+    rows += [row for page in pages for row in page.to_pylist()]
+    assert per_stream(rows) == {stream: list(range(200)) for stream in STREAMS}
+
+
+def test_a_replica_that_loads_is_not_read(pair: Pair) -> None:
+    """While a replica takes all data anew it refuses, and the primary gives the rows."""
+    pair.fill()
+    pair.caught_up()
+    query = pair.query(maxPartitions="1")
+    assert query.plan()
+    begin, end = (json.loads(each) for each in query.log[-2:])
+    (task,) = query.reader.partitions(begin, end)
+    for name, value in (("key-load-delay", "300000"), ("loading-process-events-interval-bytes", "1024")):
+        pair.replica.client.config_set(name, value)
+    try:
+        pair.replica.client.replicaof("no", "one")
+        pair.replica.client.xadd("x", {"of": "another history"})
+        pair.replica.client.replicaof(pair.master.url.split("//")[1].split(":")[0], pair.master.url.rpartition(":")[2])
+        wait_for(lambda: pair.replica.client.info("persistence")["loading"] == 1, "the replica to load")
+        rows = [row for page in query.reader.read(task) for row in page.to_pylist()]
+        assert per_stream(rows) == {stream: list(range(50)) for stream in STREAMS}
+    finally:
+        pair.replica.client.config_set("key-load-delay", "0")
+    pair.follows()
+
+
+def test_a_replica_that_does_not_answer_is_left_alone(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not each task tries it again: one does, the others read the primary at once."""
+    pair.fill()
+    pair.caught_up()
+    closed = Endpoint("127.0.0.1", servers.free_port())
+    monkeypatch.setattr(Topology, "replicas", lambda topology, node: [closed])
+    tried: list[Address] = []
+    lend = from_replicas.borrow
+    monkeypatch.setattr(from_replicas, "borrow", lambda address: tried.append(address) or lend(address))
+    query = pair.query(minPartitions="6")
     assert len(query.trigger() or []) == 150
-    assert pair.ranges_read()[1] == 0
+    assert len(query.partitions[0]) == 6
+    assert len(tried) == 1
 
 
 def test_a_replica_that_breaks_off_costs_no_entry(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +247,7 @@ def test_a_replica_that_breaks_off_costs_no_entry(pair: Pair, monkeypatch: pytes
         assert query.plan()
         for count in (200, 8000, 12_000):
             between.cut_after(count)
+            replicas._silent.clear()
             rows = query.run()
             assert per_stream(rows) == {stream: list(range(200)) for stream in STREAMS}
             pool.close_all()
@@ -150,8 +264,11 @@ def test_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, "eu-1b", True),
         ({"availabilityZone": "eu-1a"}, "eu-1b", False),
         ({}, "", False),
+        ({}, None, False),
     ):
-        monkeypatch.setenv("PYSTREAMS_AVAILABILITY_ZONE", environment)
+        if environment is None:  # a server that names no zone is not in the one that nobody has named
+            monkeypatch.setattr(replicas, "zone_of", lambda connection: "")
+        monkeypatch.setenv("PYSTREAMS_AVAILABILITY_ZONE", environment or "")
         query = pair.query(**{"readFrom": "az", **said})
         assert query.plan()
         pair.ranges_read()
