@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from tests.differential import values
 from tests.differential.scripts import Scripts
 
 Words = list[str]
@@ -67,6 +68,10 @@ SCORES = ["0", "0", "1", "1", "2", "3", "-1", "1.5", "-0", "7", "0.1", "1e20", "
 MEMBERS = ["a", "a", "b", "b", "c", "d", "e", "ab", "", "17", "x" * 70]
 
 
+#: With another word they would wait, or leave more to chance.
+_NOT_CHANGED = {"BLPOP", "BRPOP", "BLMPOP", "SPOP", "SRANDMEMBER", "HRANDFIELD", "SORT", "SORT_RO", "EVAL", "HSETEX"}
+
+
 class Grammar:
     """Makes one sequence. ``families`` are the kinds of commands it may use.
 
@@ -77,9 +82,11 @@ class Grammar:
     def __init__(self, random: Random, families: set[str]) -> None:
         self._random = random
         self.scripts = Scripts(random)
+        self.values = values.Values(random)
         self._top = 0
         self.plain = random.random() < 0.33
         self.transactions = "transaction" in families
+        self._streams = not families.isdisjoint({"stream", "group", "newer"})
         commands = [item for family, items in _FAMILIES.items() if family in families for item in items]
         self._makers = [maker for maker, _ in commands]
         self._weights = [weight for _, weight in commands]
@@ -89,11 +96,12 @@ class Grammar:
         client = 0
         # Most groups exist from the beginning, so that few commands find nothing to act on.
         groups = [(key, group) for key in sorted(set(KEYS)) for group in sorted(set(GROUPS)) if self.chance(0.7)]
+        groups = groups if self._streams else []
         steps: list[Step] = [(0, ("XGROUP", "CREATE", key, group, "$", "MKSTREAM")) for key, group in groups]
         while len(steps) < length:
             if self._random.random() < 0.06:
                 client = 1 - client
-            if self._random.random() < 0.01:
+            if self._streams and self._random.random() < 0.01:
                 steps += self._burst(client)
             elif self.transactions and self._random.random() < 0.04:
                 steps += self._transaction(client)
@@ -129,7 +137,7 @@ class Grammar:
 
     def _noisy(self, words: Words) -> Words:
         """Now and then a command that is not quite right."""
-        if self._random.random() > 0.08 or words[1:2] == ["lex"]:
+        if self._random.random() > 0.08 or words[1:2] == ["lex"] or words[0] in _NOT_CHANGED:
             return words
         words = list(words)
         place = self._random.randrange(len(words))
@@ -546,8 +554,19 @@ _FAMILIES: dict[str, list[tuple[Callable[[Grammar], Words], float]]] = {
     ],
 }
 
+
+def _of_values(maker: values.Maker) -> Callable[[Grammar], Words]:
+    return lambda g: maker(g.values)
+
+
+for _name, _items in values.FAMILIES.items():
+    _FAMILIES[_name] = [(_of_values(maker), weight) for maker, weight in _items]
+
 #: What redis-server 7 has.
 FAMILIES = tuple(_FAMILIES)
+
+for _name, _items in values.NEWER_FAMILIES.items():
+    _FAMILIES[_name] = [(_of_values(maker), weight) for maker, weight in _items]
 
 _FAMILIES["newer"] = [
     (lambda g: [g.one(["ZRANK", "ZREVRANK"]), g.sorted_set(), g.member(), g.one(["WITHSCORE", "withscore"])], 1),

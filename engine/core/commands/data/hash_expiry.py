@@ -15,7 +15,7 @@ from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import CommandError, Reply, paged
-from engine.text.messages import data
+from engine.text.messages import data, general
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -56,7 +56,7 @@ def _only_fields(argv: list[bytes]) -> list[bytes]:
 def _take_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
     """Take ``FIELDS numfields field [field ...]``, or pairs of fields and values."""
     args.take()
-    count = args.take_int(error) if len(args) else 0
+    count = args.take_int(error)
     if not 0 < count <= _I32_MAX:
         raise CommandError(error)
     if count * apart > len(args):
@@ -257,6 +257,8 @@ class _Words:
             if word == b"FIELDS":
                 if self.fields:
                     raise CommandError(data.FIELDS_TWICE)
+                if len(args) == 1:
+                    raise CommandError(general.wrong_arity(self._name))
                 self.fields = _take_fields(args, data.NUM_FIELDS_INVALID, apart)
             elif word in (b"FNX", b"FXX"):
                 if self.condition:
@@ -281,7 +283,7 @@ class _Words:
             self.is_without_time = True
             return
         if not len(args):
-            raise CommandError(data.FIELD_ARGUMENTS)
+            raise CommandError(data.EXPIRE_TIME_MISSING)
         seconds, absolute = _UNITS[word]
         self.deadline = _deadline(self._ctx, self._name, args.take(), seconds=seconds, absolute=absolute)
 

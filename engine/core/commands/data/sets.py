@@ -90,6 +90,7 @@ def smove(ctx: Context, argv: list[bytes]) -> Reply:
     """Moves a member from one set to another."""
     _, source, target, member = argv
     # (Redis looks both up first, so that both may expire.)
+    ctx.db.get(source)
     ctx.db.get(target)
     members = _set(ctx, source)
     if members is None:

@@ -1,0 +1,365 @@
+"""Random commands on what is no stream: strings, lists, hashes, sets, sorted sets, SORT, and keys of all types.
+
+Each family is a table of makers with weights, as in the grammar. Keys are few, so that a command now and then meets a
+value of another type. Members are drawn in such numbers only that the result is not left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import xxhash
+
+from tests import servers
+
+Words = list[str]
+Maker = Callable[["Values"], Words]
+
+#: The keys of each type.
+NAMES = {
+    "string": ["v", "w", "w", "m_a", "m_1"],
+    "list": ["l", "l", "k"],
+    "hash": ["h", "h", "i", "j_a"],
+    "set": ["p", "p", "q", "r"],
+    "zset": ["z", "z", "y"],
+}
+ALL = [name for names in NAMES.values() for name in names]
+TEXTS = ["a", "a", "b", "b", "c", "d", "1", "2", "-3", "17", "", "x" * 70, "1.5", "0x1A", "é", "a\r\nb"]
+NUMBERS = ["0", "1", "1", "2", "3", "-1", "-2", "5", "100", "9223372036854775807", "-9223372036854775808"]
+ODD_NUMBERS = ["x", "", "1.5", "9223372036854775808", " 1", "01", "1e2", "-0", "18446744073709551616"]
+FLOATS = ["0.1", "1e300", "-7.25", "3", "1e-10", "-0", "5."]
+ODD_FLOATS = ["inf", "-inf", "nan", "x", "", "1e5000", "0x10", " 1"]
+#: Times to live that last, that are over, and that no clock reaches.
+SECONDS = ["100000", "200000", "300000", "100000"]
+ODD_SECONDS = ["0", "-1", "x", "", "9223372036854775807", "9223372036854776", "9223372036854775", "70368744177663"]
+#: Moments far away: (past, future), in seconds.
+MOMENTS = ["4000000000", "5000000000", "6000000000", "4000000000"]
+ODD_MOMENTS = ["1", "0", "-1", "x", "1000000000000000000", "70368744177", "70368744178"]
+PATTERNS = ["*", "m_*", "j_*->a", "h->a", "*->a", "nosort", "#", "w", "m_*->", "v*"]
+GLOBS = ["*", "a*", "?", "[^a]", "1", "[", "\\*", "**x*"]
+TIMEOUTS = ["x", "-1", "1e400", "inf", "nan", "", "-0.1", "0x", "1e18"]
+DIGESTS = [xxhash.xxh3_64_hexdigest(text.encode()) for text in TEXTS[:6]]
+
+
+class Values:
+    """Makes commands from a random source."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    # -- words ------------------------------------------------------------------------------------------------------
+
+    def one(self, words: list[str]) -> str:
+        return self.random.choice(words)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def key(self, kind: str) -> str:
+        """A key of that type, seldom another one."""
+        return self.one(NAMES[kind] if self.chance(0.95) else ALL)
+
+    def keys(self, kind: str, most: int = 3) -> Words:
+        return [self.key(kind) for _ in range(self.random.randint(1, most))]
+
+    def numbered(self, keys: Words) -> Words:
+        """How many, mostly truly, and the keys."""
+        return [str(len(keys)) if self.chance(0.96) else self.one(["0", "-1", "x", "4", "9223372036854775807"]), *keys]
+
+    def text(self) -> str:
+        return self.one(TEXTS) if self.chance(0.9) else str(self.random.randint(-5, 40))
+
+    def texts(self, most: int = 4) -> Words:
+        return [self.text() for _ in range(self.random.randint(1, most))]
+
+    def pairs(self, most: int = 3) -> Words:
+        return [self.text() for _ in range(2 * self.random.randint(1, most))]
+
+    def many(self, kind: str) -> Words:
+        """So many words that Redis keeps them in another form."""
+        count = self.random.choice([60, 130, 520])
+        first = self.random.randint(0, 200)
+        return [f"{kind}{number}" for number in range(first, first + count)]
+
+    def number(self) -> str:
+        return self.one(NUMBERS) if self.chance(0.93) else self.one(ODD_NUMBERS)
+
+    def rank(self) -> str:
+        return str(self.random.randint(-6, 8)) if self.chance(0.95) else self.number()
+
+    def small(self) -> str:
+        return str(self.random.randint(0, 4)) if self.chance(0.9) else self.one(["-1", "x", "1000", "-1000"])
+
+    def float(self) -> str:
+        return self.one(FLOATS) if self.chance(0.93) else self.one(ODD_FLOATS)
+
+    def seconds(self) -> str:
+        return self.one(SECONDS) if self.chance(0.85) else self.one(ODD_SECONDS)
+
+    def moment(self) -> str:
+        return self.one(MOMENTS) if self.chance(0.85) else self.one(ODD_MOMENTS)
+
+    def expiry(self) -> Words:
+        """An option with a time."""
+        name = self.one(["EX", "PX", "EXAT", "PXAT", "ex"])
+        if name == "PXAT":
+            return [name, self.moment() + "000"]
+        return [name, self.moment() if name == "EXAT" else self.seconds() + ("000" if name == "PX" else "")]
+
+    def some(self, *options: Words, probability: float = 0.25) -> Words:
+        """Some of these options, in any order, now and then one of them twice."""
+        chosen = [option for option in options if self.chance(probability)]
+        if chosen and self.chance(0.05):
+            chosen.append(self.random.choice(chosen))
+        self.random.shuffle(chosen)
+        return [word for option in chosen for word in option]
+
+    def fields(self) -> Words:
+        """``FIELDS numfields field ...``."""
+        names = [self.one(TEXTS[:8]) for _ in range(self.random.randint(1, 3))]
+        return [self.one(["FIELDS", "FIELDS", "fields"]), *self.numbered(names)]
+
+
+# -- strings ----------------------------------------------------------------------------------------------------------
+
+
+def _set(v: Values) -> Words:
+    options = v.some(["NX"], ["XX"], ["GET"], ["KEEPTTL"], v.expiry(), probability=0.18)
+    return ["SET", v.key("string"), v.text(), *options]
+
+
+def _string(v: Values) -> Words:
+    key = v.key("string")
+    return v.random.choice(
+        [
+            ["GET", key],
+            ["GETSET", key, v.text()],
+            ["GETDEL", key],
+            ["GETEX", key, *v.some(["PERSIST"], v.expiry(), probability=0.5)],
+            ["SETNX", key, v.text()],
+            ["SETEX", key, v.seconds(), v.text()],
+            ["PSETEX", key, v.seconds() + "000", v.text()],
+            ["STRLEN", key],
+            ["APPEND", key, v.text()],
+            ["SETRANGE", key, v.one(["0", "3", "50", "-1", "x", "536870912"]), v.text()],
+            [v.one(["GETRANGE", "SUBSTR"]), key, v.rank(), v.rank()],
+            [v.one(["INCR", "DECR"]), key],
+            [v.one(["INCRBY", "DECRBY"]), key, v.number()],
+            ["INCRBYFLOAT", key, v.float()],
+            ["SET", key, v.one(["1", "41", "-9223372036854775808", "3.0e3"])],
+            ["MGET", *v.keys("string")],
+            ["MSET", *(word for name in v.keys("string") for word in (name, v.text()))],
+            ["MSETNX", *(word for name in v.keys("string") for word in (name, v.text()))],
+        ]
+    )
+
+
+def _conditional(v: Values) -> Words:
+    name = v.one(["IFEQ", "IFNE", "IFDEQ", "IFDNE", "ifeq"])
+    condition = [name, v.one([*DIGESTS, "0" * 16, "x", DIGESTS[0].upper()]) if "D" in name else v.text()]
+    # (Where GET stands beside a digest that is none, 8.6 answers twice.)
+    get = ["GET"] if len(condition[1]) == 16 or "D" not in name else []
+    keys = [word for name in v.keys("string") for word in (name, v.text())]
+    return v.random.choice(
+        [
+            ["SET", v.key("string"), v.text(), *v.some(condition, condition, get, ["KEEPTTL"], v.expiry())],
+            ["DELEX", v.key("string"), *(condition if v.chance(0.8) else [])],
+            ["DIGEST", v.key("string")],
+            ["SET", v.key("string"), v.one(TEXTS[:6])],
+            [
+                "MSETEX",
+                str(len(keys) // 2) if v.chance(0.95) else v.number(),
+                *keys,
+                *v.some(["NX"], ["XX"], ["KEEPTTL"], v.expiry()),
+            ],
+        ]
+    )
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
+
+
+def _list(v: Values) -> Words:
+    key, side = v.key("list"), v.one(["LEFT", "RIGHT", "left", "LEFT", "RIGHT", "x"])
+    return v.random.choice(
+        [
+            ["LLEN", key],
+            ["LRANGE", key, v.rank(), v.rank()],
+            ["LINDEX", key, str(v.random.randint(-8, 8))],
+            ["LSET", key, str(v.random.randint(-4, 4)), v.text()],
+            ["LINSERT", key, v.one(["BEFORE", "after"]), v.text(), v.text()],
+            ["LREM", key, str(v.random.randint(-2, 2)), v.text()],
+            ["LTRIM", key, v.rank(), str(v.random.randint(2, 9))],
+            [
+                "LPOS",
+                key,
+                v.text(),
+                *v.some(["RANK", str(v.random.randint(-3, 3))], ["COUNT", v.small()], ["MAXLEN", v.small()]),
+            ],
+            ["LMOVE", key, v.key("list"), side, v.one(["LEFT", "RIGHT"])],
+            ["RPOPLPUSH", key, v.key("list")],
+            [v.one(["LPOP", "RPOP"]), key, *([v.small()] if v.chance(0.5) else [])],
+            ["LMPOP", *v.numbered(v.keys("list")), side, *v.some(["COUNT", v.small()], probability=0.5)],
+            # (What would wait has a timeout that is none.)
+            ["BLMPOP", v.one(TIMEOUTS), *v.numbered(v.keys("list")), side],
+            [v.one(["BLPOP", "BRPOP"]), *v.keys("list"), v.one(TIMEOUTS)],
+        ]
+    )
+
+
+def _push(v: Values) -> Words:
+    words = v.texts() if v.chance(0.98) else v.many("n")
+    return [v.one(["LPUSH", "RPUSH", "RPUSH", "LPUSHX", "RPUSHX"]), v.key("list"), *words]
+
+
+# -- hashes -----------------------------------------------------------------------------------------------------------
+
+
+def _hset(v: Values) -> Words:
+    if v.chance(0.02):
+        return ["HSET", v.key("hash"), *(word for name in v.many("f") for word in (name, "1"))]
+    return [v.one(["HSET", "HSET", "HMSET"]), v.key("hash"), *v.pairs()]
+
+
+def _hash(v: Values) -> Words:
+    key = v.key("hash")
+    return v.random.choice(
+        [
+            [v.one(["HGET", "HEXISTS", "HSTRLEN"]), key, v.text()],
+            ["HMGET", key, *v.texts()],
+            ["HDEL", key, *v.texts()],
+            [v.one(["HGETALL", "HKEYS", "HVALS", "HLEN"]), key],
+            ["HSETNX", key, v.text(), v.text()],
+            ["HINCRBY", key, v.text(), v.number()],
+            ["HINCRBYFLOAT", key, v.text(), v.float()],
+            ["HRANDFIELD", key, "1000", *(["WITHVALUES"] if v.chance(0.5) else [])],
+            ["HRANDFIELD", key, v.one(["0", "x", "9223372036854775808", "-9223372036854775808"])],
+            ["HSCAN", key, "0", "COUNT", "10000", *(["MATCH", v.one(GLOBS)] if v.chance(0.5) else [])],
+        ]
+    )
+
+
+def _field_expiry(v: Values) -> Words:
+    key = v.key("hash")
+    name = v.one(["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"])
+    time = (v.moment() if name.endswith("AT") else v.seconds()) + ("000" if name[1] == "P" else "")
+    # (Whether a time from now on is later than another one depends on the moment.)
+    conditions = [["NX"], ["XX"], ["GT"], ["LT"]] if name.endswith("AT") else [["NX"], ["XX"]]
+    # (8.6.3 crashes where HSETEX gets a field twice.)
+    pairs = [word for field in dict.fromkeys(v.texts(3)) for word in (field, v.text())]
+    return v.random.choice(
+        [
+            [name, key, time, *v.some(*conditions, probability=0.2), *v.fields()],
+            [name, key, time, *v.fields()],
+            [v.one(["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME"]), key, *v.fields()],
+            ["HPERSIST", key, *v.fields()],
+            ["HGETDEL", key, *v.fields()],
+            ["HGETEX", key, *v.some(["PERSIST"], v.expiry(), probability=0.4), *v.fields()],
+            [
+                "HSETEX",
+                key,
+                *v.some(["FNX"], ["FXX"], ["KEEPTTL"], v.expiry()),
+                "FIELDS",
+                str(len(pairs) // 2) if v.chance(0.95) else v.number(),
+                *pairs,
+            ],
+            ["HSCAN", key, "0", "COUNT", "10000", "NOVALUES"],
+        ]
+    )
+
+
+# -- sets -------------------------------------------------------------------------------------------------------------
+
+
+def _sadd(v: Values) -> Words:
+    if v.chance(0.04):
+        return ["SADD", v.key("set"), *v.many(v.one(["", "m"]))]
+    return ["SADD", v.key("set"), *v.texts(6)]
+
+
+def _set_of(v: Values) -> Words:
+    key = v.key("set")
+    return v.random.choice(
+        [
+            ["SREM", key, *v.texts()],
+            [v.one(["SCARD", "SMEMBERS"]), key],
+            ["SISMEMBER", key, v.text()],
+            ["SMISMEMBER", key, *v.texts()],
+            ["SMOVE", key, v.key("set"), v.text()],
+            ["SPOP", key, v.one(["1000", "0", "-1", "x"])],
+            ["SRANDMEMBER", key, v.one(["1000", "0", "x", "-9223372036854775808"])],
+            ["SSCAN", key, "0", "COUNT", "10000", *(["MATCH", v.one(GLOBS)] if v.chance(0.5) else [])],
+            ["SINTERCARD", *v.numbered(v.keys("set")), *v.some(["LIMIT", v.small()], probability=0.5)],
+        ]
+    )
+
+
+def _sets_together(v: Values) -> Words:
+    what = v.one(["SINTER", "SUNION", "SDIFF"])
+    keys = v.keys("set", 4)
+    return [what, *keys] if v.chance(0.5) else [f"{what}STORE", v.key("set"), *keys]
+
+
+# -- sorting, keys ----------------------------------------------------------------------------------------------------
+
+
+def _sort(v: Values) -> Words:
+    key = v.one(["l", "k", "p", "q", "z"]) if v.chance(0.95) else v.one(ALL)
+    by, gets = v.one(PATTERNS), [["GET", v.one(PATTERNS)] for _ in range(v.random.randint(0, 2))]
+    options: list[Words] = [*gets, [v.one(["DESC", "ASC"])]]
+    if v.chance(0.4):
+        options.append(["BY", by])
+    # (By another key's value there may be equals, whose order is chance in a set.)
+    elif v.chance(0.2):
+        options.append(["STORE", v.key("list")])
+    elif v.chance(0.4):
+        options.append(["LIMIT", v.rank(), v.rank()])
+    name = v.one(["SORT", "SORT", "SORT_RO"])
+    if v.chance(0.8):
+        options.append(["ALPHA"])
+    return [name, key, *v.some(*options, probability=0.7)]
+
+
+_AGAIN = "local d = redis.call('DUMP', KEYS[1]) if d then redis.call('RESTORE', KEYS[2], ARGV[1], d, 'REPLACE') end"
+
+
+def _any_key(v: Values) -> Words:
+    key, other = v.one(ALL), v.one(ALL)
+    expire = v.one(["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"])
+    time = (v.moment() if expire.endswith("AT") else v.seconds()) + ("000" if expire[0] == "P" else "")
+    conditions = [["NX"], ["XX"], ["GT"], ["LT"], ["FOO"]] if expire.endswith("AT") else [["NX"], ["xx"]]
+    return v.random.choice(
+        [
+            [v.one(["DEL", "UNLINK", "EXISTS", "TOUCH"]), key, other],
+            ["TYPE", key],
+            ["OBJECT", "ENCODING", v.one([*NAMES["set"], *NAMES["zset"], *NAMES["hash"]])],
+            [v.one(["RENAME", "RENAMENX"]), key, other],
+            ["COPY", key, other, *v.some(["REPLACE"], ["DB", v.one(["0", "1", "16"])])],
+            ["MOVE", key, v.one(["0", "1", "16", "x"])],
+            [expire, key, time, *v.some(*conditions, probability=0.15)],
+            [v.one(["TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME", "PERSIST"]), key],
+            ["SCAN", "0", "COUNT", "10000", "TYPE", v.one([*NAMES, "stream", "none", "x"])],
+            ["KEYS", v.one(GLOBS)],
+            ["EVAL", _AGAIN, "2", key, other, v.one(["0", "0", "0", "100000000", "-1"])],
+        ]
+    )
+
+
+FAMILIES: dict[str, list[tuple[Maker, float]]] = {
+    "string": [(_set, 2), (_string, 4)],
+    "list": [(_push, 2), (_list, 3)],
+    "hash": [(_hset, 2), (_hash, 3)],
+    "set": [(_sadd, 2), (_set_of, 2), (_sets_together, 1.5)],
+    "sort": [(_sort, 2)],
+    "any_key": [
+        (_any_key, 2),
+        (lambda v: ["SWAPDB", v.one(["0", "1"]), v.one(["0", "1", "1", "16"])], 0.05),
+        (lambda v: ["SPUBLISH", "nobody", v.text()], 0.05),
+        (lambda v: ["PUBSUB", v.one(["SHARDCHANNELS", "SHARDNUMSUB"]), "nobody"], 0.05),
+    ],
+}
+#: Families that redis-server 7 does not have.
+NEWER_FAMILIES: dict[str, list[tuple[Maker, float]]] = {}
+if servers.redis_release().since("8.4"):
+    NEWER_FAMILIES = {"conditional": [(_conditional, 2)], "field_expiry": [(_field_expiry, 4)]}
