@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers clean
+.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -59,6 +59,9 @@ bench: install ## compare the engine and the connector with their peers (about s
 
 bench-full: install ## the same with the sizes of the published figures
 	@$(BIN)/python -m benchmarks --full --repetitions 7
+
+bench-kafka: install ## compare with Spark's Kafka source and sink (jars from Maven Central; about ten minutes)
+	@$(BIN)/python -m benchmarks.kafka
 
 fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed parsers and the RDB reader a million inputs each
 	@$(BIN)/python -m tests.differential --commands 200000

@@ -17,11 +17,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from benchmarks import report, servers
 from benchmarks.client import Connection, command
+from benchmarks.processor_time import since, spent
 from benchmarks.spark_session import session
 
 SCHEMA = "`sensor-id` int, temperature double"
@@ -36,7 +36,6 @@ _IDLE: dict[str, dict[str, str]] = {
     "a trigger a second": {"trigger": "1 second"},
 }
 _COMMANDS = 5000  # in one request
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -138,13 +137,10 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
     for way, said in _IDLE.items():
         with _running(connection, said):
             time.sleep(5)
-            before, moved = (_spent(os.getpid(), server), _spent(server)), _bytes(connection)
+            before, moved = (spent(os.getpid(), server), spent(server)), _bytes(connection)
             time.sleep(seconds)
-            after, moves = (_spent(os.getpid(), server), _spent(server)), _bytes(connection)
-        gone: list[float] = [
-            sum(ticks - early.get(pid, 0) for pid, ticks in late.items()) / _TICKS
-            for early, late in zip(before, after, strict=True)
-        ]
+            after, moves = (spent(os.getpid(), server), spent(server)), _bytes(connection)
+        gone: list[float] = [since(early, late) for early, late in zip(before, after, strict=True)]
         gone += [late - early for early, late in zip(moved, moves, strict=True)]
         cells = [f"{60 * one / seconds:.2f}" for one in gone[:2]] + [f"{one / seconds / 1024:,.1f}" for one in gone[2:]]
         print(report.line(f"{name}, idle, {way}", cells), flush=True)
@@ -164,23 +160,6 @@ def _running(connection: Connection, said: dict[str, str]) -> Iterator[None]:
             yield
         finally:
             query.stop()
-
-
-def _spent(root: int, without: int | None = None) -> dict[int, int]:
-    """Processor time so far, in ticks, of a process and its descendants, by their IDs."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        pid = int(path.parent.name)
-        parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:13]))
-    family = {root}
-    while grown := {pid for pid, parent in parents.items() if parent in family and pid != without} - family:
-        family |= grown
-    return {pid: ticks[pid] for pid in family if pid in ticks}
 
 
 def _bytes(connection: Connection) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-START_SECONDS = 15
+START_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -98,4 +98,16 @@ def gets_ready(process: subprocess.Popen[bytes], port: int) -> bool:
         except OSError:
             pass
         time.sleep(0.02)
+    return False
+
+
+def accepts(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Tell whether the server accepts connections before it ends and before the deadline."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return True
+        except OSError:
+            time.sleep(0.1)
     return False

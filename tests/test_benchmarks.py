@@ -12,6 +12,10 @@ import pytest
 
 from benchmarks import cases, replication, report, servers, spark_ways, stream_cases, targets
 from benchmarks.client import Connection, command
+from benchmarks.kafka import jars
+from benchmarks.kafka import ways as kafka_ways
+from benchmarks.kafka.__main__ import TARGETS as KAFKA
+from benchmarks.kafka.__main__ import main as measure_kafka
 from benchmarks.soak import plot, samples
 from benchmarks.stalls import pings, scenes, table
 from benchmarks.stalls.cases import CASES
@@ -104,6 +108,25 @@ def test_every_target_of_spark_is_that_of_a_measurement() -> None:
     connection = cast(Connection, None)  # none is needed before a way is gone
     ways = {way.name for way in spark_ways.ways({"engine": connection, "redis": connection}, 1000)}
     assert not {name for ours, peer, _ in targets.SPARK for name in (ours, peer)} - ways
+
+
+def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
+    """The same for `make bench-kafka`."""
+    connection = cast(Connection, None)
+    sides = [kafka_ways.Kafka("nowhere"), *(kafka_ways.Streams(name, connection) for name in ("engine", "redis"))]
+    names = {way.name for side in sides for way in side.ways(1000, 100)}
+    assert not {name for ours, (peer, _) in KAFKA.items() for name in (ours, peer)} - names
+
+
+def test_kafka_is_not_measured_without_its_jars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where Maven Central is not reached the measurement says so, and succeeds."""
+    monkeypatch.setattr(jars, "_CACHE", tmp_path)
+    monkeypatch.setattr(jars, "_CENTRAL", "http://127.0.0.1:1/")
+    monkeypatch.setattr(sys, "argv", ["benchmarks.kafka"])
+    assert measure_kafka() == 0
+    assert "Kafka is not measured: kafka_2.13" in capsys.readouterr().out
 
 
 def test_every_target_of_the_server_is_that_of_a_measurement() -> None:

@@ -6,7 +6,7 @@ Two classes implement it: `RedisServer` with the commands of any Redis or Valkey
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from spark_streams.client.connection import Command
@@ -108,8 +108,11 @@ class StreamServer(Protocol):
         """Set the group's last-delivered ID in these streams, where it exists; the number is as in `create_groups`."""
         ...
 
-    def create_consumer(self, streams: Iterable[str], group: str, consumer: str) -> None:
-        """Create a consumer without entries in each stream, where the server has a command for it (Redis 6.2)."""
+    def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
+        """Create consumers without entries, each of a stream. Returns the streams where they are now.
+
+        A server needs a command for it (Redis 6.2).
+        """
         ...
 
     def hold(
@@ -150,6 +153,16 @@ class StreamServer(Protocol):
         there is skipped. `alone`: streams with one range, which has a task of its own. Returns the streams of which
         nothing was delivered, because their task does it at a smaller cost: it reads the entries anyway.
         """
+        ...
+
+    def check_may_deliver(self, part: Range, group: str, prefix: str) -> None:
+        """Raise NOT_PERMITTED for a user who may not read for a group."""
+        ...
+
+    def deliver_pages(
+        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str
+    ) -> Iterator[None]:
+        """As `deliver`, of all ranges, a page of entries at each step of the iterator."""
         ...
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:

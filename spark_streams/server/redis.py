@@ -57,8 +57,12 @@ class RedisServer(RedisStreams):
         for stream, reply in zip(wanted, replies, strict=True):
             self._checked(stream, reply, "XGROUP SETID")
 
-    def create_consumer(self, streams: Iterable[str], group: str, consumer: str) -> None:
-        self._connection.pipeline([("XGROUP", "CREATECONSUMER", stream, group, consumer) for stream in streams])
+    def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
+        replies = self._connection.pipeline(
+            [("XGROUP", "CREATECONSUMER", stream, group, name) for stream, name in consumers]
+        )
+        answered = zip(consumers, replies, strict=True)
+        return {stream for (stream, _), reply in answered if not isinstance(reply, redis.ResponseError)}
 
     def hold(
         self, streams: Sequence[str], name: str, holder: str, milliseconds: int, forced: Sequence[str]
@@ -121,7 +125,7 @@ class RedisServer(RedisStreams):
     ) -> frozenset[str]:
         batches = list(batches)
         if batches:
-            self._check_delivers(batches[0][0][0], group, prefix)
+            self.check_may_deliver(batches[0][0][0], group, prefix)
         left: set[str] = set()
         ours: list[tuple[Sequence[Range], StreamId]] = []
         for parts, position in batches:
@@ -130,6 +134,14 @@ class RedisServer(RedisStreams):
                 left.add(stream)
             else:
                 ours.append((parts, position))
+        for _ in self.deliver_pages(ours, group, prefix):
+            pass
+        return frozenset(left)
+
+    def deliver_pages(
+        self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str
+    ) -> Iterator[None]:
+        ours = list(batches)
         begun = [
             (part, (part.stream, position, part.count, part.upto))
             for parts, position in ours
@@ -141,17 +153,14 @@ class RedisServer(RedisStreams):
         if not self._connection.can_skip_replies():
             # Replies are received as bytes, at once: nobody needs them parsed.
             for parts, position in ours:
-                self._deliver([(parts, position)], group, prefix, counts)
-            return frozenset(left)
+                yield from self._deliver([(parts, position)], group, prefix, counts)
+            return
         for some in self._together(ours):
-            self._deliver(some, group, prefix, counts)
-        return frozenset(left)
+            yield from self._deliver(some, group, prefix, counts)
 
-    def _check_delivers(self, part: Range, group: str, prefix: str) -> None:
-        """Raise NOT_PERMITTED for a user who may not read for a group: replies are skipped, and their errors too.
-
-        A consumer's history is read from the last ID but one on (the last one means '>'). That changes nothing.
-        """
+    def check_may_deliver(self, part: Range, group: str, prefix: str) -> None:
+        # Deliveries skip replies, and with them errors. A consumer's history is read instead, from the last ID but one
+        # on (the last one means '>'): that changes nothing.
         if self._known.delivers:
             return
         stream, behind_all = part.stream, str(LAST.before())
@@ -186,7 +195,7 @@ class RedisServer(RedisStreams):
         group: str,
         prefix: str,
         counts: Mapping[Range, int],
-    ) -> None:
+    ) -> Iterator[None]:
         """Deliver ranges of one node's streams, a page at a time: a server's other clients wait for one request.
 
         If some are refused, they are delivered stream by stream. What a broken request has left is delivered at once.
@@ -209,6 +218,7 @@ class RedisServer(RedisStreams):
                         again = partial(self._remaining, [parts], group, prefix)
                         self._connection.receive(self._connection.request(left, again))
                 return
+            yield
 
     def _remaining(self, wanted: Sequence[Sequence[Range]], group: str, prefix: str) -> list[Command]:
         """The commands that deliver what the group has not got of the ranges of these streams."""

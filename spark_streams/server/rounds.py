@@ -153,11 +153,22 @@ def _set_position(server: StreamServer, asked: list[Any]) -> Sequence[None]:
     return [None] * len(asked)
 
 
-def create_consumer(stream: str, group: str, name: str) -> Steps[None]:
-    """Create a consumer without entries, where the server has a command for it."""
-    yield Ask(_create_consumer, (stream, group, name))
+def create_consumer(stream: str, group: str, name: str) -> Steps[bool]:
+    """See `StreamServer.create_consumers`."""
+    created: bool = yield Ask(_create_consumer, (stream, group, name))
+    return created
 
 
-def _create_consumer(server: StreamServer, asked: list[Any]) -> Sequence[None]:
-    server.create_consumer([stream for stream, *_ in asked], *asked[0][1:])
+def _create_consumer(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
+    created = server.create_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
+    return [stream in created for stream, *_ in asked]
+
+
+def delete_consumer(stream: str, group: str, name: str) -> Steps[None]:
+    """See `StreamServer.delete_consumers`."""
+    yield Ask(_delete_consumer, (stream, group, name))
+
+
+def _delete_consumer(server: StreamServer, asked: list[Any]) -> Sequence[None]:
+    server.delete_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
     return [None] * len(asked)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
-from spark_streams.errors import fail
+from spark_streams.errors import ServerError, fail
 from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Offsets
+from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.backlog import added_upto
 from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
@@ -25,7 +27,12 @@ from spark_streams.stream_id import LAST, ZERO, StreamId
 Batch = tuple[Sequence[Range], StreamState, int | None]
 """A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown)."""
 
+Delivered = tuple[Sequence[Range], StreamId]
+"""A stream's ranges in order, and the group's position: what lies up to there was delivered before."""
+
 _log = logging.getLogger("spark_streams")
+_MANY = 10_000  # entries: delivering more than these takes long enough to be done while the tasks read
+_ATTEMPTS = 3  # at a delivery in the background; a failover may take away what it has delivered
 
 
 class OwnedGroup:
@@ -41,6 +48,9 @@ class OwnedGroup:
         self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
         self._left_at: dict[str, StreamId] = {}  # the furthest where this query can have left the group
+        self._background = Background(address)
+        self._tidied: set[str] = set()  # streams where an earlier run's marks were looked for
+        self._may_mark = True
 
     def start(
         self,
@@ -120,7 +130,7 @@ class OwnedGroup:
         group, options = self._options.group, self._options
         if group is None or options.ack == "none":
             return False
-        ours = re.compile(re.escape(options.consumer) + r"-(?:[0-9]+|query)")
+        ours = re.compile(re.escape(options.consumer) + r"-(?:[0-9]+|query|until-[0-9]+-[0-9]+)")
         left = re.compile(re.escape(options.consumer) + r"-[0-9]+-[0-9]+")
         names = [name.decode("utf-8", "replace") for name, _ in (yield from rounds.consumers(stream, group))]
         others = [name for name in names if not ours.fullmatch(name)]
@@ -152,16 +162,94 @@ class OwnedGroup:
 
         `alone`: streams with one range, which has a task of its own. Raises GROUP_BEHIND if the group's position in a
         stream lies before the batch, with entries in between.
+
+        Many entries are added in the background, where the server needs as long for them as for reading them.
         """
         group = self._options.group
         if group is None or self._options.ack == "none":
             return frozenset()
+        self._background.wait()
         batches = list(batches)
         positions = rounds.for_each(server, {batch[0][0].stream: self._prepare(group, *batch) for batch in batches})
         if self._options.ack != "commit":
             return frozenset()
-        wanted = [(parts, positions[parts[0].stream]) for parts, _, _ in batches]
-        return server.deliver(wanted, group, self._options.consumer, alone)
+        wanted = {parts[0].stream: (parts, positions[parts[0].stream]) for parts, _, _ in batches}
+        aside = self._mark_large(server, group, wanted)
+        now = [batch for stream, batch in wanted.items() if stream not in aside]
+        left = server.deliver(now, group, self._options.consumer, alone) if now else frozenset()
+        if aside:
+            later = {stream: batch for stream, batch in wanted.items() if stream in aside}
+            self._background.begin(partial(self._deliver_aside, group, later))
+        return left
+
+    def _mark_large(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> set[str]:
+        """The streams to which so much is delivered that it is done in the background, each with a mark.
+
+        The mark is a consumer whose name says how far it goes. It is there until all is delivered: if the driver is
+        killed before that, and the batch finished all the same, the next run knows why the group is behind.
+        """
+        if server.counts_cheaply or not self._may_mark:
+            return set()
+        large = {
+            stream: parts
+            for stream, (parts, position) in wanted.items()
+            if len(parts) > 1 and position < parts[-1].upto
+        }
+        if sum(part.count or 0 for parts in large.values() for part in parts) <= _MANY:
+            return set()
+        server.check_may_deliver(next(iter(large.values()))[0], group, self._options.consumer)
+        marking = {stream: self._mark_until(stream, group, parts[-1].upto) for stream, parts in large.items()}
+        try:
+            marked = rounds.for_each(server, marking)
+        except ServerError as refusal:
+            if refusal.condition != "NOT_PERMITTED":
+                raise
+            _log.info("The group %s gets its entries before the tasks begin: %s", group, refusal)
+            self._may_mark = False
+            return set()
+        return {stream for stream, is_marked in marked.items() if is_marked}
+
+    def _mark_until(self, stream: str, group: str, upto: StreamId) -> Steps[bool]:
+        """Leave the mark of a delivery; False if the server cannot.
+
+        The first time, earlier runs' marks are removed, and this one, too: who may not remove it is not to make it.
+        """
+        mark = self._mark_name(upto)
+        if stream not in self._tidied:
+            names = [name.decode("utf-8", "replace") for name, _ in (yield from rounds.consumers(stream, group))]
+            for name in {mark, *(name for name in names if name.startswith(f"{self._options.consumer}-until-"))}:
+                yield from rounds.delete_consumer(stream, group, name)
+            self._tidied.add(stream)
+        return (yield from rounds.create_consumer(stream, group, mark))
+
+    def _mark_name(self, upto: StreamId) -> str:
+        return f"{self._options.consumer}-until-{upto}"
+
+    def _deliver_aside(self, group: str, wanted: Mapping[str, Delivered], server: StreamServer) -> Iterator[None]:
+        """Deliver, page by page; remove the marks where all is delivered."""
+        left = wanted
+        for _ in range(_ATTEMPTS):
+            yield from server.deliver_pages(left.values(), group, self._options.consumer)
+            left = self._undelivered(server, group, wanted)
+            if not left:
+                break
+        done = [(stream, parts[-1].upto) for stream, (parts, _) in wanted.items() if stream not in left]
+        server.delete_consumers([(stream, self._mark_name(upto).encode()) for stream, upto in done], group)
+
+    def _undelivered(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> dict[str, Delivered]:
+        """What is left of a delivery, with the group's position. Entries that are gone are not delivered."""
+        behind: dict[str, Delivered] = {}
+        for stream, state in server.states(list(wanted), group).items():
+            parts, _ = wanted[stream]
+            if state is not None and state.group is not None and state.group.last_delivered_id < parts[-1].upto:
+                behind[stream] = parts, state.group.last_delivered_id
+        ends = [(stream, position, 1, parts[-1].upto) for stream, (parts, position) in behind.items()]
+        found = server.nths(ends)
+        return {stream: behind[stream] for (stream, *_), (_, number) in zip(ends, found, strict=True) if number}
+
+    def stop(self) -> None:
+        """The query has ended: nothing more is delivered."""
+        self._background.give_up()
 
     def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
         """See to it that the group is at the batch's start, or behind it. Returns its position."""
@@ -190,9 +278,15 @@ class OwnedGroup:
         """Move a group that is behind the batch's start; an error if it has not read entries in between."""
         first, found = yield from rounds.nth(stream, position, 1, after)
         if found and not self._delivery_was_lost(stream, position, after):
-            if self._options.fails:
+            mark = self._mark_name(after)
+            if mark.encode() in {name for name, _ in (yield from rounds.consumers(stream, group))}:
+                yield from rounds.delete_consumer(stream, group, mark)
+                reason = "the driver ended before it had delivered its last batch, which is finished"
+                _log.warning("The group %s of %s is moved from %s to %s: %s.", group, stream, position, after, reason)
+            elif self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
-            _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
+            else:
+                _log.warning("The group %s of %s was behind %s; it was moved there.", group, stream, after)
         yield from rounds.set_position(stream, group, after, added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
@@ -214,6 +308,7 @@ class OwnedGroup:
         options, group = self._options, self._options.group
         if durable is False or (not options.trims and (group is None or options.ack == "none")):
             return
+        self._background.wait()
         reached = {stream: upto for stream, upto in finished.streams.items() if upto != ZERO}
         moved = {stream: upto for stream, upto in reached.items() if self._finished.get(stream) != upto}
         if group is not None and moved and options.ack == "commit":

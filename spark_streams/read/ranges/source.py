@@ -414,6 +414,7 @@ class RangeSource:
 
     def stop(self) -> None:
         """The query has ended: another one may have its group at once."""
+        self._group.stop()
         self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:
