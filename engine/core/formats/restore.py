@@ -10,6 +10,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.group import Group
 from engine.core.streams.nodes import NodeLimits, _OpenNode
 from engine.core.streams.pending import NOBODY, PendingList
@@ -22,20 +24,32 @@ _U64 = (1 << 64) - 1
 
 
 def stream_of(
-    storage: Storage, segments: list[tuple[int, Segment]], last_id: int, max_deleted_id: int, added: int
+    storage: Storage, segments: list[tuple[int, Segment | Stored]], last_id: int, max_deleted_id: int, added: int
 ) -> Stream:
-    """A stream without groups that consists of these (ID of entry 0, segment)."""
+    """A stream without groups that consists of these (ID of entry 0, segment; or the body of one that is whole)."""
     stream = Stream(storage)
     stream._segments = [segment for _, segment in segments]
     stream._firsts = [first for first, _ in segments]
-    stream.length = sum(segment.live for _, segment in segments)
+    stream.length = sum(len(one) if isinstance(one, Stored) else one.live for _, one in segments)
     stream.last_id, stream.max_deleted_id, stream.entries_added = last_id, max_deleted_id, added
     return stream
 
 
-def bounds(number: int, stream: Stream) -> tuple[int, int]:
-    """The first and the last ID of a segment, without decompressing it."""
-    return stream._firsts[number], stream._segments[number].last_id
+def pieces(stream: Stream) -> Iterable[tuple[int, Segment | Stored]]:
+    """(ID of entry 0, segment) of all segments, as :func:`stream_of` takes them."""
+    return zip(stream._firsts, stream.pieces(), strict=True)
+
+
+def segment_at(stream: Stream, number: int) -> Segment:
+    """A segment of a stream, for reading."""
+    return stream._at(number)
+
+
+def segment_of(storage: Storage, body: Stored | Packed) -> Segment:
+    """A sealed segment, of which nothing was removed, that has this body."""
+    segment = Segment(storage.sealed, body)
+    segment.sealed = True
+    return segment
 
 
 def pending_of(blocks: list[Block]) -> PendingList:
@@ -79,8 +93,6 @@ def unpack(data: bytes) -> list[int]:
 
 def node_state(segment: Segment) -> list[Any]:
     """A segment's node map as bytes, numbers, and lists of these."""
-    if not segment.has_nodes:
-        return [b"", 0, [], []]
     nodes, node = segment.nodes, segment.nodes._open
     newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
     former = [number for index, limits in nodes.former for number in (index, limits.max_bytes, limits.max_entries)]
@@ -91,8 +103,6 @@ def node_state(segment: Segment) -> list[Any]:
 def restore_nodes(segment: Segment, state: list[Any]) -> None:
     """The inverse of :func:`node_state`."""
     starts, upto, newest, void, *rest = state
-    if not upto and not rest:
-        return
     nodes = segment.nodes
     nodes.starts.frombytes(starts)
     nodes.upto = upto

@@ -65,8 +65,9 @@ def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:
 def of_stream(stream: Stream) -> int:
     """Bytes of a stream with its groups and producers."""
     size = _size_of(stream)
-    for segment in stream.segments():
-        size += of_segment(segment)
+    for one in stream.pieces():
+        # 8 + 8: the stream refers to it, and to its first ID.
+        size += (of_segment(one) if isinstance(one, Segment) else of_stored(one)) + 8 + 8
     for name, group in stream.groups.items():
         size += _DICT_ENTRY + _size_of(name) + of_group(group)
     if stream.producers is not None:
@@ -78,21 +79,25 @@ def of_stream(stream: Stream) -> int:
 
 def of_segment(segment: Segment) -> int:
     """Bytes of a segment as it is now: plain, or packed, or on the disk, with what the cache holds of it."""
-    # 8 + 8: the stream refers to it, and to its first ID.
-    size = _size_of(segment) + 8 + 8
+    size = _size_of(segment)
     if segment.has_nodes:
         size += _size_of(segment.nodes) + _size_of(segment.nodes.starts)
     if segment.dead is not None:
         size += _size_of(segment.dead)
     body = segment.body
-    size += _size_of(body)
     if isinstance(body, Stored):
-        return size + _size_of(body.place) + body.cached_bytes
+        return size + of_stored(body)
+    size += _size_of(body)
     if isinstance(body, Packed):
         return size + _size_of(body.blob) + sum(map(_size_of, body.index_arrays)) + body.cached_bytes
     if isinstance(body.data, memoryview):
         size += body.data.nbytes
     return size + sum(map(_size_of, (body.data, body.offsets, body.ms, body.seq)))
+
+
+def of_stored(body: Stored) -> int:
+    """Bytes of memory of entries that lie on the disk, with what the cache holds of them."""
+    return _size_of(body) + _size_of(body.place) + body.cached_bytes
 
 
 def of_group(group: Group) -> int:

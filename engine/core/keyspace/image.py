@@ -19,6 +19,7 @@ from typing import Any
 
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.elements import Elements
+from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
@@ -290,7 +291,11 @@ class _Guarded(Database):
 def _work(value: Any) -> int:
     """About how many microseconds it takes to copy a value."""
     if isinstance(value, Stream):
-        return 7 + 2 * len(value.segments()) + sum(2 * len(group.pending) // 1024 for group in value.groups.values())
+        pieces = value.pieces()
+        copied = list(map(type, pieces)).count(Segment)
+        return (
+            7 + 2 * copied + len(pieces) // 20 + sum(2 * len(group.pending) // 1024 for group in value.groups.values())
+        )
     return 1 + len(value) // 50
 
 

@@ -30,7 +30,7 @@ _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
 #: Up to so many segments every node is counted; of more the number is estimated, from so many nodes or more.
-_COUNTED_SEGMENTS, _SAMPLE = 4, 20
+COUNTED_SEGMENTS, _SAMPLE = 4, 20
 
 
 @dataclass(slots=True)
@@ -269,13 +269,14 @@ def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, 
     return found
 
 
-def count_nodes(segments: Sequence[Entries], limits: NodeLimits, length: int) -> tuple[int, int]:
-    """How many nodes there are, and how many nodes of a radix tree hold them. ``length`` counts the live entries.
+def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, length: int) -> tuple[int, int]:
+    """How many nodes there are, and how many nodes of a radix tree hold them. ``length`` counts the live entries, and
+    ``segments`` are the first of ``number``, :data:`COUNTED_SEGMENTS` or all.
 
     Exact up to a few segments. Beyond that it extrapolates from the first nodes of the first segment that is whole, so
     that the cost does not depend on the length of the stream.
     """
-    if len(segments) <= _COUNTED_SEGMENTS:
+    if number <= COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]
         return len(keys), radix_nodes(keys)
     sample = segments[1 if segments[0].start else 0]
@@ -286,7 +287,7 @@ def count_nodes(segments: Sequence[Entries], limits: NodeLimits, length: int) ->
     bounds = [nodes.bounds(number) for number in range(behind)]
     found = sum(1 for first, end in bounds if sample.count(first, end))
     live = sum(sample.count(first, end) for first, end in bounds)
-    total = max(round(length * found / max(live, 1)), len(segments))
+    total = max(round(length * found / max(live, 1)), number)
     return total, 2 * total + total // 16
 
 

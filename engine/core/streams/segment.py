@@ -74,6 +74,11 @@ class Segment:
         return isinstance(self.body, Stored)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether its body tells everything about it: nothing was removed, no nodes were derived."""
+        return not self.start and self.dead is None and self._nodes is None
+
+    @property
     def nodes(self) -> SegmentNodes:
         """The nodes that clients see, as far as they have been derived."""
         if self._nodes is None:

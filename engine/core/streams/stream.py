@@ -2,7 +2,7 @@
 
 It owns what adding and removing an entry changes: the length, the last ID, the counters that lag is derived from
 (:mod:`engine.core.streams.position`), and the node map. It knows nothing of commands, clients or the form of replies;
-times come in as arguments.
+times come in as arguments. It is one module of more than 400 lines because all of it keeps the same few lists in step.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from engine.core.protocol.replies import Frames
 from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.nodes import count_nodes, extents, node_of, synced
+from engine.core.streams.nodes import COUNTED_SEGMENTS, count_nodes, extents, node_of, synced
 from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 
 #: Fewer entries of a segment are looked up or deleted one by one.
 _MANY = 32
+#: When a segment is begun up to so many that have been stored are folded.
+_FOLDED_AT_ONCE = 64
 
 
 class Stream:
@@ -31,6 +33,7 @@ class Stream:
     __slots__ = (
         "__weakref__",
         "_firsts",
+        "_folded",
         "_segments",
         "entries_added",
         "groups",
@@ -42,9 +45,12 @@ class Stream:
     )
 
     def __init__(self, storage: Storage) -> None:
-        self._segments: list[Segment] = []
+        #: A segment that lies on the disk, and in which nothing was removed, is its body alone: see :meth:`_fold`.
+        self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
+        #: So many of the first segments are stored, and have been folded if they were whole then.
+        self._folded = 0
         #: Live entries.
         self.length = 0
         #: The ID of the entry that was added last, or what XSETID set.
@@ -71,6 +77,8 @@ class Stream:
         if not self._segments:
             return 0
         head = self._segments[0]
+        if isinstance(head, Stored):
+            return self._firsts[0]
         # (What is known of the first entry needs no look into the segment, which may lie on the disk.)
         return head.id_at(head.start) if head.start else self._firsts[0]
 
@@ -79,17 +87,60 @@ class Stream:
         """The ID of the last live entry, 0 when empty."""
         if not self._segments:
             return 0
-        tail = self._segments[-1]
+        tail = self._at(-1)
         return tail.id_at(tail.last_live())
 
     def segments(self) -> list[Segment]:
-        """All segments, in order. The list must not be changed."""
+        """All segments, in order, for reading."""
+        return list(map(self._at, range(len(self._segments))))
+
+    def pieces(self) -> Sequence[Segment | Stored]:
+        """All segments, in order, as they lie in memory: of those that are folded the bodies alone."""
         return self._segments
+
+    @property
+    def open_length(self) -> int:
+        """How many live entries the segment has that is being added to; 0 where there is none."""
+        tail = self._segments[-1] if self._segments else None
+        return tail.live if type(tail) is Segment and not tail.sealed else 0
+
+    # -- folded segments --------------------------------------------------------------------------------------------
+
+    def _fold(self, most: int) -> None:
+        """Keep of up to ``most`` segments that were stored since the last time the bodies alone, if these tell all.
+
+        What is folded never changes, so that images of the stream share it; and it takes less memory.
+        """
+        segments = self._segments
+        for number in range(self._folded, min(self._folded + most, len(segments))):
+            one = segments[number]
+            if type(one) is Segment:
+                if type(one.body) is not Stored:
+                    return
+                if one.is_whole:
+                    segments[number] = one.body
+            self._folded = number + 1
+
+    def _at(self, number: int) -> Segment:
+        """A segment, for reading."""
+        found = self._segments[number]
+        if type(found) is Segment:
+            return found
+        assert isinstance(found, Stored)
+        cache = self.storage.cache
+        segment = Segment(self.storage.sealed, found if found.cache is cache else found.copy(cache))
+        segment.sealed = True
+        return segment
+
+    def _own(self, number: int) -> Segment:
+        """A segment, to be changed, or to have its nodes derived."""
+        segment = self._segments[number] = self._at(number)
+        return segment
 
     def segments_from(self, entry_id: int) -> Iterator[Segment]:
         """The segments that may hold entries not below ``entry_id``, oldest first."""
         for number in range(self._locate(entry_id), len(self._segments)):
-            yield self._segments[number]
+            yield self._at(number)
 
     def _locate(self, entry_id: int) -> int:
         """The segment that holds ``entry_id`` if any does (the first one for IDs before it)."""
@@ -97,11 +148,10 @@ class Stream:
 
     def _stretches(self, low: int, high: int) -> Iterator[Run]:
         """(segment, i, j), in order: its entries [i, j), dead ones too, have low <= ID <= high."""
-        segments = self._segments
-        for number in range(self._locate(low), len(segments)):
-            segment = segments[number]
+        for number in range(self._locate(low), len(self._segments)):
             if self._firsts[number] > high:
                 return
+            segment = self._at(number)
             begin = segment.position(low) if self._firsts[number] < low else 0
             # The last ID tells whether the range ends in this segment: only then is it searched.
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
@@ -115,11 +165,10 @@ class Stream:
 
     def runs_backward(self, low: int, high: int) -> Iterator[Run]:
         """As :meth:`runs`, the last run first."""
-        segments = self._segments
         for number in range(self._locate(high), -1, -1):
-            if number >= len(segments):
+            if number >= len(self._segments):
                 return
-            segment = segments[number]
+            segment = self._at(number)
             if segment.last_id < low:
                 return
             begin = segment.position(low) if self._firsts[number] < low else 0
@@ -132,7 +181,7 @@ class Stream:
         if count and self._segments:
             # The usual case: they lie in one segment in which nothing was deleted.
             number = self._locate(low)
-            segment = self._segments[number]
+            segment = self._at(number)
             body = segment.body
             first = body.position(low) if self._firsts[number] < low else 0
             last = max(first, segment.start) + count
@@ -183,25 +232,37 @@ class Stream:
         if not self._segments:
             return 0, -1
         number = self._locate(entry_id)
-        return number, self._segments[number].find(entry_id)
+        return number, self._at(number).find(entry_id)
 
     def __contains__(self, entry_id: int) -> bool:
         return self._find(entry_id)[1] >= 0
 
+    def stores(self, entry_id: int) -> bool:
+        """Whether a segment that lies on the disk holds, or has held, an entry with this ID or IDs around it.
+
+        That is known without reading it.
+        """
+        number = self._locate(entry_id)
+        one = self._segments[number] if self._segments else None
+        body = one.body if isinstance(one, Segment) else one
+        return isinstance(body, Stored) and self._firsts[number] <= entry_id <= body.last_id
+
     def frame(self, entry_id: int) -> bytes | None:
         """The entry's frame, None where it is gone or never was."""
         number, index = self._find(entry_id)
-        return self._segments[number].frame_at(index) if index >= 0 else None
+        return self._at(number).frame_at(index) if index >= 0 else None
 
     def count(self, low: int, high: int) -> int:
         """How many live entries have low <= ID <= high. The cost grows with the segments in between."""
         if not self._segments or low > high:
             return 0
         first, last = self._locate(low), self._locate(high)
-        segments = self._segments
         total = 0
         for number in range(first, last + 1):
-            segment = segments[number]
+            if first < number < last and type(body := self._segments[number]) is Stored:
+                total += len(body)
+                continue
+            segment = self._at(number)
             # Only segments at the ends of the range are searched: the others need not even be read.
             begin = segment.position(low) if self._firsts[number] < low else 0
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
@@ -211,7 +272,10 @@ class Stream:
     def nth_after(self, after: int, n: int) -> int:
         """The ID of the n-th live entry (from 1) behind ``after``; 0 if there are fewer."""
         for number in range(self._locate(after), len(self._segments)):
-            segment = self._segments[number]
+            if type(body := self._segments[number]) is Stored and self._firsts[number] > after and n > len(body):
+                n -= len(body)
+                continue
+            segment = self._at(number)
             begin = segment.position(after + 1) if self._firsts[number] <= after else 0
             here = segment.live if begin <= segment.start else segment.count(begin, len(segment))
             if n <= here:
@@ -223,35 +287,41 @@ class Stream:
 
     def head_node(self) -> tuple[int, int]:
         """(last ID, live entries) of the oldest node of a stream that is not empty."""
-        head = self._segments[0]
+        head = self._own(0)
         _, last_id, live = node_of(head, head.start, self.storage.limits)
         return last_id, live
 
     def node_behind(self, entry_id: int) -> tuple[int, int, int] | None:
         """(key, last ID, live entries) of the node of the first live entry behind ``entry_id``, if there is one."""
-        for segment, first, _ in self.runs(entry_id + 1, MAX_ID):
-            return node_of(segment, first, self.storage.limits)
+        for number in range(self._locate(entry_id + 1), len(self._segments)):
+            segment = self._at(number)
+            first = segment.first_live(segment.position(entry_id + 1) if self._firsts[number] <= entry_id else 0)
+            if first < len(segment):
+                self._segments[number] = segment
+                return node_of(segment, first, self.storage.limits)
         return None
 
     def keep_limits(self) -> None:
         """To be called before the limits of nodes change: the entries that there are keep their nodes."""
-        for segment in self._segments:
+        for segment in map(self._own, range(len(self._segments))):
             segment.nodes.keep_limits(len(segment), self.storage.limits)
 
     def node_extents(self) -> list[tuple[int, int, int]]:
         """(key, last ID, live entries) of every node."""
-        return extents(self._segments, self.storage.limits)
+        return extents(self.segments(), self.storage.limits)
 
     def count_nodes(self) -> tuple[int, int]:
         """How many nodes there are, and how many nodes of a radix tree would hold them; estimated if there are many."""
-        return count_nodes(self._segments, self.storage.limits, self.length)
+        count = len(self._segments)
+        first = [self._own(number) for number in range(min(count, COUNTED_SEGMENTS))]
+        return count_nodes(first, count, self.storage.limits, self.length)
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add an entry, whose ID is above :attr:`last_id`, given its frame."""
         tail = self._segments[-1] if self._segments else None
-        if tail is None or tail.full:
+        if type(tail) is not Segment or tail.full:
             tail = self._open_segment(entry_id)
         tail.append(entry_id, entry)
         self.length += 1
@@ -261,14 +331,14 @@ class Stream:
     def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
         """Add entries, whose IDs ascend from above :attr:`last_id`: their frames back to back, and each one's size."""
         count, at, begin = len(ms), 0, 0
-        if self._segments and self._segments[-1].fits(count, len(data)):
-            self._segments[-1].extend(data, sizes, ms, seq)
+        tail = self._segments[-1] if self._segments else None
+        if type(tail) is Segment and tail.fits(count, len(data)):
+            tail.extend(data, sizes, ms, seq)
             at = count
         view = memoryview(data)
         while at < count:
-            if not self._segments or self._segments[-1].full:
-                self._open_segment(ms[at] << 64 | seq[at])
-            tail = self._segments[-1]
+            if type(tail) is not Segment or tail.full:
+                tail = self._open_segment(ms[at] << 64 | seq[at])
             end = min(at + tail.room(len(data) // count), count)
             size = sum(sizes[at:end])
             tail.extend(view[begin : begin + size], sizes[at:end], ms[at:end], seq[at:end])
@@ -278,8 +348,10 @@ class Stream:
         self.last_id = ms[-1] << 64 | seq[-1]
 
     def _open_segment(self, first_id: int) -> Segment:
-        if self._segments and not self._segments[-1].sealed:
-            self._segments[-1].seal()
+        newest = self._segments[-1] if self._segments else None
+        if type(newest) is Segment and not newest.sealed:
+            newest.seal()
+        self._fold(_FOLDED_AT_ONCE)
         tail = Segment(self.storage.sealed)
         self._segments.append(tail)
         self._firsts.append(first_id)
@@ -298,7 +370,7 @@ class Stream:
         """Read what lies on the disk of the segments with these entries: an UnreadableError comes now, or never."""
         if self.storage.sealed.stores and self._segments:
             for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):
-                body = self._segments[number].body
+                body = self._at(number).body
                 if isinstance(body, Stored):
                     body.packed()
 
@@ -314,7 +386,7 @@ class Stream:
         at = deleted = 0
         while at < len(entry_ids) and self._segments:
             number = self._locate(entry_ids[at])
-            segment = self._segments[number]
+            segment = self._own(number)
             behind = number + 1 < len(self._segments)
             end = bisect_left(entry_ids, self._firsts[number + 1], at) if behind else len(entry_ids)
             if not segment.sealed or end - at < _MANY:
@@ -331,7 +403,7 @@ class Stream:
 
     def _remove(self, number: int, index: int) -> None:
         """Remove one live entry; ``max_deleted_id`` stays as it is."""
-        segment = self._segments[number]
+        segment = self._own(number)
         if segment.sealed:
             segment.delete(index)
         else:
@@ -344,7 +416,7 @@ class Stream:
 
     def _rearrange(self, number: int) -> None:
         """Follow what deletions have made of a segment."""
-        segment = self._segments[number]
+        segment = self._own(number)
         if not segment.dead_count:
             # The segment is empty, or it was rewritten, or its head was removed.
             if not segment.live:
@@ -358,17 +430,19 @@ class Stream:
 
     def _drop_segment(self, number: int) -> None:
         del self._segments[number], self._firsts[number]
+        self._folded -= number < self._folded
 
     def trim_head(self, count: int) -> int:
         """Remove the first ``count`` live entries, or all if there are fewer; returns how many were removed."""
         removed = 0
         while removed < count and self._segments:
             head = self._segments[0]
-            if head.live <= count - removed:
-                removed += head.live
+            live = head.live if type(head) is Segment else len(head)
+            if live <= count - removed:
+                removed += live
                 self._drop_segment(0)
             else:
-                head.drop_head(count - removed)
+                self._own(0).drop_head(count - removed)
                 removed = count
         self.length -= removed
         return removed
@@ -380,7 +454,10 @@ class Stream:
         """
         storage = storage or self.storage
         other = Stream(storage)
-        other._segments = [segment.copy(storage.sealed, storage.cache) for segment in self._segments]
+        self._fold(len(self._segments))
+        other._segments = [
+            one.copy(storage.sealed, storage.cache) if type(one) is Segment else one for one in self._segments
+        ]
         other._firsts = self._firsts[:]
         other.length, other.last_id = self.length, self.last_id
         other.max_deleted_id, other.entries_added = self.max_deleted_id, self.entries_added

@@ -158,8 +158,7 @@ class Trim:
 
     def _trim_sealed(self, stream: Stream) -> int:
         """Of what exact trimming with DELREF removes, all that is in sealed segments, where nodes do not matter."""
-        newest = stream.segments()[-1]
-        count = min(self.excess(stream), stream.length - (0 if newest.sealed else newest.live))
+        count = min(self.excess(stream), stream.length - stream.open_length)
         if not count:
             return 0
         entry_ids = stream.first_ids(count)

@@ -11,7 +11,8 @@ strings of native 64-bit numbers, or the number of the part that they are.
 ``F`` library of functions: its code, under no key.
 
 How a segment lies in the file is :func:`_segment` and :func:`_segment_from` alone. Of a stored one the file says where
-in the segment files its entries lie, if they may stay there, or else holds them.
+in the segment files its entries lie, if they may stay there, or else holds them. One module of more than 400 lines:
+what is written and what is read stand beside each other, kind by kind.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.position import shown
-from engine.core.streams.segment import Body, Segment
+from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 from engine.shell.durability.files import Buffer
 from engine.shell.durability.segments.file import SegmentPlace
@@ -72,8 +73,8 @@ class RecordError(Exception):
     """A record that cannot be what was written, although its sum is right."""
 
 
-def encode(image: Image, put: Put, named: set[int] | None) -> Iterator[bytes]:
-    """The records of an image; ``put`` takes a binary part and gives its number.
+def encode(image: Image, put: Put, named: set[int] | None, pause: Callable[[], None] = lambda: None) -> Iterator[bytes]:
+    """The records of an image; ``put`` takes a binary part and gives its number. ``pause`` is called all along.
 
     Stored entries stay in their segment files, whose numbers are added to ``named``; None: they are written here.
     """
@@ -81,7 +82,7 @@ def encode(image: Image, put: Put, named: set[int] | None) -> Iterator[bytes]:
         yield encoded([0, b"", -1, b"F", code])
     for db in image.databases:
         for key, value, deadline in db.items():
-            yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put, named)])
+            yield encoded([db.index, key, -1 if deadline is None else deadline, *_value(value, put, named, pause)])
 
 
 def decode(
@@ -116,9 +117,9 @@ def decode(
     return count
 
 
-def _value(value: Any, put: Put, named: set[int] | None) -> list[Any]:
+def _value(value: Any, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
     if isinstance(value, Stream):
-        return [b"x", *_stream(value, put, named)]
+        return [b"x", *_stream(value, put, named, pause)]
     if isinstance(value, Hash):
         pairs = [word for pair in value.items() for word in pair]
         if value.deadlines is None:
@@ -186,13 +187,26 @@ def _sorted_set_from(record: list[Any], pause: Callable[[], None]) -> SortedSet:
 # -- streams ----------------------------------------------------------------------------------------------------------
 
 
-def _stream(stream: Stream, put: Put, named: set[int] | None) -> list[Any]:
+#: So many segments that lie on the disk are told, or known, without a pause.
+_MANY = 200
+
+
+def _stream(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
     segments = array("Q")
-    for number, segment in enumerate(stream.segments_from(0)):
-        segments.extend(_segment(segment, restore.bounds(number, stream), put, named))
+    #: Of those segments that have nodes: number, state.
+    nodes: list[Any] = []
+    for number, (first, one) in enumerate(restore.pieces(stream)):
+        if type(one) is Stored and named is not None and isinstance(one.place, SegmentPlace):
+            segments.extend(_stored(one, one.place, first, 0, _SEALED, named))
+        else:
+            segment = restore.segment_at(stream, number)
+            segments.extend(_segment(segment, first, put, named))
+            if segment.has_nodes:
+                nodes += number, restore.node_state(segment)
+        if not number % _MANY:
+            pause()
     counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), shown(stream.entries_added), stream.length]
     groups = [_group(name, group, put) for name, group in stream.groups.items()]
-    nodes = [restore.node_state(segment) for segment in stream.segments_from(0)]
     return [counters, segments.tobytes(), nodes, groups, _producers(stream.producers)]
 
 
@@ -202,12 +216,26 @@ def _stream_from(
     (last_id, max_deleted, added, length), table, nodes, groups, producers = record
     rows = array("Q")
     rows.frombytes(table)
-    segments = []
-    for at in range(0, len(rows), _COLUMNS):
-        segments.append(_segment_from(rows[at : at + _COLUMNS], parts, core, files))
+    columns = [rows[at::_COLUMNS] for at in range(_COLUMNS)]
+    segments: list[tuple[int, Segment | Stored]] = []
+    cache = core.streams.storage.cache
+    for row in zip(*columns, strict=True):
+        if row[4] & _UNTOUCHED == _SEALED | _STORED and not row[3] and files is not None and files.is_in_use:
+            # Most of a long stream: there may be hundreds of thousands.
+            number, size, count, _, flags, first_ms, first_seq, last_ms, last_seq, offset, stored = row
+            place = files.place(number, offset, stored, flags >> _HALF)
+            body = Stored(place, count, size, last_ms << 64 | last_seq, cache)
+            segments.append((first_ms << 64 | first_seq, body))
+            if not len(segments) % _MANY:
+                pause()
+            continue
+        segments.append(_segment_from(row, parts, core, files))
         pause()
-    for (_, segment), state in zip(segments, nodes, strict=True):
+    for number, state in zip(nodes[::2], nodes[1::2], strict=True):
+        first, one = segments[number]
+        segment = one if isinstance(one, Segment) else restore.segment_of(core.streams.storage, one)
         restore.restore_nodes(segment, state)
+        segments[number] = first, segment
     stream = restore.stream_of(core.streams.storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
     if stream.length != length:
         raise ValueError(f"{stream.length} entries instead of {length}")
@@ -225,28 +253,35 @@ def _stream_from(
 #: dead entries; its sum stands above 32 bits of the flags; the last two are where in the file it is, and its bytes.
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
+_UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
 _CODEC_SHIFT, _HALF = 8, 32
 _LOW = (1 << _HALF) - 1
 
 
-def _segment(segment: Segment, bounds: tuple[int, int], put: Put, named: set[int] | None) -> list[int]:
+def _stored(body: Stored, place: SegmentPlace, first: int, start: int, flags: int, named: set[int]) -> tuple[int, ...]:
+    """The row of a stored segment without marks of dead entries; the first ID is that of its entry 0."""
+    file, offset = place.location
+    named.add(file.number)
+    last = body.last_id
+    flags |= _STORED | place.total << _HALF
+    ends = first >> 64, first & _U64, last >> 64, last & _U64
+    return (file.number, body.data_size, len(body), start, flags, *ends, offset, place.size)
+
+
+def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
     """A segment as a part: its columns and frames as they lie in memory, each at a multiple of 8 bytes.
 
-    ``bounds`` are its first and last ID.
+    ``first`` is the ID of its entry 0.
     """
     body, inner = segment.body, [0, 0]
     dead = segment.dead if segment.dead is not None else b""
     flags = (_HAS_DEAD if dead else 0) | (_SEALED if segment.sealed else 0)
-    first, last = bounds
+    last = body.last_id
     if isinstance(body, Stored):
         place = body.place
         if named is not None and isinstance(place, SegmentPlace):
-            file, offset = place.location
-            named.add(file.number)
-            number = file.number | (put([dead]) + 1 << _HALF if dead else 0)
-            flags |= _STORED | place.total << _HALF
-            ends = [*ids.split(first), *ids.split(last)]
-            return [number, body.data_size, len(body), segment.start, flags, *ends, offset, place.size]
+            number, *rest = _stored(body, place, first, segment.start, flags, named)
+            return [number | (put([dead]) + 1 << _HALF if dead else 0), *rest]
         body = body.packed()
     if isinstance(body, Packed):
         flags |= _PACKED | CODECS.index(body.codec) << _CODEC_SHIFT
@@ -262,26 +297,28 @@ def _segment(segment: Segment, bounds: tuple[int, int], put: Put, named: set[int
     return [put(buffers), body.data_size, len(body), segment.start, flags, *ids.split(first), *ids.split(last), *inner]
 
 
-def _stored_from(row: array[int], parts: Parts, core: Target, files: SegmentFiles | None) -> tuple[int, Segment]:
+def _stored_from(row: Sequence[int], parts: Parts, core: Target, files: SegmentFiles | None) -> tuple[int, Segment]:
     """The same of a segment in the segment files. Where those are not in use, its entries are read from there."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, offset, length = row
     if files is None:
         raise ValueError("it refers to segment files, and there are none")
     place = files.place(number & _LOW, offset, length, flags >> _HALF)
-    cache, last_id = core.streams.storage.cache, ids.make(last_ms, last_seq)
-    body: Body = Stored(place, count, size, last_id, cache) if files.is_in_use else opened(place.read(), last_id, cache)
-    segment = Segment(core.streams.storage.sealed, body)
+    storage, last_id = core.streams.storage, ids.make(last_ms, last_seq)
+    in_use = files.is_in_use
+    body = (
+        Stored(place, count, size, last_id, storage.cache) if in_use else opened(place.read(), last_id, storage.cache)
+    )
+    segment = restore.segment_of(storage, body)
     segment.start = start
     if flags & _HAS_DEAD:
         segment.dead = bytearray(parts[(number >> _HALF) - 1])
         segment.dead_count = segment.dead.count(1, start)
-    segment.sealed = True
     if len(body) != count or (segment.dead is not None and len(segment.dead) != count):
         raise ValueError(f"a segment of {len(body)} entries instead of {count}")
     return ids.make(first_ms, first_seq), segment
 
 
-def _segment_from(row: array[int], parts: Parts, core: Target, files: SegmentFiles | None) -> tuple[int, Segment]:
+def _segment_from(row: Sequence[int], parts: Parts, core: Target, files: SegmentFiles | None) -> tuple[int, Segment]:
     """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
     if flags & _STORED:

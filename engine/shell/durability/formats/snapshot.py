@@ -12,7 +12,7 @@ sequence of records, one a key, in RESP (:mod:`engine.shell.durability.formats.r
 sum, so a flipped bit anywhere is found, and said with its place, before anything of it is used.
 
 Where streams are kept on the disk (``stream-storage``), a snapshot may name the segment files that hold their entries
-(:mod:`engine.shell.durability.segments`) instead of holding them again. It is of version 3 then, and its last part
+(:mod:`engine.shell.durability.segments`) instead of holding them again. It is of version 5 then, and its last part
 holds the numbers of these files.
 
 Numbers are in the writing machine's byte order, which the header tells; a machine with the other one refuses the
@@ -41,7 +41,7 @@ from engine.shell.durability.segments.store import SegmentFiles
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"
 #: Without segment files, and with them.
-_VERSION, _VERSION_NAMING = 2, 3
+_VERSION, _VERSION_NAMING = 4, 5
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
 _HEADER = struct.Struct("<16sIIQ28sI")
 _FOOTER = struct.Struct("<16sQQIQ16xI")
@@ -137,7 +137,7 @@ def _write(
     writer.write([header[:-4], zlib.crc32(header[:-4]).to_bytes(4, "little")])
     gathered: list[bytes] = []
     size = 0
-    for record in records.encode(image, writer.part, named):
+    for record in records.encode(image, writer.part, named, pause):
         gathered.append(record)
         size += len(record)
         pause()

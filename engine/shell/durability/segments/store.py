@@ -109,9 +109,10 @@ class SegmentFiles:
         if offset + HEAD_SIZE + size > file.size:
             raise DamagedError(0, f"it refers to byte {offset} of {file.path}, which ends at byte {file.size}")
         known = file.places.get(offset)
-        place = known() if known is not None else None
-        if place is not None and place.total == total and place.size == size:
-            return place
+        if known is not None:
+            place = known()
+            if place is not None and place.total == total and place.size == size:
+                return place
         place = SegmentPlace(file, offset, size, total)
         self._note(place)
         return place

@@ -25,7 +25,7 @@ _MANY, _MANY_SEGMENTS = 20_000, 8
 
 def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
     """The first (``backward``: last) ``count`` entries of [low, high] (0: all), in pages where they are many."""
-    if (not count or count > _MANY) and len(stream.segments()) > _MANY_SEGMENTS:
+    if (not count or count > _MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
         parts = stream.parts(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)
         found = min(found, count) if count else found

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from engine.core.keyspace import image
+from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import segment
 from engine.settings.kinds import ConfigError
 from engine.shell import check
@@ -113,6 +115,73 @@ def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
     # In memory everything is read at the start.
     with pytest.raises(ConfigError, match=f"appendonly.aof.1.base.psb, byte .*{path}, byte {offset}"):
         Engine(tmp_path, Disk())
+
+
+def test_images_share_what_nobody_touches(tmp_path):
+    """Segments on the disk are not copied for an image, which goes on telling of its moment whatever is removed."""
+    engine = filled(tmp_path)
+    core = engine.core
+    stream = core.databases[0].read_stream(b"s")
+    taken = image.take(core.databases, core.config, 0)
+    (_, found, _), *_ = taken.databases[0].items()
+    shared = [one is two for one, two in zip(stream.pieces(), found.pieces(), strict=True)]
+    assert shared == [True] * 5 + [False]
+    frames = b"".join(stream.range(0, MAX_ID, 0).parts)
+    assert engine.run("XDEL s 2-1 12-1") == 2
+    assert engine.run("XTRIM s MAXLEN 26") == 2
+    core.streams.storage.cache.clear()
+    assert engine.run("XRANGE s - +").count == 26
+    assert stream.count(4 << 64, 17 << 64) == 12
+    assert stream.nth_after(0, 9) >> 64 == 13
+    assert b"".join(found.range(0, MAX_ID, 0).parts) == frames
+    again = image.take(core.databases, core.config, 0)
+    (_, found, _), *_ = again.databases[0].items()
+    shared = [one is two for one, two in zip(stream.pieces(), found.pieces(), strict=True)]
+    assert shared == [False, True, False, True, True, False]
+    assert found.length == 26
+    engine.die()
+
+
+#: What the log tells behind its base -> whether that can be done without reading a damaged segment.
+BEHIND_THE_BASE = {
+    "XREADGROUP GROUP new c COUNT 14 STREAMS s >": True,
+    "XCLAIM s g d 0 12-1": True,
+    "XAUTOCLAIM s g d 0 0 COUNT 50": True,
+    "XACK s g 12-1": True,
+    "XTRIM s MAXLEN 17": True,
+    "COPY s t": True,
+    "XDEL s 12-1": False,
+}
+
+
+def pending(engine: Engine) -> list[Any]:
+    """IDs, consumers and counts of deliveries of two groups."""
+    found = [record for name in ("g", "new") for record in engine.run(f"XPENDING s {name} - + 100")]
+    return [[one[0], one[1], one[3]] for one in found]
+
+
+@pytest.mark.parametrize("line", BEHIND_THE_BASE)
+def test_a_log_is_played_back_beside_damage(tmp_path, line):
+    """Deliveries and trimming need nothing of a segment that cannot be read; a deletion in it ends the start, and the
+    error names it.
+    """
+    engine = filled(tmp_path)
+    engine.run("XGROUP CREATE s new 0")
+    engine.run("BGREWRITEAOF")
+    engine.tick()
+    engine.run(line)
+    before = pending(engine)
+    path, offset = damage(engine, 2 if len(places(engine)) == 5 else 0)
+    length = engine.run("XLEN s")
+    engine.die()
+    if not BEHIND_THE_BASE[line]:
+        with pytest.raises(ConfigError, match=f"aof.2.incr.aof, byte .* fails: IOERR .*{path}, byte {offset}"):
+            Engine(tmp_path, Disk(), **DISK)
+        return
+    again = Engine(tmp_path, Disk(), **DISK)
+    assert again.run("XLEN s") == length
+    assert pending(again) == before
+    again.die()
 
 
 def test_what_is_not_there_is_refused_at_the_start(tmp_path):
