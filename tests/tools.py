@@ -28,6 +28,8 @@ PACKAGES = {
     "setpriv": "util-linux",
     "sh": "dash",
     "bash": "bash",
+    "zsh": "zsh",
+    "fish": "fish",
     "sed": "sed",
     "cat": "coreutils",
     "head": "coreutils",

@@ -1,7 +1,8 @@
-r"""Completion for bash, by the whole line instead of bash's own words: those break at each colon.
+r"""Completion for bash, zsh and fish, of names that may hold anything: what is not printable is not offered.
 
-Names of streams have colons as a rule, and so has every URL. What is completed is escaped: a stream may be called
-`a; reboot`. What is not printable is not offered.
+Bash is asked by the whole line instead of its own words: those break at each colon, which names of streams have as a
+rule, and every URL has. What is completed is escaped there: a stream may be called `a; reboot`. The other two do that
+themselves. What fish runs is not click's own either: that cuts names at a comma.
 """
 
 from __future__ import annotations
@@ -10,9 +11,16 @@ import os
 import re
 from typing import Any, ClassVar
 
-from click.shell_completion import BashComplete, CompletionItem, split_arg_string
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    FishComplete,
+    ShellComplete,
+    ZshComplete,
+    split_arg_string,
+)
 
-_SOURCE = """\
+_SOURCE_BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n' line so_far="${COMP_LINE:0:$COMP_POINT}"
     COMPREPLY=()
@@ -27,13 +35,50 @@ _SOURCE = """\
 
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
+_SOURCE_FISH = """\
+function %(complete_func)s
+    set -lx COMP_WORDS (commandline -cp)
+    set -lx COMP_CWORD (commandline -t)
+    for line in (env %(complete_var)s=fish_complete %(prog_name)s)
+        set -l found (string split -m 1 "," -- $line)
+        switch $found[1]
+            case dir
+                __fish_complete_directories $found[2]
+            case file
+                __fish_complete_path $found[2]
+            case plain
+                printf "%%s\\n" $found[2]
+        end
+    end
+end
+
+complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
+"""
 _SPECIAL = re.compile(r"([^\w@%+=:,./-])")
 
 
-class Bash(BashComplete):
+class _Printable(ShellComplete):
+    """Offers nothing that would steer the terminal, or take two lines."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
+        """What may stand in place of the last word."""
+        return [item for item in super().get_completions(args, incomplete) if str(item.value).isprintable()]
+
+
+class Zsh(_Printable, ZshComplete):
+    """What zsh is given, and what it asks."""
+
+
+class Fish(_Printable, FishComplete):
+    """What fish is given, and what it asks."""
+
+    source_template: ClassVar[str] = _SOURCE_FISH
+
+
+class Bash(_Printable, BashComplete):
     """What bash is given, and what it asks."""
 
-    source_template: ClassVar[str] = _SOURCE
+    source_template: ClassVar[str] = _SOURCE_BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """The words before the last one, and what there is of that."""
@@ -48,8 +93,8 @@ class Bash(BashComplete):
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
         """A line of the answer. Bash puts it behind the last character at which it breaks words."""
-        if item.type != "plain" or not item.value.isprintable():
-            return f"{item.type if item.type != 'plain' else 'none'},"
+        if item.type != "plain":
+            return f"{item.type},"
         begun = self.get_completion_args()[1]
         breaks = [at for at, each in enumerate(begun) if each in ":=" and each in os.environ.get("COMP_BREAKS", ":=")]
         kept = breaks[-1] + 1 if breaks and item.value.startswith(begun) else 0

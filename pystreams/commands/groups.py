@@ -12,6 +12,7 @@ import click
 
 from pystreams.commands.choosing import matching
 from pystreams.commands.verbs import (
+    GROUP,
     NAME,
     PATTERN,
     Run,
@@ -294,7 +295,7 @@ def _show(run: Run, judged: list[tuple[Group, Status]], now: int, *, more: bool,
 @stream_argument
 @group_argument
 @click.option("--to", metavar="POSITION", help="start, end, an ID, a time, 15m (ago), +N or -N entries.")
-@click.option("--to-group", type=NAME, help="Where another group of the stream is.")
+@click.option("--to-group", type=GROUP, help="Where another group of the stream is.")
 def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes | None) -> None:
     """Move a group: the next entry that it reads is the first at or behind the position.
 

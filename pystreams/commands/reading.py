@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pystreams.commands.choosing import is_glob
-from pystreams.commands.verbs import NAME, PATTERN, Run, stream_argument, verb
+from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
 from pystreams.output.entries import FORMATS, Lines
 from pystreams.streams import consuming, entries, following, listing, seeking
 from pystreams.streams.following import Found
@@ -120,7 +120,7 @@ def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) 
     ),
 )
 @stream_argument
-@click.option("-g", "--group", required=True, type=NAME, help="The consumer group.")
+@click.option("-g", "--group", required=True, type=GROUP, help="The consumer group.")
 @click.option("-c", "--consumer", type=NAME, help="The consumer's name. Without it a new one, removed at the end.")
 @click.option("--ack", is_flag=True, help="Acknowledge entries once they are written.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until Ctrl-C. A server may go and come.")

@@ -73,7 +73,8 @@ def cli(ctx: click.Context, /, **given: Any) -> None:
     remember(ctx, **given)
 
 
-add_completion_class(completion.Bash)
+for _shell in (completion.Bash, completion.Zsh, completion.Fish):
+    add_completion_class(_shell)
 for _verb in (
     *streams.VERBS,
     *reading.VERBS,

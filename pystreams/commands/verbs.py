@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -125,20 +127,20 @@ class EntryId(click.ParamType[bytes]):
             self.fail(f"'{value}' is no ID such as 1526919030474-0", param, ctx)
 
 
-def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """The server's streams whose names begin so; none if it cannot be asked."""
-    pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
+def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
+    """The first names that are found on the server; none if it cannot be asked."""
     try:
-        connection = connect(_wanted(ctx), "")
-        found = []
-        for name in listing.scan(connection, names.from_shell(pattern)):
-            found.append(CompletionItem(names.to_shell(name)))
-            if len(found) == _COMPLETIONS:
-                break
-        connection.close()
+        with closing(connect(_wanted(ctx), "")) as connection:
+            some = itertools.islice(found(connection), _COMPLETIONS)
+            return [CompletionItem(names.to_shell(name)) for name in some]
     except (PystreamsError, *BROKEN):
         return []
-    return found
+
+
+def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """The server's streams whose names begin so."""
+    pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
+    return _completions(ctx, lambda connection: listing.scan(connection, names.from_shell(pattern)))
 
 
 class StreamName(Name):
@@ -151,6 +153,27 @@ class StreamName(Name):
         return _streams_like(ctx, incomplete)
 
 
+class GroupName(Name):
+    """A group's name; a shell completes it from those of the stream that stands before it."""
+
+    name = "group"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del param
+        # Of words that end in an option without its value click has read no arguments yet.
+        words = [ctx.params.get("stream"), *map(names.from_shell, ctx.args)]
+        stream = next((word for word in words if isinstance(word, bytes)), None)
+        if stream is None:
+            return []
+
+        def groups(connection: Connection) -> Iterator[bytes]:
+            for group in asking.ask(connection, "XINFO", "GROUPS", stream):
+                if (name := asking.pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
+                    yield name
+
+        return _completions(ctx, groups)
+
+
 class StreamPattern(click.ParamType[str]):
     """A stream's name or a glob, completed as a name is."""
 
@@ -161,7 +184,7 @@ class StreamPattern(click.ParamType[str]):
         return _streams_like(ctx, incomplete)
 
 
-NAME, STREAM, PATTERN, ID = Name(), StreamName(), StreamPattern(), EntryId()
+NAME, STREAM, GROUP, PATTERN, ID = Name(), StreamName(), GroupName(), StreamPattern(), EntryId()
 
 
 def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,7 +194,7 @@ def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """The argument GROUP."""
-    return click.argument("group", type=NAME)(function)
+    return click.argument("group", type=GROUP)(function)
 
 
 def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -54,9 +54,31 @@ def read(source: BinaryIO, form: str, name: str, *, line_field: bytes = b"line")
         yield from _of_csv(source, name)
 
 
+class _Number(str):
+    """A number of JSON as its file writes it: 12.50 stays 12.50, and 1e400 does not become infinite."""
+
+    __slots__ = ()
+
+
+def _loads(text: bytes | str) -> Any:
+    """A JSON document; its numbers are texts."""
+    return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
+
+
+def _dumps(value: Any) -> str:
+    """A document of `_loads` as JSON on one line without spaces."""
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_dumps, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_dumps(name)}:{_dumps(each)}' for name, each in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _of_json(line: bytes, name: str, number: int) -> Row:
     try:
-        value = json.loads(line)
+        value = _loads(line)
         if not isinstance(value, dict):
             raise ValueError("it is no object")
         if set(value) >= {"id", "fields"} and set(value) <= {"id", "fields", "stream"}:
@@ -73,7 +95,7 @@ def _of_json(line: bytes, name: str, number: int) -> Row:
 def _value(value: Any) -> bytes:
     """A member's value; a nested one as JSON."""
     if isinstance(value, list) or (isinstance(value, dict) and set(value) != {"base64"}):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return _dumps(value).encode()
     return names.from_json(value)
 
 
@@ -105,7 +127,7 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
                 elif cell:
                     words += [names.from_shell(field), names.from_shell(cell)]
             try:
-                words += _words(json.loads(other)) if other else []
+                words += _words(_loads(other)) if other else []
             except (ValueError, RecursionError) as cause:
                 fail("MALFORMED_ROW", file=name, row=number, reason=f"its {OTHER} is wrong: {cause}")
             yield Row(entry_id, words)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import redis
-from click.shell_completion import ShellComplete
 
-from pystreams.commands.root import cli
-from tests import ROOT, servers, topologies
+from tests import servers, topologies
 from tests.pystreams.conftest import Cli
-from tests.tools import needed
 
 
 def _profiles(home: Path, text: str) -> None:
@@ -87,24 +80,6 @@ def test_a_profile_leads_to_a_server_with_tls(cli_of: Cli, tmp_path: Path) -> No
         assert "[TLS_NEEDED]" in cli_of.failure("ls", "--url", plain, status=5)
 
 
-def test_a_shell_completes_names_of_streams(
-    cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of the server that the words before name; nothing where it cannot be reached."""
-    for name in ("orders", "orders*", "other"):
-        client.xadd(name, {"f": 1})
-    monkeypatch.setenv("PYSTREAMS_URL", "redis://127.0.0.1:1")
-    completion = ShellComplete(cli, {}, "pystreams", "_PYSTREAMS_COMPLETE")
-
-    def completed(*words: str) -> list[str]:
-        return sorted(item.value for item in completion.get_completions(list(words[:-1]), words[-1]))
-
-    assert completed("tail", "--url", place.url, "ord") == ["orders", "orders*"]
-    assert completed("info", "--url", place.url, "orders*") == ["orders*"]
-    assert completed("info", "--option", "retryTimeoutMs=0", "ord") == []
-    assert completed("gro") == ["groups"]
-
-
 def test_errors_are_json_with_json(cli_of: Cli) -> None:
     """A program finds the id and the message on standard error."""
     error = json.loads(cli_of.failure("info", "nope", "--json", status=4))["error"]
@@ -128,33 +103,3 @@ def test_a_user_without_permission_is_told_what_is_missing(
         assert ("[LOGIN_REFUSED]" in said, "wrongpass" in said) == (True, False)
     finally:
         client.acl_deluser("poor")
-
-
-@pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_bash_completes_names_with_colons_and_spaces(
-    client: redis.Redis, place: servers.Running, tmp_path: Path
-) -> None:
-    """Bash breaks words at colons, also those of the URL; what a name holds is not run, nor sent to the terminal."""
-    for name in ("sensors:{0}", "sensors:one", "other", "odd name; $(reboot)", "odd\n\x1b[2J"):
-        client.xadd(name, {"f": 1})
-    (folder := tmp_path / "bin").mkdir()
-    program = folder / "pystreams"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pystreams "$@"\n')
-    program.chmod(0o755)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSTREAMS_URL": "redis://127.0.0.1:1"}
-    environment["PATH"] = f"{folder}:{environment['PATH']}"
-    server = f"pystreams --url {place.url}"
-    lines = [f"{server} tail sensors:", f"{server} info odd", f"{server} info sens"]
-    script = 'eval "$(_PYSTREAMS_COMPLETE=bash_source pystreams)"\n' + "".join(
-        f"COMP_LINE={shlex.quote(line)}; COMP_POINT=${{#COMP_LINE}}; _pystreams_completion pystreams; "
-        'printf "%s|" "${COMPREPLY[@]}"; echo\n'
-        for line in lines
-    )
-    done = subprocess.run([needed("bash"), "-c", script], env=environment, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    found = [sorted(filter(None, line.split("|"))) for line in done.stdout.splitlines()]
-    assert found == [
-        ["\\{0\\}", "one"],
-        ["odd\\ name\\;\\ \\$\\(reboot\\)"],
-        ["sensors:\\{0\\}", "sensors:one"],
-    ]

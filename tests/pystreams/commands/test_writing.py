@@ -61,6 +61,23 @@ def test_lines_of_standard_input(cli_of: Cli, client: redis.Redis) -> None:
     assert _entries(client) == [{b"text": b"one"}, {b"text": b"\xff"}, {b"text": b"last"}]
 
 
+def test_numbers_of_json_go_in_as_they_are_written(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """Whatever their digits: none is rounded, made infinite, or written in another way, nested or not."""
+    written = ("12.50", "1e400", "-0", "1E5", "0.1000000000000000055511151231257827", "9" * 5000)
+    nested = r'[1.50,{"x":1E5,"y":null,"z":true,"w":"é\""}]'
+    members = ",".join(f'"{at}": {text}' for at, text in enumerate(written))
+    line = f'{{"_id": 1700000000000, {members}, "n": {nested}}}\n'
+    file = tmp_path / "n.jsonl"
+    file.write_text(line)
+    cli_of("produce", "s", "-f", str(file))
+    cli_of("import", str(file), "t")
+    wanted = {str(at).encode(): text.encode() for at, text in enumerate(written)} | {b"n": nested.encode()}
+    assert _entries(client) == [wanted]
+    assert client.xrange("t") == [(b"1700000000000-0", wanted)]
+    cli_of("produce", "u", "-f", "-", "--format", "jsonl", stdin='{"id": "1-1", "fields": {"a": 1.10, "b": false}}')
+    assert _entries(client, "u") == [{b"a": b"1.10", b"b": b"false"}]
+
+
 def test_keys_choose_the_stream_as_the_connector_does(cli_of: Cli, client: redis.Redis) -> None:
     """Rows with equal keys are in one stream, by CRC16; one without a key is where an empty one would be."""
     text = "".join(f'{{"k": "key{n % 7}", "n": {n}}}\n' for n in range(50)) + '{"n": 50}\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from replay import replay
 from pystreams.errors import Status
 from pystreams.jobs.flags import FROM_FILE, options_given, split
 from pystreams.jobs.job import Job
+from spark_streams.client.pool import close_all
 from tests import ROOT
 from tests.servers import Running
 
@@ -124,6 +126,14 @@ def test_letters_go_back_by_reason_and_limit_and_a_dry_run_changes_nothing(
     assert redrive.main(["--stream", "none", "--url", place.url], standalone_mode=False) == Status.MISSING
 
 
+@pytest.fixture
+def no_connection_is_kept() -> Iterator[None]:
+    """Of those that a process keeps for its jobs: other tests of this process may count the server's clients."""
+    yield
+    close_all()
+
+
+@pytest.mark.usefixtures("no_connection_is_kept")
 def test_lags_go_to_the_console_a_stream_and_a_file(
     client: redis.Redis, place: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
