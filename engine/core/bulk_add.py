@@ -17,7 +17,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
-from engine.core.protocol.xadd_run import XaddRun
+from engine.core.protocol.xadd_run import FramedRun, XaddRun
 from engine.core.streams.appending import next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
@@ -220,24 +220,51 @@ def _ascend(ms: array[int], seq: array[int]) -> bool:
     return bool(later.all())
 
 
+def add_framed(ctx: Context, run: FramedRun) -> bool:
+    """Add the entries of a log, where nobody is to hear of them; False where that is declined and nothing was done."""
+    try:
+        stream = ctx.db.stream(run.key)
+    except CommandError:
+        return False
+    last = stream.last_id if stream is not None else 0
+    if ctx.changes.recording or ids.make(run.ms[0], run.seq[0]) <= last:
+        return False
+    _extended(ctx, run.key, stream, run.frames, run.sizes, run.ms, run.seq)
+    ctx.telemetry.commands += run.count
+    return True
+
+
 def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
-    db, count, stream = ctx.db, part.count, part.stream
+    count = part.count
     data, sizes = _frames(part, words)
-    is_new = stream is None
-    if stream is None:
-        stream = ctx.streams.new()
     if part.explicit is None:
         part.ms = array("Q", (part.first >> 64,)) * count
         part.seq = _counted(part.first & ids.U64_MAX, count)
-    stream.extend(data, sizes, part.ms, part.seq)
-    if is_new:
-        db.add(part.key, stream, changes=count)
-    else:
-        db.touch(part.key, changes=count)
-        db.signal(part.key)
+    stream = _extended(ctx, part.key, part.stream, data, sizes, part.ms, part.seq)
     trimmed = trim is not None and _trim(trim, stream, count)
     if ctx.changes.recording:
         _record(ctx, part, words, stream.length if trimmed else None)
+
+
+def _extended(
+    ctx: Context,
+    key: bytes,
+    stream: Stream | None,
+    data: bytes | bytearray,
+    sizes: list[int],
+    ms: array[int],
+    seq: array[int],
+) -> Stream:
+    """Add entries to a key's stream, a new one where there is none: their frames, the sizes of these, and the IDs."""
+    if stream is None:
+        stream = ctx.streams.new()
+        stream.extend(data, sizes, ms, seq)
+        ctx.db.add(key, stream, changes=len(ms))
+    else:
+        stream.extend(data, sizes, ms, seq)
+        ctx.db.touch(key, changes=len(ms))
+        ctx.db.signal(key)
+    return stream
 
 
 def _trim(trim: Trim, stream: Stream, count: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -37,6 +38,21 @@ class XaddRun:
                 words.append(body[line_end + 2 : end])
                 at = end + 2
             yield words
+
+
+@dataclass(slots=True)
+class FramedRun:
+    """``count`` XADD commands for one key with ascending IDs, whose entries' frames are made already."""
+
+    key: bytes
+    count: int
+    #: The frames back to back, the size of each, and the IDs in two columns.
+    frames: bytes | bytearray
+    sizes: list[int]
+    ms: array[int]
+    seq: array[int]
+    #: Where in a buffer the commands end.
+    end: int
 
 
 def word_in(bulk: bytes) -> bytes:

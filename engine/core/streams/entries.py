@@ -94,7 +94,9 @@ class Plain:
         self.ms.append(entry_id >> 64)
         self.seq.append(entry_id & U64_MAX)
 
-    def extend(self, data: bytes | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
+    def extend(
+        self, data: bytes | bytearray | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]
+    ) -> None:
         """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
         self.offsets.extend(accumulate(sizes[:-1], initial=len(self.data)))
         self.data += data  # type: ignore[operator]

@@ -254,7 +254,9 @@ class Segment:
         if self.dead is not None:
             self.dead.append(0)
 
-    def extend(self, data: bytes | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
+    def extend(
+        self, data: bytes | bytearray | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]
+    ) -> None:
         """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
         self.plain.extend(data, sizes, ms, seq)
         if self.dead is not None:

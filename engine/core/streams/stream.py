@@ -328,7 +328,7 @@ class Stream:
         self.entries_added += 1
         self.last_id = entry_id
 
-    def extend(self, data: bytes, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
+    def extend(self, data: bytes | bytearray, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
         """Add entries, whose IDs ascend from above :attr:`last_id`: their frames back to back, and each one's size."""
         count, at, begin = len(ms), 0, 0
         tail = self._segments[-1] if self._segments else None

@@ -1,9 +1,10 @@
 """Reading an append-only file back: its commands, run on an empty core.
 
-What is proven by a block's sum is taken in large pieces: runs of XADD go the way that pipelines go
-(:meth:`engine.core.dispatch.Core.execute_run`), the rest through hiredis. What has no sum, because a real Redis wrote
-it, is read command by command, strictly. Either way every command must succeed: an error is a sign that this is not
-what was written, and loading ends with the file and the place.
+What is proven by a block's sum is taken in large pieces: runs of XADD that are alike are added at once
+(:mod:`engine.wire.alike`), others go the way that pipelines go (:meth:`engine.core.dispatch.Core.execute_run`), the
+rest goes through hiredis. What has no sum, because a real Redis wrote it, is read command by command, strictly, except
+such runs. Either way every command must succeed: an error is a sign that this is not what was written, and loading ends
+with the file and the place.
 
 What a command does is :mod:`engine.shell.durability.log.commands`'s.
 """
@@ -22,6 +23,7 @@ from engine.core.formats.damage import DamagedError
 from engine.shell.durability.formats.blocks import Piece, TornError, end_of_writing, pieces_from
 from engine.shell.durability.log.commands import Commands
 from engine.shell.observation.reporting import LOG
+from engine.wire.alike import AlikeAdds
 from engine.wire.bulk import Scanner
 
 #: Blocks are put together to about this size, so that runs of XADD go on from one block to the next.
@@ -51,6 +53,7 @@ class Replay:
         self._core = core
         self._now_us = now_us
         self._session: Session = core.open_session(now_us)
+        self._alike = AlikeAdds()
         self._scanner = Scanner()
         self._commands = Commands(core, self._session, now_us)
         self._added = 0
@@ -131,8 +134,12 @@ class Replay:
 
     def _as_run(self, commands: bytes, at: int, place: int) -> int:
         """Take a run of XADD, which stands at ``place`` in the file; where it ends, 0 where there is none."""
-        run = self._scanner.scan(commands, at)
         try:
+            alike = self._alike.scan(commands, at)
+            if alike is not None and self._core.load_run(self._session, alike, self._now_us):
+                self._added += alike.count
+                return alike.end
+            run = self._scanner.scan(commands, at)
             if run is None or self._core.execute_run(self._session, run, self._now_us) is None:
                 return 0
         except (FatalError, Exception) as error:
