@@ -220,6 +220,18 @@ CONDITIONS: dict[str, Condition] = {
         "Read its output in {log}. Where its data directory belongs to another application's engine, start one server "
         "for both and set the option 'url'.",
     ),
+    "EMBEDDED_NO_DIRECTORY": Condition(
+        EmbeddedError,
+        "The embedded engine has no directory for its socket: {reason}.",
+        "Set the driver's environment variable TMPDIR to a directory with room, where its user may write and nobody "
+        "cleans up, and start the application again; or set the option 'url' to a server.",
+    ),
+    "EMBEDDED_NO_DATA": Condition(
+        EmbeddedError,
+        "The embedded engine cannot keep its data in {directory}: {reason}.",
+        "Set the option embedded.dir, or the environment variable PYSTREAMS_HOME, to a directory where this user may "
+        "write, or the option 'url' to a server.",
+    ),
     "EMBEDDED_NOT_INSTALLED": Condition(
         EmbeddedError,
         "The embedded engine needs the package '{package}', which {python} does not have.",

@@ -110,10 +110,15 @@ def make_directory(driver: Process) -> Path:
     if len(os.fsencode(data_directory(directory, Path("/")) / SOCKET)) > _PATH_BYTES:
         directory = "/tmp" / below  # noqa: S108 - its mode and owner are checked here
     for path in (directory.parent, directory):
-        path.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            pass
+        except OSError as problem:
+            fail("EMBEDDED_NO_DIRECTORY", reason=problem)
         state = path.lstat()
         if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
-            fail("EMBEDDED_NOT_STARTED", reason=f"{path} is not a directory of this user alone", log="no file")
+            fail("EMBEDDED_NO_DIRECTORY", reason=f"{path} is there, and is not a directory of this user alone")
     # An engine that never got ready leaves its log; it is kept for as long as its driver may be asked about it.
     for other in directory.parent.iterdir():
         gone = Process.parse(other.name)

@@ -27,7 +27,7 @@ from typing import Any
 import redis
 
 from spark_streams.config.address import Address, Embedded
-from spark_streams.embedded import drivers, life, record
+from spark_streams.embedded import drivers, life, processes, record
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
@@ -43,6 +43,9 @@ HOME = "PYSTREAMS_HOME"
 _SETTINGS = ("--port", "0", "--save", "")
 #: The directory, or the zip archive, that `spark_streams` was imported from; `engine` lies beside it.
 _ROOT = Path(__file__).absolute().parents[2]
+_SUPERVISOR = "spark_streams.embedded.supervisor"
+#: For how long a supervisor may live that has removed its record; one that goes on has lost its directory.
+_ENDING_SECONDS = 5.0
 #: The supervisor gives up before that, so this is for one that hangs, and for an engine that is about to end first.
 _PATIENCE_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
 
@@ -83,12 +86,21 @@ def address(data: str | None = None) -> Address:
     settings: list[str] = []
     if data is not None:
         place = (home() / data).expanduser().absolute()
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as problem:
+            fail("EMBEDDED_NO_DATA", directory=place, reason=problem.strerror)
         settings = ["--dir", str(place), "--appendonly", "yes"]
         directory = drivers.data_directory(directory, place)
-        directory.mkdir(mode=0o700, exist_ok=True)
-    with _locked(directory / "lock") as lock:
-        found = _ready(directory, process, lock, settings)
+    try:
+        if data is not None:
+            directory.mkdir(mode=0o700, exist_ok=True)
+        with _locked(directory / "lock") as lock:
+            found = _ready(directory, process, lock, settings)
+    except FileNotFoundError:
+        fail("EMBEDDED_NO_DIRECTORY", reason=f"{directory} has been removed while the application runs")
+    except OSError as problem:
+        fail("EMBEDDED_NO_DIRECTORY", reason=problem)
     return Address(found.url, f"{socket.gethostname()}/{process}")
 
 
@@ -114,8 +126,8 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
     """The record of an engine that is ready: of the one that runs, else of one that is started here."""
     log = directory / "log"
     supervisor: subprocess.Popen[bytes] | None = None
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < end:
+    begin = time.monotonic()
+    while (waited := time.monotonic() - begin) < _PATIENCE_SECONDS:
         ended = supervisor is not None and supervisor.poll() is not None
         found = record.read(directory)
         if found is not None and found.usable():
@@ -125,7 +137,11 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
             return found
         if ended:
             _fail(found, log)
-        if supervisor is None and (found is None or not found.supervisor.runs()):
+        if supervisor is None and found is None and processes.is_running(_supervisor_of(directory, process)):
+            if waited > _ENDING_SECONDS:
+                reason = f"the files in {directory} have been removed while its engine runs"
+                fail("EMBEDDED_NO_DIRECTORY", reason=reason)
+        elif supervisor is None and (found is None or not found.supervisor.runs()):
             record.remove(directory)
             supervisor = _start(directory, process, lock, settings, log)
         time.sleep(0.01)
@@ -140,7 +156,23 @@ def _fail(found: Record | None, log: Path) -> None:
         fail("EMBEDDED_NOT_INSTALLED", package=found.missing, python=sys.executable)
     reason = found.reason if found is not None and found.state is State.FAILED else "it ended at once"
     last = log.read_text(errors="replace").rstrip().rpartition("\n")[2]
+    if not last:
+        _check_room(log.parent)
     fail("EMBEDDED_NOT_STARTED", reason=f"{reason}: {last}" if last else reason, log=log)
+
+
+def _check_room(directory: Path) -> None:
+    """Raise the OSError of a full disk: the engine could not even say that it was one."""
+    probe = directory / "probe"
+    try:
+        probe.write_bytes(bytes(1 << 14))
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _supervisor_of(directory: Path, process: Process) -> list[str]:
+    """The words by which a supervisor's command line names its directory and driver."""
+    return [_SUPERVISOR, str(directory), str(process)]
 
 
 def _start(directory: Path, process: Process, lock: int, settings: list[str], log: Path) -> subprocess.Popen[bytes]:
@@ -152,7 +184,7 @@ def _start(directory: Path, process: Process, lock: int, settings: list[str], lo
     command = [*(shlex.split(os.environ.get(COMMAND, "")) or usual), *listening, *settings]
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*python("spark_streams.embedded.supervisor"), str(directory), str(process), str(lock), *command],
+            [*python(_SUPERVISOR)[:-1], *_supervisor_of(directory, process), str(lock), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,15 @@ def is_java(pid: int) -> bool:
     return Path((_command(pid) or [""])[0]).name == "java"
 
 
+def is_running(words: Sequence[str]) -> bool:
+    """Whether some process has these words, one behind the other, on its command line."""
+    wanted = list(words)
+    for given in _commands():
+        if any(given[at : at + len(wanted)] == wanted for at in range(len(given) - len(wanted) + 1)):
+            return True
+    return False
+
+
 def spark_master(pid: int) -> str | None:
     """The Spark master on a JVM's command line (`--master M` or `--conf spark.master=M`); None if there is none."""
     words = _command(pid)
@@ -94,6 +103,15 @@ def _stat(pid: int) -> tuple[int, str, str]:
         return 0, "", ""
     parent, state, *started = columns
     return int(parent), "".join(started).replace(":", ""), state[0]
+
+
+def _commands() -> Iterator[list[str]]:
+    """The words of every command line that can be read here."""
+    if _PROC.joinpath("self").exists():
+        yield from (_command(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
+        return
+    lines = subprocess.run(["ps", "-axwwo", "command="], capture_output=True, text=True, check=False).stdout
+    yield from (line.split() for line in lines.splitlines())
 
 
 def _command(pid: int) -> list[str]:
