@@ -10,6 +10,7 @@ from engine.core.table.left_out import LEFT_OUT, LeftOut
 from engine.core.table.registry import COMMANDS, Command
 from engine.settings.directives import DIRECTIVES, Directive, Mark
 from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, OnlyAsItIs, YesNo
+from engine.settings.special_kinds import VersionOfFiles
 from scripts.generated import ROOT, Part
 
 _REFERENCE = ROOT / "docs" / "reference"
@@ -50,6 +51,8 @@ def _values(kind: Kind) -> str:
         return "`yes` `no`"
     if isinstance(kind, Choice):
         return " ".join(f"`{choice}`" for choice in kind.choices)
+    if isinstance(kind, VersionOfFiles):
+        return f"{kind.low} to {kind.high}, {kind.valkey}"
     if isinstance(kind, Integer):
         return f"{kind.low} and more" if kind.high in _NO_UPPER_BOUND else f"{kind.low} to {kind.high}"
     return "bytes" if isinstance(kind, Memory) else ""

@@ -29,7 +29,7 @@ from engine.settings.kinds import (
     file_name,
     host_name,
 )
-from engine.settings.special_kinds import EventLetters, Master, OutputLimits, Percentiles, SavePoints
+from engine.settings.special_kinds import EventLetters, Master, OutputLimits, Percentiles, SavePoints, VersionOfFiles
 from engine.text.messages import settings
 
 _U32_MAX = (1 << 32) - 1
@@ -261,7 +261,7 @@ _TABLE: tuple[Directive, ...] = (
     _special("save", SavePoints(), "3600 1 300 100 60 10000", ACTS),
     _text("dbfilename", "dump.rdb", PROTECTED | ACTS, _DB_FILE),
     _choice("save-format", "rdb", "rdb psb", ACTS),
-    _integer("rdb-version", 10, 10, 14, ACTS),
+    Directive("rdb-version", VersionOfFiles(10, 14, 80), 10, ACTS),
     _choice("load-unknown", "error", "error skip", ACTS),
     _yes_no("rdbcompression", True),
     _yes_no("rdbchecksum", True, FIXED | ACTS),

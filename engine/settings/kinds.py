@@ -56,7 +56,15 @@ class OneWord:
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _check_range(value: int, low: int, high: int) -> int:
+def parse_integer(word: bytes) -> int:
+    """A decimal number; a ConfigError where it is none."""
+    if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
+        raise ConfigError(settings.NOT_AN_INTEGER)
+    return int(word)
+
+
+def check_range(value: int, low: int, high: int) -> int:
+    """The value, if it is between these; else a ConfigError."""
     if not low <= value <= high:
         raise ConfigError(settings.not_between(low, high))
     return value
@@ -71,9 +79,7 @@ class Integer(OneWord):
 
     def parse_word(self, word: bytes) -> int:
         """See :class:`OneWord`."""
-        if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
-            raise ConfigError(settings.NOT_AN_INTEGER)
-        return _check_range(int(word), self.low, self.high)
+        return check_range(parse_integer(word), self.low, self.high)
 
     def text(self, value: int) -> bytes:
         """See :class:`Kind`."""
@@ -102,7 +108,7 @@ class Memory(OneWord):
 
     def parse_word(self, word: bytes) -> int:
         """See :class:`OneWord`."""
-        return _check_range(parse_memory(word), self.low, I64_MAX)
+        return check_range(parse_memory(word), self.low, I64_MAX)
 
     def text(self, value: int) -> bytes:
         """See :class:`Kind`."""

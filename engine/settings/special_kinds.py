@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from engine.settings.kinds import ConfigError, OneWord, parse_memory
+from engine.settings.kinds import ConfigError, Integer, OneWord, check_range, parse_integer, parse_memory
 from engine.text.messages import settings
 
 #: The letters of notify-keyspace-events, in the order in which Redis shows them; A stands for the first ten.
@@ -43,6 +43,18 @@ class EventLetters(OneWord):
     def text(self, value: Events) -> bytes:
         """See :class:`Kind`."""
         return value.shown
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOfFiles(Integer):
+    """The kind of rdb-version: a version of Redis's files, or ``valkey``, that of Valkey's own since 9.0: int."""
+
+    valkey: int
+
+    def parse_word(self, word: bytes) -> int:
+        """See :class:`OneWord`."""
+        value = parse_integer(word)
+        return value if value == self.valkey else check_range(value, self.low, self.high)
 
 
 #: Python refuses to read numbers of thousands of digits; no directive needs as many as this.

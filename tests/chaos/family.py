@@ -24,6 +24,8 @@ class Family:
         self._members = members
         self._watching = watching
         self._dead: Member | None = None
+        #: Masters that were killed, each of which another one has taken the place of.
+        self.masters_killed = 0
 
     @property
     def url(self) -> str:
@@ -47,6 +49,8 @@ class Family:
         wait_for(lambda: all(one.follows(dead) for one in others), "the replicas to follow", _PATIENCE)
         dead.kill()
         wait_for(lambda: self._master() is not dead, "another master", _PATIENCE)
+        wait_for(lambda: self._master().info().get("role") == "master", "the new master to lead", _PATIENCE)
+        self.masters_killed += 1
 
     def start(self) -> None:
         """Start the one that was killed, and wait until the others are a family again."""
@@ -59,12 +63,12 @@ class Family:
         """Wait until all have everything, and compare."""
         master = self._master()
         with master.client() as client:
-            expected = client.xrange("out")
+            expected = client.xrange("in"), client.xrange("out")
         for one in self._members:
             if one is not master:
                 wait_for(lambda: one.has_all_of(master), "a replica to have everything", _PATIENCE)  # noqa: B023
                 with one.client() as client:
-                    assert client.xrange("out") == expected
+                    assert (client.xrange("in"), client.xrange("out")) == expected
 
 
 @contextmanager

@@ -28,6 +28,10 @@ from tests.waiting import wait_for
 #: What is killed, and how often compared with the others: a driver takes longest to come back.
 TARGETS = {"connection": 4, "worker": 3, "server": 2, "driver": 1, "commit": 2}
 """`driver` is killed at any moment, `commit` is a driver killed between its tasks' end and Spark's commit log."""
+#: Of a family masters are killed: at any moment, or while a driver is held in its commit, which then goes on. (The
+#: client library finds the servers of a family itself, so that nothing stands between that could cut.)
+FAMILY_TARGETS = {"worker": 2, "driver": 1, "commit": 1, "master": 3, "master in commit": 2}
+_MASTERS = ("master", "master in commit")
 _PATIENCE = 180.0
 _BACKLOG = 1000  # entries that may wait: the producer need not run far ahead while a driver starts
 
@@ -129,16 +133,19 @@ class Job:
             os.kill(chance.choice(workers), signal.SIGKILL)
         return True
 
-    def kill_in_commit(self, chance: random.Random) -> str:
-        """Kill the driver when it comes to a moment of its commit; returns which."""
+    @contextmanager
+    def held_in_commit(self, chance: random.Random) -> Iterator[str]:
+        """The driver waits at a moment of its commit, which is given, until the end of the context."""
         moment = chance.choice(self._moments)
         order, held = self._directory / "hold", self._directory / "held"
         order.write_text(moment)
-        wait_for(held.exists, f"the driver to come to the moment {moment!r} of a commit", _PATIENCE)
-        self.kill()
-        order.unlink()
-        held.unlink()
-        return moment
+        try:
+            wait_for(held.exists, f"the driver to come to the moment {moment!r} of a commit", _PATIENCE)
+            yield moment
+        finally:
+            # (In this order: a driver that goes on must not find the order, and hold again.)
+            order.unlink()
+            held.unlink(missing_ok=True)
 
     def kill(self) -> None:
         """Kill the driver: its Python, its JVM, and what they have started."""
@@ -213,9 +220,12 @@ class Producer(threading.Thread):
 
 @dataclass
 class Report:
-    """What happened: kills by target, how many entries there were, and what the job said when it failed."""
+    """What happened: kills by target, how many masters another one took the place of, how many entries there were, and
+    what the job said when it failed.
+    """
 
     kills: Counter[str] = field(default_factory=Counter)
+    masters: int = 0
     entries: int = 0
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -246,6 +256,18 @@ def _setting(kind: str, mode: str) -> Iterator[tuple[Server | Family, Proxy | No
         yield server, between, job, producer, directory
 
 
+def plan(kind: str, kills: int, chance: random.Random) -> list[str]:
+    """What is killed, drawn at random; of a family at least every third is a master, at every place of the order."""
+    targets = FAMILY_TARGETS if kind == "family" else TARGETS
+    drawn = chance.choices([*targets], weights=[*targets.values()], k=kills)
+    if kind == "family":
+        others = [at for at, target in enumerate(drawn) if target not in _MASTERS]
+        missing = max(-(-kills // 3) - (kills - len(others)), 0)
+        for at in chance.sample(others, missing):
+            drawn[at] = chance.choice(_MASTERS)
+    return drawn
+
+
 def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: Any = lambda _: None) -> Report:
     """Kill what the plan names, in its order, each at a random moment; then let all come through, and compare."""
     chance = random.Random(seed)
@@ -262,12 +284,19 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
                 wait_for(lambda: not between.pending_cut(), "the cut", _PATIENCE)
             elif target == "worker":
                 wait_for(lambda: job.kill_worker(chance), "a worker to kill", _PATIENCE)
-            elif target == "server":
+            elif target in ("server", "master"):
                 server.kill()
+                server.start()
+            elif target == "master in commit":
+                with job.held_in_commit(chance) as moment:
+                    server.kill()
+                killed = f"master in commit ({moment})"
                 server.start()
             else:
                 if target == "commit":
-                    killed = f"commit ({job.kill_in_commit(chance)})"
+                    with job.held_in_commit(chance) as moment:
+                        job.kill()
+                    killed = f"commit ({moment})"
                 else:
                     job.kill()
                 job.start()
@@ -280,6 +309,10 @@ def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: A
             job.stop()
             _compare(client, producer.count)
         server.check()
+        if isinstance(server, Family):
+            report.masters = server.masters_killed
+            wanted = sum(target in _MASTERS for target in plan)
+            assert 0 < wanted == report.masters, f"{report.masters} masters were killed, not {wanted}"
         report.failures = [
             line[6:] for line in (directory / "job.txt").read_text().splitlines() if line[:6] == "again "
         ]

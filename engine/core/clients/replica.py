@@ -12,7 +12,8 @@ class AsReplica:
     #: Where it says that it can be reached; 0 and empty: at the address that it comes from.
     port: int = 0
     address: bytes = b""
-    #: What it can do: ``eof`` (a file whose length is not known), ``psync2``, ``psb`` (the engine's own snapshots).
+    #: What it can do: ``eof`` (a file whose length is not known), ``psync2``, ``psb`` (the engine's own snapshots),
+    #: ``rdb-any`` (RDB files of any version that there is).
     capabilities: frozenset[bytes] = frozenset()
     #: It wants the file and nothing that happens later (``redis-cli --rdb``).
     rdb_only: bool = False

@@ -15,6 +15,7 @@ from engine.core.formats.rdb import primitives as rdb
 from engine.core.formats.rdb import value_reader, value_writer
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import BadFormatError, Reader
+from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION, forms_version
 from engine.core.keyspace.database import Value
 from engine.core.keyspace.elements import gathered
 from engine.core.keyspace.hash import Hash
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 T = TypeVar("T")
-#: The newest version of Redis that is read, and Valkey's, which counts on its own since 9.0.
-_NEWEST_RDB_VERSION, _VALKEY_RDB_VERSION = 14, 80
 _TAIL = struct.Struct("<HQ")
 #: Seconds, the most that Redis's clock of 24 bits counts.
 _LONGEST_IDLE = (1 << 24) - 1
@@ -90,14 +89,14 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
     if len(payload) < _TAIL.size:
         raise CommandError(data.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
-    known = version <= _NEWEST_RDB_VERSION or version == _VALKEY_RDB_VERSION
+    known = version <= NEWEST_VERSION or version == VALKEY_VERSION
     if not known or (yield from _check_sum(memoryview(payload)[:-8])) != check:
         raise CommandError(data.BAD_DUMP)
     reader = Reader(payload)
     makers = value_reader.makers(ctx.config, ctx.streams.new)
     try:
         value = yield from _in_turns(
-            value_reader.load(reader, reader.byte(), makers, is_valkey=version == _VALKEY_RDB_VERSION)
+            value_reader.load(reader, reader.byte(), makers, is_valkey=version == VALKEY_VERSION)
         )
     except (BadFormatError, LookupError, ValueError, TypeError, RuntimeError, OverflowError):
         raise CommandError(data.BAD_DUMP_BODY) from None
@@ -228,9 +227,10 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     if idle is not None:
         db.set_idle(key, min(idle, _LONGEST_IDLE) * 1000)
     ctx.changes.notify("g", b"restore", key, db.index)
-    if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > ctx.config.integer("rdb-version"):
+    version = forms_version(ctx.config.integer("rdb-version"))
+    if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
         # Replicas read what this server writes, and perhaps nothing newer.
-        payload = _dumped_as(value, ctx.config.integer("rdb-version"))
+        payload = _dumped_as(value, version)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     if isinstance(value, Hash) and payload is not argv[3]:
         for words in expiring_fields(key, value):

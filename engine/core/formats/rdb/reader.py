@@ -18,6 +18,7 @@ from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.functions import FUNCTION
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, TooShortError, whole
 from engine.core.formats.rdb.streams.reader import load_rest
+from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
 from engine.core.formats.rdb.value_reader import Makers, Unknown
 from engine.core.formats.rdb.writer import AUX, END, EXPIRE_MS, FIELDS_OF_HASH, REST_OF_STREAM, SELECT, TAKEN_AT
 from engine.core.keyspace.database import Database
@@ -27,7 +28,7 @@ from engine.core.streams.stream import Stream
 MAGICS = (b"REDIS", b"VALKEY")
 _HEADER = 9
 #: The newest version of each product that is read. Valkey counts on its own since 9.0, under its own name.
-_NEWEST = {b"REDIS": 14, b"VALKEY": 80}
+_NEWEST = {b"REDIS": NEWEST_VERSION, b"VALKEY": VALKEY_VERSION}
 _VALKEY = b"VALKEY"
 _EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX = 0xFD, 0xF9, 0xF8, 0xF7
 #: The sizes of a database, and of a slot: how many lengths they are.

@@ -9,6 +9,15 @@ HASH_LISTPACK, SORTED_SET_LISTPACK, QUICKLIST_2, SET_LISTPACK = 16, 17, 18, 20
 EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH = 24, 25, 22
 #: The version of files from which on fields of hashes expire.
 EXPIRING_SINCE = 12
+#: The newest version of Redis's files; Valkey 9's own: the forms of Redis's version 11, and hashes that expire.
+NEWEST_VERSION, VALKEY_VERSION, _LIKE = 14, 80, 11
+
+
+def forms_version(version: int) -> int:
+    """The version of Redis whose forms a file of this version has."""
+    return _LIKE if version == VALKEY_VERSION else version
+
+
 #: How an element of a list is kept: by itself, or with others in a listpack.
 PLAIN, PACKED = 1, 2
 #: Elements in one step.

@@ -27,6 +27,9 @@ from engine.core.formats.rdb.value_forms import (
     SORTED_SET_2,
     SORTED_SET_LISTPACK,
     STRING,
+    VALKEY_HASH,
+    VALKEY_VERSION,
+    forms_version,
 )
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Form, Members
@@ -39,6 +42,7 @@ _SET_LISTPACK_SINCE = 11
 #: Elements of a list in a node of DUMP's form have about this many bytes together; longer ones stand alone.
 _NODE_BYTES = 4096
 _SCORE = struct.Struct("<d")
+_DEADLINE = struct.Struct("<q")
 #: Scores that are whole numbers up to here are no text in a listpack.
 _WHOLE_SCORE = 1 << 62
 
@@ -81,9 +85,11 @@ def dumped_scores(count: int, pairs: Iterator[Pair]) -> tuple[int, Iterator[byte
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """The type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
-        form = min(forms.newest_form(version), forms.form_of(value))
+        form = min(forms.newest_form(forms_version(version)), forms.form_of(value))
         return form, writer.encode(value, form)
     if isinstance(value, Hash):
+        if value.deadlines and version == VALKEY_VERSION:
+            return VALKEY_HASH, _expiring_of_valkey(list(with_deadlines(value)))
         if value.deadlines and version >= EXPIRING_SINCE:
             return EXPIRING_HASH, _expiring(list(with_deadlines(value)))
         if not value.big:
@@ -120,6 +126,15 @@ def _expiring(words: list[bytes]) -> Iterator[bytes]:
             length(deadline - first + 1 if deadline else 0) + string(field) + string(value)
             for field, value, deadline in rows
         )
+
+
+def _expiring_of_valkey(words: list[bytes]) -> Iterator[bytes]:
+    """Each field with its value and its deadline; -1: never."""
+    yield length(len(words) // 3)
+    for at in range(0, len(words), 3 * ELEMENTS):
+        part = words[at : at + 3 * ELEMENTS]
+        rows = zip(part[::3], part[1::3], map(int, part[2::3]), strict=True)
+        yield b"".join(string(field) + string(value) + _DEADLINE.pack(end or -1) for field, value, end in rows)
 
 
 def _set_pieces(members: Members, version: int) -> tuple[int, Iterator[bytes]]:

@@ -16,14 +16,13 @@ from engine.core.formats.rdb import functions
 from engine.core.formats.rdb.checksum import RunningSum
 from engine.core.formats.rdb.primitives import length, string
 from engine.core.formats.rdb.streams.writer import rest
-from engine.core.formats.rdb.value_forms import ELEMENTS, EXPIRING_HASH
+from engine.core.formats.rdb.value_forms import ELEMENTS, EXPIRING_HASH, VALKEY_HASH, VALKEY_VERSION
 from engine.core.formats.rdb.value_writer import encoded
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
 
-OLDEST_VERSION, NEWEST_VERSION = 10, 14
 #: Auxiliary fields of our own: when the file was taken, in milliseconds since the epoch; what is not kept of a stream;
 #: when fields of a hash expire. Names and bytes are in hexadecimal digits, because tools print these fields.
 TAKEN_AT, REST_OF_STREAM, FIELDS_OF_HASH = b"pystreams-ms", b"pystreams-stream", b"pystreams-hash"
@@ -36,8 +35,8 @@ _PIECE = 4096
 def write(
     image: Image, version: int, *, checksum: bool = True, about: Mapping[bytes, bytes] | None = None
 ) -> Iterator[bytes]:
-    """The file, in pieces; without ``checksum`` its sum is 0, which says that there is none. ``about`` are more
-    auxiliary fields.
+    """The file, in pieces, of a version of Redis's, or of Valkey's own; without ``checksum`` its sum is 0, which says
+    that there is none. ``about`` are more auxiliary fields.
     """
     total = RunningSum()
     for piece in _pieces(image, version, about or {}):
@@ -49,7 +48,7 @@ def write(
 
 def _pieces(image: Image, version: int, about: Mapping[bytes, bytes]) -> Iterator[bytes]:
     seconds, ms = b"%d" % (image.now // 1000), b"%d" % image.now
-    yield b"REDIS%04d" % version + b"".join(
+    yield (b"VALKEY%03d" if version == VALKEY_VERSION else b"REDIS%04d") % version + b"".join(
         _aux(name, value)
         for name, value in (
             (b"redis-ver", REDIS_VERSION.encode()),
@@ -102,7 +101,7 @@ def _deadlines(deadlines: dict[bytes, int]) -> Iterator[bytes]:
 def _large(key: bytes, value: Any, version: int) -> Iterator[bytes]:
     kind, pieces = encoded(value, version)
     head = bytes((kind,)) + string(key)
-    if isinstance(value, Hash) and value.deadlines and kind != EXPIRING_HASH:
+    if isinstance(value, Hash) and value.deadlines and kind not in (EXPIRING_HASH, VALKEY_HASH):
         yield from _deadlines(value.deadlines)
     if isinstance(value, Stream):
         more = rest(value, kind)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.core.dispatch import Core
+from engine.core.formats.rdb.value_forms import NEWEST_VERSION, VALKEY_VERSION
 from engine.core.keyspace.image import Taking
 from engine.shell.clock import now_us
 from engine.shell.durability.background.threads import Background
@@ -25,10 +26,14 @@ from engine.shell.replication.master.roster import Roster
 from engine.shell.replication.master.states import SyncEvent
 from engine.shell.replication.master.transfer import Form, Transfer
 
-#: What replicas can do: read the engine's own snapshots, and files that end with a mark.
 #: Seconds after which is looked again whether a script is over.
 _BUSY_S = 0.05
-_OWN, _BY_MARK = b"psb", b"eof"
+#: What replicas can do: read files that end with a mark; engines: their own snapshots, RDB files of any version.
+_BY_MARK, _OWN, _ANY_VERSION = b"eof", b"psb", b"rdb-any"
+#: What only Redis since 8.0 says that it can do.
+_BY_CHANNEL = b"rdb-channel-repl"
+#: The versions of files that these read. Valkey, since 8.0, says what its own version is.
+_VERSION_OF_REDIS_8, _OF_VALKEY, _VERSION_OF_VALKEY_8 = 12, 8, 11
 _MARK_DIGITS = 40
 
 
@@ -122,13 +127,32 @@ class FullSyncs:
             return Form.OWN_BY_LENGTH
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
 
+    def _kind(self, replica: Replica) -> tuple[Form, int, bool]:
+        """What can be sent to several together: a form, its version, and whether it has no data."""
+        return self._form(replica), self._version(replica), replica.said.without_data
+
+    def _version(self, replica: Replica) -> int:
+        """The version of an RDB file for a replica: ``rdb-version``, or what the replica has told that it reads.
+
+        Those of Redis before 8.0 tell nothing.
+        """
+        configured, said = self._core.config.integer("rdb-version"), replica.said
+        if said.rdb_only:
+            return configured
+        if _ANY_VERSION in said.capabilities:
+            return NEWEST_VERSION
+        major = said.version.partition(b".")[0]
+        if major.isdigit() and int(major) >= _OF_VALKEY:
+            return VALKEY_VERSION if int(major) > _OF_VALKEY else _VERSION_OF_VALKEY_8
+        return max(configured, _VERSION_OF_REDIS_8) if _BY_CHANNEL in said.capabilities else configured
+
     def _join(self, replica: Replica) -> bool:
         """Let a replica have the file that is being written for others, if it still can."""
         transfer = self._transfer
-        if transfer is None or transfer.is_sending or self._form(replica) is not transfer.form:
+        if transfer is None or transfer.is_sending:
             return False
         first = transfer.receivers[0]
-        if replica.said.without_data != first.said.without_data or first not in self._roster.behind:
+        if self._kind(replica) != self._kind(first) or first not in self._roster.behind:
             return False
         replica.waiting, replica.waiting_size = [*first.waiting], first.waiting_size
         self._receive(replica, self._history.offset - first.waiting_size)
@@ -163,24 +187,24 @@ class FullSyncs:
         waiting = self._roster.waiting()
         if not waiting:
             return
-        kind = self._form(waiting[0]), waiting[0].said.without_data
-        receivers = [one for one in waiting if (self._form(one), one.said.without_data) == kind]
+        form, version, without_data = kind = self._kind(waiting[0])
+        receivers = [one for one in waiting if self._kind(one) == kind]
         # What has happened so far is in the image, and in the stream of others before this place.
         self._clients.settle()
         core, config = self._core, self._core.config
         core.changes.set_time(now_us())
-        databases = [] if kind[1] else core.databases
-        options: dict[str, Any] = {"version": config.integer("rdb-version"), "checksum": config.flag("rdbchecksum")}
+        databases = [] if without_data else core.databases
+        options: dict[str, Any] = {"version": version, "checksum": config.flag("rdbchecksum")}
         if self.stream_db() >= 0:
             options["about"] = {b"repl-stream-db": b"%d" % self.stream_db()}
         taking = Taking(databases, config, core.changes.now, core.functions.codes())
-        transfer = Transfer(kind[0], receivers, taking, options, self._loop, self._ended)
+        transfer = Transfer(form, receivers, taking, options, self._loop, self._ended)
         self._transfer = transfer
         self._owner.forget_database()
         for replica in receivers:
             self._receive(replica, self._history.offset)
         names = ", ".join(one.name for one in receivers)
-        LOG.info("full synchronisation (%s) of %s begins at offset %d", kind[0].name, names, self._history.offset)
+        LOG.info("full synchronisation (%s) of %s begins at offset %d", form.name, names, self._history.offset)
         mark = b"".join(b"%x" % self._draw(16) for _ in range(_MARK_DIGITS))
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
         transfer.start(mark, self._files, directory, self._background)

@@ -250,8 +250,10 @@ class Following:
         self._send(self._handshake.begin())
 
     def _capabilities(self) -> tuple[bytes, ...]:
-        """What this server can do with a file. The engine's own format needs all of it before any of it is read."""
-        known = (b"eof", b"psync2")
+        """What this server can do with a file. It reads any version of RDB (``rdb-any``). The engine's own format
+        needs all of it before any of it is read.
+        """
+        known = (b"eof", b"psync2", b"rdb-any")
         return (*known, b"psb") if self._core.config.text("repl-diskless-load") == b"disabled" else known
 
     def received(self, data: bytes) -> None:

@@ -3,7 +3,8 @@
 An input is a small file to which something was done: bytes changed, put in, taken out, moved, cut off, numbers made
 large. Its check sum is made right, or taken away, so that the damage reaches what is behind it. For each: the reader
 raises its error, with a place within the file, or takes all of it, and then what it took can be written and read again
-and is the same. Nothing else may happen, and no memory may be kept. A seed and a number name an input for ever.
+and is the same. Nothing else may happen, and no memory may be kept. A seed and a number name an input of the same
+files; those of real servers hold the time, so an input that fails is printed as well.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from engine.core.formats.damage import DamagedError
 from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.streams import reader as streams
+from tests.engine.core.formats import real_files
 from tests.engine.core.formats.rdb_files import read, samples, written
 from tests.replay import state
 
@@ -78,6 +80,7 @@ def try_one(data: bytes) -> bool:
     for version in (10, 14):
         again, _ = read(written(core, version), now=None)
         assert state(again, times=True) == found, version
+        assert again.functions.codes() == core.functions.codes()
     return True
 
 
@@ -86,14 +89,18 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--first", type=int, default=0, help="the number of the first input")
+    parser.add_argument("--servers", action="store_true", help="damage files of the real servers that are here, too")
     arguments = parser.parse_args()
-    files, taken, began = samples(), 0, time.monotonic()
+    real = real_files.files() if arguments.servers else {}
+    files, taken, began = [*samples(), *real.values()], 0, time.monotonic()
     grown = 0
     for number in range(arguments.first, arguments.first + arguments.inputs):
         try:
             taken += try_one(mutate(files, arguments.seed, number))
         except BaseException:
-            sys.stderr.write(f"--seed {arguments.seed} --first {number} --inputs 1\n")
+            more = " --servers" if arguments.servers else ""
+            sys.stderr.write(f"--seed {arguments.seed} --first {number} --inputs 1{more}\n")
+            sys.stderr.write(f"{mutate(files, arguments.seed, number).hex()}\n")
             raise
         if number == arguments.first + 2000:
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -101,7 +108,8 @@ def main() -> int:
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - grown) // 1024
         assert grown < GROWTH_MB, f"the process has grown by {grown} MB"
     seconds = time.monotonic() - began
-    said = f"{arguments.inputs} damaged RDB files, {taken} of them taken, seed {arguments.seed}: {seconds:.0f} s\n"
+    said = f"{arguments.inputs} damaged RDB files, {taken} of them taken, seed {arguments.seed}: {seconds:.0f} s"
+    said += f"; made of {len(files)} files, {len(real)} of them by real servers\n"
     sys.stdout.write(said)
     return 0
 

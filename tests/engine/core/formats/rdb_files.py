@@ -12,7 +12,8 @@ from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.primitives import length, listpack, string
 from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace import image
-from tests.engine.shell.durability.workload import Driver, driven, empty_core, small_segments
+from tests.engine.core.formats.real_files import PARTS, settings
+from tests.engine.shell.durability.workload import Driver, driven, empty_core, errors, small_segments
 from tests.replay import NOW_US, new_core
 
 NOW = NOW_US // 1000
@@ -20,7 +21,9 @@ NOW = NOW_US // 1000
 
 def written(core: Core, version: int = 10) -> bytes:
     """The file of a core."""
-    return b"".join(writer.write(image.take(core.databases, core.config, core.changes.now), version))
+    return b"".join(
+        writer.write(image.take(core.databases, core.config, core.changes.now, core.functions.codes()), version)
+    )
 
 
 def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:
@@ -37,6 +40,7 @@ def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = N
             loading.feed(data[at : at + piece])
             at += piece
     core.changes.replaying = False
+    core.functions.restore_later(loading.libraries)
     return core, loading.summary
 
 
@@ -178,8 +182,20 @@ def samples() -> list[bytes]:
         driver.run(*line.split())
     for line in ("XREADGROUP GROUP g c STREAMS s >", "XNACK s g FAIL IDS 1 1-1", "XADD s IDMP p i * f v", "SET k v"):
         driver.run(*line.split())
-    files = [written(one, version) for one in (core, tiny) for version in (10, 11, 14)]
-    return [*files, old_forms(), *(data for _, data in foreign().values())]
+    files = [written(one, version) for one in (core, tiny, *map(filled, PARTS)) for version in (10, 11, 14)]
+    expiring = expiring_hashes().values()
+    return [*files, old_forms(), *expiring, *(data for _, data in foreign().values())]
+
+
+def filled(*parts: str) -> Core:
+    """A core with the keys of these parts of ``real_files``."""
+    core = new_core()
+    driver = Driver(core, 1)
+    for part in (settings, *(PARTS[name] for name in parts)):
+        for words in part():
+            reply = driver.run(*words)
+            assert not errors(reply), (words, reply)
+    return core
 
 
 __all__ = ["driven", "file_of", "foreign", "key", "old_forms", "packed", "read", "samples", "written"]

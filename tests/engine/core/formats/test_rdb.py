@@ -33,7 +33,7 @@ from tests.replay import new_core, state
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 13, 14]), cold=st.booleans())
+@given(seed=st.integers(0, 10**9), version=st.sampled_from([10, 11, 12, 13, 14, 80]), cold=st.booleans())
 def test_everything_comes_back(seed, version, cold):
     """A file of any version holds all that a core keeps: entries, counters, groups, times, entries given back,
     producers, other types, expiry.
@@ -95,7 +95,7 @@ def test_fields_of_hashes_expire(form):
     assert (dict(fields), fields.deadlines) == ({b"f": b"v", b"g": b"w"}, {b"f": NOW + 5})
 
 
-@pytest.mark.parametrize("version", [10, 12, 14])
+@pytest.mark.parametrize("version", [10, 12, 14, 80])
 def test_no_version_loses_deadlines_of_fields(version):
     """A file of a version without fields that expire has them in auxiliary fields, which only the engine reads."""
     core = new_core()

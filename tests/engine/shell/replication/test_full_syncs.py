@@ -89,11 +89,16 @@ class World:
         self.settle()
 
     async def join(
-        self, *capabilities: bytes, rdb_only: bool = False, loop_turns: int = 20, clogged: bool = False
+        self,
+        *capabilities: bytes,
+        rdb_only: bool = False,
+        loop_turns: int = 20,
+        clogged: bool = False,
+        version: bytes = b"",
     ) -> FakePeer:
         """A replica that asks for everything."""
         session = self.core.open_session(1)
-        session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only)
+        session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only, version=version)
         peer = self.connections[session.id] = FakePeer(session)
         peer.clogged = clogged
         self.master.synchronise(session, b"?", -1)
@@ -126,6 +131,14 @@ def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Pat
     return test
 
 
+#: What servers say of themselves: capabilities, version -> the file that they get.
+SERVERS = {
+    "Redis 7": ((), b"", b"REDIS0010"),
+    "Redis 8": ((b"rdb-channel-repl",), b"", b"REDIS0012"),
+    "Valkey 8": ((), b"8.1.1", b"REDIS0011"),
+    "Valkey 9": ((), b"9.1.2", b"VALKEY080"),
+    "an engine": ((b"rdb-any",), b"8.10.0", b"REDIS0014"),
+}
 SET = (b"SET", b"k", b"v")
 FED = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
 MARK = b"1" * 40
@@ -349,3 +362,38 @@ def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypa
         assert state(other) == state(world.core)
 
     asyncio.run(story())
+
+
+@in_loop
+async def test_a_replica_gets_a_file_of_a_version_that_it_reads(tmp_path):
+    """What a replica says of itself chooses its file, so fields that expire reach whoever has them; who only copies the
+    data gets the version that is configured.
+    """
+    world = World(tmp_path)
+    world.run(b"HSET", b"k", b"f", b"v")
+    world.run(b"HPEXPIREAT", b"k", b"4000000000000", b"FIELDS", b"1", b"f")
+    deadline = (4_000_000_000_000).to_bytes(8, "little")
+    for capabilities, version, magic in SERVERS.values():
+        peer = await world.join(b"eof", *capabilities, version=version, loop_turns=60)
+        file = peer.got.partition(MARK + b"\r\n")[2]
+        assert file[:9] == magic
+        assert (deadline in file) is (version[:1] == b"9" or magic > b"REDIS0011")
+        assert file.endswith(MARK)
+    peer = await world.join(b"eof", b"rdb-channel-repl", rdb_only=True, loop_turns=60)
+    assert MARK + b"\r\nREDIS0010" in peer.got
+
+
+@in_loop
+async def test_replicas_of_other_versions_do_not_share_a_file(tmp_path):
+    """Two that read the same version are sent one file, a third that reads another gets its own behind it."""
+    world = World(tmp_path)
+    world.run(*SET)
+    first = await world.join(b"eof", loop_turns=0)
+    second = await world.join(b"eof", b"rdb-channel-repl", loop_turns=0)
+    third = await world.join(b"eof", loop_turns=0)
+    await turns(100)
+    assert [peer.got.partition(MARK + b"\r\n")[2][:9] for peer in (first, second, third)] == [
+        b"REDIS0010",
+        b"REDIS0012",
+        b"REDIS0010",
+    ]

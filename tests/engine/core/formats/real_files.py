@@ -1,0 +1,147 @@
+"""Small keyspaces with every type and encoding that servers have, and the RDB files that real servers make of them.
+
+A command that a server does not know, or that an older one refuses, is left out there: each file holds what its server
+has. Sizes are chosen so that each encoding of a type is there at least once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import hiredis
+
+from scripts.peers import PLACE, Peers
+from tests import servers, tools
+from tests.connection import Connection
+
+#: Deadlines of keys and fields, in milliseconds since the epoch: a year of which every test's clock is short.
+LATER = 4_000_000_000_000
+_LIBRARY = "#!lua name=%s\nredis.register_function('%s', function(keys, args) return args[1] end)"
+#: Small values for the limits of small encodings, so that large ones are small too.
+_LIMITS = {
+    "hash-max-listpack-entries": 8,
+    "set-max-intset-entries": 8,
+    "set-max-listpack-entries": 4,
+    "zset-max-listpack-entries": 6,
+    "list-max-listpack-size": 6,
+    "stream-node-max-entries": 10,
+}
+
+
+Command = tuple[Any, ...]
+
+
+def settings() -> Iterator[Command]:
+    """The commands that set the limits; those of a server that has fewer of them fail."""
+    yield from (("CONFIG", "SET", name, value) for name, value in _LIMITS.items())
+
+
+def texts() -> Iterator[Command]:
+    """Strings and lists, and libraries of functions."""
+    for name in ("one", "other"):
+        yield "FUNCTION", "LOAD", "REPLACE", _LIBRARY % (name, name)
+    yield "SET", "text", "hello"
+    yield "SET", "number", "-12345"
+    yield "SET", "repeats", "abcabc" * 40
+    yield "SET", b"\0\r\nbinary", bytes(range(256)), "PXAT", LATER
+    yield "APPEND", "raw", "text"
+    yield "RPUSH", "list", "a", -5, 1 << 40, "b" * 60
+    yield "RPUSH", "long list", *[f"item{number}" for number in range(20)], "large" * 30
+
+
+def tables() -> Iterator[Command]:
+    """Sets, hashes and sorted sets."""
+    yield "SADD", "numbers", 1, -2, 70_000
+    yield "SADD", "wide numbers", 1 << 40, -(1 << 62), 5
+    yield "SADD", "small set", "a", "17", "b" * 60
+    yield "SADD", "big set", *[f"member-{number}" for number in range(12)], 7
+    yield "HSET", "hash", "a", 1, "b", "x" * 50, "c", -70_000
+    yield "HSET", "big hash", *[word for number in range(12) for word in (f"f{number}", f"v{number}")]
+    for name, fields in (("small expiring", 4), ("big expiring", 12)):
+        yield "HSET", name, *[word for number in range(fields) for word in (f"f{number}", number)]
+        yield "HPEXPIREAT", name, LATER, "FIELDS", 2, "f1", "f2"
+        yield "HPEXPIREAT", name, LATER + 7, "FIELDS", 1, "f3"
+    yield "HSET", "all expire", "f", "v"
+    yield "HPEXPIREAT", "all expire", LATER + 1, "FIELDS", 1, "f"
+    yield "ZADD", "scores", 1, "a", 2.5, "b" * 60, "-inf", "17", -7, "d", 1 << 40, "e"
+    yield "ZADD", "big scores", *[word for number in range(12) for word in (number / 8 - 1, f"member-{number}")]
+    yield "ZADD", "big scores", "inf", "last", "-0", "zero", "1e300", "huge"
+
+
+def streams() -> Iterator[Command]:
+    """Streams, groups and producers."""
+    for number in range(1, 30):
+        yield "XADD", "s", f"{number // 3}-{number}", "f", number, "g", "x" * (number % 7)
+    yield "XADD", "s", "5000-0", "other", "fields", "than", "before", "n", "17"
+    yield "XDEL", "s", "1-4", "2-7"
+    yield "XGROUP", "CREATE", "s", "g", "0"
+    yield "XGROUP", "CREATE", "s", "empty", "$"
+    yield "XGROUP", "CREATE", "s", "ahead", "3-9", "ENTRIESREAD", 4
+    for consumer, count in (("alice", 9), ("bob", 2), ("alice", 5)):
+        yield "XREADGROUP", "GROUP", "g", consumer, "COUNT", count, "STREAMS", "s", ">"
+    yield "XREADGROUP", "GROUP", "ahead", "carol", "STREAMS", "s", ">"
+    yield "XGROUP", "CREATECONSUMER", "s", "g", "idle"
+    yield "XCLAIM", "s", "g", "bob", 0, "0-1", "TIME", 1_600_000_000_000, "RETRYCOUNT", 7
+    yield "XACK", "s", "g", "1-5", "2-8"
+    yield "XDEL", "s", "0-2"
+    yield "XGROUP", "CREATE", "nothing", "g", "$", "MKSTREAM"
+    yield "XADD", "deleted", "7-7", "f", "v"
+    yield "XDEL", "deleted", "7-7"
+    for number in range(5):
+        yield "XADD", "sent", "IDMP", f"producer-{number % 2}", f"id-{number}", "*", "f", "v"
+    yield "XADD", "sent", "IDMPAUTO", "producer-2", "*", "f", "v"
+    yield "XGROUP", "CREATE", "returned", "g", "0", "MKSTREAM"
+    yield "XADD", "returned", "1-1", "f", "v"
+    yield "XADD", "returned", "1-2", "f", "v"
+    yield "XREADGROUP", "GROUP", "g", "c", "STREAMS", "returned", ">"
+    yield "XNACK", "returned", "g", "FAIL", "IDS", 1, "1-1"
+
+
+PARTS: dict[str, Callable[[], Iterator[Command]]] = {"texts": texts, "tables": tables, "streams": streams}
+
+
+def fill(ask: Callable[..., Any]) -> list[Command]:
+    """Make the keys of all parts; the commands that the server has refused."""
+    every = [settings(), *(part() for part in PARTS.values())]
+    return [words for part in every for words in part if isinstance(ask(*words), hiredis.ReplyError)]
+
+
+def programs() -> dict[str, str]:
+    """The redis-server on PATH, and what scripts/peers has unpacked: name -> path."""
+    own = tools.path_of("redis-server")
+    peers = Peers(PLACE)
+    found = {} if own is None else {"redis-server": own}
+    return found | {name: str(peers.server(name)) for name in sorted(peers.here())}
+
+
+@contextmanager
+def server(program: str, *flags: str) -> Iterator[Connection]:
+    """A client of a server of this program."""
+    with (
+        mock.patch.dict(os.environ, {"REDIS_SERVER": program}),
+        servers.redis(*flags) as running,
+        Connection(running) as client,
+    ):
+        yield client
+
+
+def files() -> dict[str, bytes]:
+    """The files that each server makes of each part's keys, with and without compression and idle times."""
+    found = {}
+    for name, program in programs().items():
+        for way, flags in {"": (), ", idle": ("--maxmemory-policy", "allkeys-lru", "--rdbcompression", "no")}.items():
+            with server(program, *flags) as client:
+                path = Path(client.run("CONFIG", "GET", "dir")[1].decode()) / "dump.rdb"
+                for part, commands in PARTS.items():
+                    client.run("FLUSHALL")
+                    client.run("FUNCTION", "FLUSH")
+                    for words in (*settings(), *commands()):
+                        client.run(*words)
+                    assert client.run("SAVE") == b"OK"
+                    found[f"{part} of {name}{way}"] = path.read_bytes()
+    return found

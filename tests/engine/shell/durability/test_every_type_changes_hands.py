@@ -1,0 +1,164 @@
+"""Every type and encoding goes from real servers to the engine and back, in their files, and their tools find ours
+whole.
+
+``make test`` does it with the `redis-server` on PATH, `make test-long` also with those of `scripts/peers`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import hiredis
+import pytest
+
+from tests import tools
+from tests.engine.core.formats import real_files
+from tests.engine.shell.durability.test_interchange import asker
+from tests.faults.engines import Engine
+from tests.keyspaces import flat, value
+from tests.long import long_only
+from tests.waiting import DEADLINE
+
+pytestmark = pytest.mark.redis
+
+PROGRAMS = real_files.programs()
+#: The newest version of RDB files that a server of this kind reads, where it is not the engine's default.
+_VERSIONS = {"redis-8.6": "13", "valkey-8": "11", "valkey-9": "80"}
+#: What XINFO STREAM tells of producers, since 8.6.
+_PRODUCERS = (b"pids-tracked", b"iids-tracked", b"idmp-duration", b"idmp-maxsize")
+
+each_server = pytest.mark.parametrize(
+    "name", [name if name == "redis-server" else pytest.param(name, marks=long_only) for name in PROGRAMS or ("none",)]
+)
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis() -> None:
+    tools.needed("redis-server")
+
+
+def version_of(name: str) -> str:
+    """The version of RDB files for this server."""
+    return next((version for known, version in _VERSIONS.items() if name.startswith(known)), "10")
+
+
+def view(ask: Any) -> dict[bytes, Any]:
+    """All that clients can see of all keys, and of the libraries of functions."""
+    found = {}
+    for key in sorted(ask("KEYS", "*")):
+        kind = ask("TYPE", key)
+        more: Any = None
+        if kind == b"hash":
+            fields = sorted(ask("HKEYS", key))
+            more = ask("HPEXPIRETIME", key, "FIELDS", len(fields), *fields)
+            if isinstance(more, hiredis.ReplyError) or max(more) < 0:
+                more = None
+        elif kind == b"stream":
+            about = flat(ask("XINFO", "STREAM", key))
+            more = [about[field] for field in _PRODUCERS] if about.get(b"pids-tracked") else None
+        found[key] = kind, ask("PEXPIRETIME", key), value(ask, key), more
+    libraries = map(flat, ask("FUNCTION", "LIST", "WITHCODE"))
+    return {**found, b"FUNCTIONS": sorted((one[b"library_name"], one[b"library_code"]) for one in libraries)}
+
+
+def without_times(found: dict[bytes, Any]) -> dict[bytes, Any]:
+    """Without what depends on the moment at which a keyspace was made: IDs that a server chose, times of deliveries."""
+    out = dict(found)
+    for key, (kind, _, content, more) in ((k, v) for k, v in found.items() if k != b"FUNCTIONS"):
+        if kind == b"stream":
+            groups = {
+                name: {**one, b"pending": [(r[0], r[1], r[3]) for r in one[b"pending"]]}
+                for name, one in content["groups"].items()
+            }
+            content = {**content, "groups": groups}
+            if key == b"sent":
+                content = [words for _, words in content["entries"]]
+        out[key] = kind, content, more
+    return out
+
+
+def as_commands(found: dict[bytes, Any]) -> dict[bytes, Any]:
+    """Without the pending records of entries that are gone, which no command can make."""
+    _, _, content, _ = found[b"s"]
+    there = {entry[0] for entry in content["entries"]}
+    for group in content["groups"].values():
+        group[b"pending"] = [one for one in group[b"pending"] if one[0] in there]
+        del group[b"pel-count"]
+        group["consumers"] = sorted(group["consumers"])
+    return found
+
+
+def check(name: str, tool: str, path: Path) -> str:
+    """What a server's tool says of a file of ours, which it must find whole."""
+    program = Path(PROGRAMS[name]).with_name(tool)
+    done = subprocess.run([program, path], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def engine_on(directory: Path, name: str, **settings: str) -> Engine:
+    """An engine that writes files which this server reads."""
+    more = {"appendonly": "no", **settings}
+    return Engine(directory, now_us=int(time.time()) * 10**6, rdb_version=version_of(name), **more)
+
+
+@each_server
+def test_every_type_goes_to_the_engine_and_back(name, tmp_path):
+    """The engine has from a server's file all that the server has, which has it again from the engine's file."""
+    with real_files.server(PROGRAMS[name], "--dir", str(tmp_path)) as client:
+        real_files.fill(client.run)
+        wanted = view(client.run)
+        assert client.run("SAVE") == b"OK"
+    assert {one[0] for key, one in wanted.items() if key != b"FUNCTIONS"} == {
+        b"string",
+        b"list",
+        b"set",
+        b"hash",
+        b"zset",
+        b"stream",
+    }
+    assert len(wanted[b"FUNCTIONS"]) == 2
+    engine = engine_on(tmp_path, name)
+    assert view(asker(engine)) == wanted
+    engine.run("SAVE")
+    engine.die()
+    assert "RDB looks OK" in check(name, "redis-check-rdb", tmp_path / "dump.rdb")
+    with real_files.server(PROGRAMS[name], "--dir", str(tmp_path)) as client:
+        assert view(client.run) == wanted
+
+
+@each_server
+@pytest.mark.parametrize("form", ["rdb", "aof"])
+def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
+    """A server finds in the engine's RDB file, and in its log, what the same commands give it; its tools find both
+    whole.
+    """
+    with real_files.server(PROGRAMS[name]) as client:
+        refused = real_files.fill(client.run)
+        wanted = without_times(view(client.run))
+    settings = {"appendonly": "no"} if form == "rdb" else {"appendonly": "yes", "aof_use_rdb_preamble": "no"}
+    engine = engine_on(tmp_path, name, **settings)
+    ask = asker(engine)
+    for part in (real_files.settings, *real_files.PARTS.values()):
+        for words in part():
+            if words not in refused:
+                ask(*words)
+    made = view(ask)
+    assert without_times(made) == wanted
+    if form == "rdb":
+        engine.run("SAVE")
+        assert "RDB looks OK" in check(name, "redis-check-rdb", tmp_path / "dump.rdb")
+        flags: tuple[str, ...] = ()
+    else:
+        engine.run("BGREWRITEAOF")
+        ask("SET", "behind", "the base")
+        made = as_commands(view(ask))
+        said = check(name, "redis-check-aof", tmp_path / "appendonlydir" / "appendonly.aof.manifest")
+        assert "All AOF files and manifest are valid" in said
+        flags = ("--appendonly", "yes")
+    engine.die()
+    with real_files.server(PROGRAMS[name], "--dir", str(tmp_path), *flags) as client:
+        assert (view if form == "rdb" else lambda ask: as_commands(view(ask)))(client.run) == made
