@@ -52,6 +52,9 @@ CHANGED_TEXTS = [
 ]
 
 
+_SORTS = (b"SORT", b"SORT_RO")
+
+
 @dataclass(frozen=True)
 class Ending:
     """A good reason to differ, after which the sequence ends. ``applies`` gets the words, our reply and theirs."""
@@ -140,6 +143,25 @@ _ENDINGS = [
         still=True,
     ),
     Ending(
+        "Redis keeps what INCRBYFLOAT has made as a text",
+        lambda words, ours, theirs: words[0].upper() == b"OBJECT" and (ours, theirs) == (b"int", b"embstr"),
+        still=True,
+    ),
+    Ending(
+        "lists may be listpacks since 7.2",
+        lambda words, ours, theirs: words[0].upper() == b"OBJECT" and (ours, theirs) == (b"listpack", b"quicklist"),
+    ),
+    Ending(
+        "which texts are numbers for SORT has changed in 7.4",
+        lambda words, ours, theirs: (
+            words[0].upper() in _SORTS and "converted into double" in f"{_text(ours)}{_text(theirs)}"
+        ),
+    ),
+    Ending(
+        "which cursors there are has changed in 7.2",
+        lambda words, ours, theirs: words[0].upper().endswith(b"SCAN") and "invalid cursor" in _text(ours),
+    ),
+    Ending(
         "XREAD takes + since 7.4",
         lambda words, ours, theirs: words[0].upper() == b"XREAD" and b"+" in words,
     ),
@@ -174,7 +196,6 @@ _UNORDERED = {
     *(b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"SPOP", b"SRANDMEMBER", b"SSCAN", b"KEYS", b"SCAN"),
     *(b"HGETALL", b"HKEYS", b"HVALS", b"HSCAN", b"HRANDFIELD"),
 }
-_SORTS = (b"SORT", b"SORT_RO")
 
 
 def _in_order(name: bytes, words: list[bytes], reply: Any) -> Any:
@@ -267,12 +288,14 @@ def _field(key: bytes, value: Any, ignored: set[bytes]) -> Any:
 
 
 def _ttl(words: list[bytes], reply: Any, plain: bool) -> Any:
+    if isinstance(reply, list):
+        return [_ttl(words, part, plain) for part in reply]
     return _Time(reply) if isinstance(reply, int) and reply > 0 else reply
 
 
 _FORMS: dict[bytes, Callable[[list[bytes], Any, bool], Any]] = {
     b"XPENDING": _pending,
     b"XINFO": _info,
-    b"TTL": _ttl,
-    b"PTTL": _ttl,
+    **dict.fromkeys((b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"), _ttl),
+    **dict.fromkeys((b"HTTL", b"HPTTL", b"HEXPIRETIME", b"HPEXPIRETIME"), _ttl),
 }

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, TypeVar
 from weakref import ref
 
-from engine.core.keyspace.slots import Slots
+from engine.core.keyspace.names import Names
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -28,11 +28,11 @@ class Elements(dict[bytes, V]):
     They are set by the subclass's ``put`` and removed with :meth:`remove` alone, never with ``[]``.
     """
 
-    __slots__ = ("_slots", "readings")
+    __slots__ = ("_names", "readings")
 
     def __init__(self, elements: Iterable[Any] = ()) -> None:
         super().__init__(elements)
-        self._slots: Slots | None = None
+        self._names: Names | None = None
         #: Those who gather its words in parts. Until they are done it may be changed, but not taken apart.
         self.readings: list[ref[Reading]] | None = None
 
@@ -42,8 +42,8 @@ class Elements(dict[bytes, V]):
             self._disturb()
         new = name not in self
         self[name] = value
-        if new and self._slots is not None:
-            self._slots.add(name)
+        if new and self._names is not None:
+            self._names.add(name)
         return new
 
     def remove(self, name: bytes) -> bool:
@@ -53,16 +53,16 @@ class Elements(dict[bytes, V]):
         if self.readings:
             self._disturb()
         del self[name]
-        if self._slots is not None:
-            self._slots.remove(name)
+        if self._names is not None:
+            self._names.remove(name)
         return True
 
     @property
-    def slots(self) -> Slots:
+    def names(self) -> Names:
         """The names of the elements, to be walked or drawn from."""
-        if self._slots is None:
-            self._slots = Slots(self)
-        return self._slots
+        if self._names is None:
+            self._names = Names(self)
+        return self._names
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
         """``count`` different names (all, if there are no more), or -``count`` names of which some may be equal.
@@ -71,11 +71,11 @@ class Elements(dict[bytes, V]):
         """
         if count >= len(self):
             return list(self)
-        return list(map(self.slots.__getitem__, drawn_places(len(self), count, pick)))
+        return self.names.drawn(count, pick)
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
         """What it consists of, for whoever takes it apart."""
-        return [self] if self._slots is None else [self, *self._slots.tables()]
+        return [self] if self._names is None else [self, *self._names.tables()]
 
     def _disturb(self) -> None:
         for one in self.readings or ():

@@ -13,6 +13,8 @@ from engine.core.keyspace.elements import Elements
 
 #: Later than any field expires.
 _NEVER = 1 << 63
+#: So often one field is drawn out of all, until it is one that is not due.
+_TRIES = 20
 
 
 class Hash(Elements[bytes]):
@@ -129,6 +131,10 @@ class LiveFields:
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
         """As :meth:`Elements.drawn`."""
+        for _ in range(_TRIES if count == 1 else 0):
+            name = self.fields.names.one(pick)
+            if name in self:
+                return [name]
         live = Elements[None](dict.fromkeys(self))
         return live.drawn(count, pick) if live else []
 

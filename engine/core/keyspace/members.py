@@ -94,4 +94,7 @@ class Members(Elements[None]):
 
     def copy(self) -> Members:
         """A set of its own with the same members, in the same order."""
-        return Members(self, self.form)
+        made = Members(form=self.form)
+        # (Of a dictionary from which nothing was removed this copies the table as it is.)
+        made.update(self)
+        return made

@@ -1,4 +1,4 @@
-"""Names that can be walked in pieces and drawn from: what SCAN, HSCAN, RANDOMKEY and HRANDFIELD stand on.
+"""Names that can be walked in pieces and drawn from: what SCAN and RANDOMKEY stand on.
 
 The names lie densely in a list; where one goes, the last one takes its place. A walk goes from the end to the
 beginning, and its cursor is the number of places still ahead of it. So a name only ever moves towards what a walk has

@@ -242,7 +242,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
         return [b"0", []]
     pattern, count, _, without_values = parse_scan_options(Args(argv, 3), of_fields=True)
     whole = fields.fields if isinstance(fields, LiveFields) else fields
-    following, names = whole.slots.walk(cursor, count) if whole.big else (0, list(whole))
+    following, names = whole.names.walk(cursor, count) if whole.big else (0, list(whole))
 
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
@@ -264,7 +264,7 @@ def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
         fields = read_hash(ctx, argv[1])
         if isinstance(fields, LiveFields):
             return next(iter(fields.drawn(1, ctx.changes.pick)), None)
-        return fields.slots[ctx.changes.pick(len(fields))] if fields else None
+        return fields.names.one(ctx.changes.pick) if fields else None
     count, with_values = parse_draws(argv, b"WITHVALUES")
     fields = read_hash(ctx, argv[1])
     names = fields.drawn(count, ctx.changes.pick) if fields else []

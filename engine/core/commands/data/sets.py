@@ -153,7 +153,7 @@ def sscan(ctx: Context, argv: list[bytes]) -> Reply:
     pattern, count, _, names_only = parse_scan_options(Args(argv, 3), of_fields=True)
     if names_only:
         raise CommandError(data.NOVALUES_OF_KEYS)
-    following, words = members.slots.walk(cursor, count) if members.is_table else (0, members.shown())
+    following, words = members.names.walk(cursor, count) if members.is_table else (0, members.shown())
 
     def found(words: list[bytes]) -> list[Reply]:
         matching = words if pattern == b"*" else filter(matcher(pattern), words)
@@ -227,7 +227,7 @@ def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.SYNTAX)
     if len(argv) == 2:
         members = read_set(ctx, argv[1])
-        return members.slots[ctx.changes.pick(len(members))] if members else None
+        return members.names.one(ctx.changes.pick) if members else None
     count = parse_int(argv[2], general.NOT_AN_INTEGER)
     if count == I64_MIN:
         raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.keyspace import changes
+from engine.core.keyspace.names import Names
 from engine.core.keyspace.slots import Slots
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
 from tests.replay import NOW_US, new_core
@@ -16,10 +19,15 @@ from tests.replay import NOW_US, new_core
 NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
 
 
-@given(st.sets(NAMES), st.lists(st.lists(st.tuples(st.booleans(), NAMES), max_size=8)), st.integers(1, 7))
-def test_a_walk_meets_whatever_is_there_all_the_time(start, changes, count):
+@pytest.mark.parametrize("kind", [Slots, Names])
+@given(
+    start=st.sets(NAMES),
+    changes=st.lists(st.lists(st.tuples(st.booleans(), NAMES), max_size=8)),
+    count=st.integers(1, 7),
+)
+def test_a_walk_meets_whatever_is_there_all_the_time(kind, start, changes, count):
     """However names come and go between its steps, a walk returns each name that is there from first to last."""
-    slots, present, steady = Slots(sorted(start)), set(start), set(start)
+    slots, present, steady = kind(sorted(start)), set(start), set(start)
     met: set[bytes] = set()
     cursor, steps = 0, iter(changes)
     while True:
@@ -36,7 +44,41 @@ def test_a_walk_meets_whatever_is_there_all_the_time(start, changes, count):
                 present.discard(name)
                 steady.discard(name)
     assert steady <= met
-    assert sorted(slots[place] for place in range(len(slots))) == sorted(present)
+    names = slots.drawn(len(present), lambda _: 0) if kind is Names else [slots[place] for place in range(len(slots))]
+    assert sorted(names) == sorted(present)
+
+
+@given(st.sets(NAMES, min_size=1), st.lists(st.tuples(st.booleans(), NAMES)), st.integers(1, 50), st.randoms())
+def test_only_what_is_there_is_drawn(start, changes, count, random):
+    """However names have come and gone, different names of those that are there are drawn, or names one by one."""
+    names, present = Names(sorted(start)), set(start)
+    for comes, name in changes:
+        if comes and name not in present:
+            names.add(name)
+            present.add(name)
+        elif not comes and name in present:
+            names.remove(name)
+            present.discard(name)
+    if present:
+        some = min(count, len(present))
+        drawn = names.drawn(some, random.randrange)
+        assert len(set(drawn)) == some
+        assert present.issuperset(drawn)
+        assert present.issuperset(names.drawn(-count, random.randrange))
+
+
+def test_every_name_is_drawn_equally_often():
+    """Of a thousand names ten are left: most of the others are forgotten, and each of the ten comes equally often."""
+    names, draw = Names(b"%d" % number for number in range(1000)), Random(1)
+    for number in range(1000):
+        if number % 100:
+            names.remove(b"%d" % number)
+    assert len(names.tables()[0]) < 250
+    found = Counter(names.drawn(-1000, draw.randrange)) + Counter(
+        names.drawn(1, draw.randrange)[0] for _ in range(1000)
+    )
+    assert len(found) == 10
+    assert 140 < min(found.values()) <= max(found.values()) < 260
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"SET", b"DEL", b"HSET", b"HDEL"]), NAMES), max_size=120), st.integers(1, 5))

@@ -292,7 +292,7 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
     if names_only:
         raise CommandError(data.NOVALUES_OF_KEYS)
     if members.big:
-        following, names = members.slots.walk(cursor, count)
+        following, names = members.names.walk(cursor, count)
     else:
         following, names = 0, [member for member, _ in members.shown()]
     # (Redis has a text of its own here.)
