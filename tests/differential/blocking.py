@@ -1,4 +1,5 @@
-"""Sequences with a third client that waits, for entries or for members of sorted sets, on the core and on redis-server.
+"""Sequences with a third client that waits, for entries, elements of lists or members of sorted sets, on the core and
+on redis-server.
 
 After each step it is known whether the third client still waits, and what it got.
 """
@@ -14,6 +15,7 @@ from tests.differential.exclusions import ENDINGS, same
 from tests.differential.grammar import CONSUMERS, GROUPS, KEYS, SORTED_SETS, Grammar, Step
 from tests.differential.machine import Difference, prepared
 from tests.differential.shrink import shrink
+from tests.differential.values import NAMES
 from tests.harness.clients import Client, SocketClient
 from tests.harness.core import Clock, CoreServer
 from tests.harness.replies import ANY, Error
@@ -21,12 +23,25 @@ from tests.waiting import wait_for
 
 #: The number of the client that waits.
 WAITER = 2
-FAMILIES = {"stream", "group", "key", "transaction", "sorted_set"}
+FAMILIES = {"stream", "group", "key", "transaction", "sorted_set", "list", "sort", "any_key"}
 
 
 def _waiting_command(random: Random, top: str) -> tuple[str, ...]:
     count = ["COUNT", str(random.randint(1, 3))] if random.random() < 0.4 else []
-    if random.random() < 0.4:
+    kind = random.random()
+    if kind < 0.3:
+        keys = random.choices([*NAMES["list"], "p"], k=random.randint(1, 3))
+        side, other = random.choice(["LEFT", "RIGHT"]), random.choice(["LEFT", "RIGHT"])
+        return random.choice(
+            [
+                ("BLPOP", *keys, "0"),
+                ("BRPOP", *keys, "0"),
+                ("BLMPOP", "0", str(len(keys)), *keys, side, *count),
+                ("BLMOVE", keys[0], keys[-1], side, other, "0"),
+                ("BRPOPLPUSH", keys[0], keys[-1], "0"),
+            ]
+        )
+    if kind < 0.6:
         keys = random.choices(SORTED_SETS, k=random.randint(1, 3))
         if random.random() < 0.5:
             return (random.choice(["BZPOPMIN", "BZPOPMAX"]), *keys, "0")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 
 from engine.core.keyspace.hash import Hash
@@ -45,15 +45,15 @@ def commands(image: Image) -> Iterator[bytes]:
             if isinstance(value, Stream):
                 yield from _stream(key, value, image.idmp_defaults)
             elif isinstance(value, Hash):
-                yield from _in_parts(b"HSET", key, list(chain.from_iterable(value.items())), 2 * _AT_ONCE)
+                yield from _in_parts(b"HSET", key, chain.from_iterable(value.items()), 2 * _AT_ONCE)
                 yield from map(encode, expiring_fields(key, value))
             elif isinstance(value, Members):
-                yield from _in_parts(b"SADD", key, list(value), _AT_ONCE)
+                yield from _in_parts(b"SADD", key, iter(value), _AT_ONCE)
             elif isinstance(value, SortedSet):
-                words = [word for score, member in value.order for word in (doubles.text(score), member)]
+                words = (word for score, member in value.order for word in (doubles.text(score), member))
                 yield from _in_parts(b"ZADD", key, words, 2 * _AT_ONCE)
             elif isinstance(value, deque):
-                yield from _in_parts(b"RPUSH", key, list(value), _AT_ONCE)
+                yield from _in_parts(b"RPUSH", key, iter(value), _AT_ONCE)
             else:
                 yield encode([b"SET", key, bytes(value)])
             if deadline is not None:
@@ -70,9 +70,9 @@ def expiring_fields(key: bytes, fields: Hash) -> Iterator[list[bytes]]:
             yield [b"HPEXPIREAT", key, b"%d" % deadline, b"FIELDS", b"%d" % len(some), *some]
 
 
-def _in_parts(name: bytes, key: bytes, words: list[bytes], size: int) -> Iterator[bytes]:
-    for at in range(0, len(words), size):
-        yield encode([name, key, *words[at : at + size]])
+def _in_parts(name: bytes, key: bytes, words: Iterator[bytes], size: int) -> Iterator[bytes]:
+    while some := list(islice(words, size)):
+        yield encode([name, key, *some])
 
 
 def _stream(key: bytes, stream: Stream, idmp_defaults: tuple[int, int]) -> Iterator[bytes]:

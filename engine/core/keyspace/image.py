@@ -19,6 +19,7 @@ from typing import Any
 
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.elements import Elements
+from engine.core.keyspace.frozen import frozen, let_go
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
@@ -78,7 +79,8 @@ class Image:
         """Let everything go, some keys at a time: freeing all at once would keep the GIL for as long as it takes."""
         for one in self.databases:
             while one.parts:
-                del one.parts[-1]
+                for value in one.parts.pop()[1]:
+                    let_go(value)
 
 
 def take(databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()) -> Image:
@@ -303,7 +305,7 @@ def _frozen(value: Any, storage: Storage) -> Any:
     if isinstance(value, Stream):
         return value.copy(storage)
     if isinstance(value, Elements):
-        return value.copy()
+        return frozen(value)
     if isinstance(value, deque):
         return deque(value)
     return bytearray(value)

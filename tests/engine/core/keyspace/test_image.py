@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from engine.core.dispatch import Core
 from engine.core.formats import export
-from engine.core.keyspace import image
+from engine.core.formats.rdb.value_writer import encoded
+from engine.core.keyspace import frozen, image
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import Taking
+from engine.shell.durability.formats import records
 from tests.replay import NOW_US, new_core
 
 KEYS = 30
@@ -208,3 +210,51 @@ def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
     assert not cancelled.step()
     cancelled.cancel()
     assert {type(db) for db in side.core.databases} == {Database}
+
+
+LONG = frozen.LARGE + 1000
+#: What makes a long value, and how it changes; some elements go before the image is taken, and leave gaps.
+LONG_VALUES = {
+    "hash": ("HSET long {}", "HDEL long {}", "m v"),
+    "expiring": ("HSET long {}", "HDEL long {}", "m v"),
+    "set": ("SADD long {}", "SREM long {}", "m"),
+    "zset": ("ZADD long {}", "ZREM long {}", "v m"),
+}
+
+
+@pytest.mark.parametrize("kind", LONG_VALUES)
+def test_a_long_value_is_as_it_was(kind):
+    """An image of a long value is written as a copy of it would be, in each format, whatever happens to it since."""
+    add, remove, form = LONG_VALUES[kind]
+    core = new_core()
+    session = core.open_session(NOW_US)
+
+    def run(line: str) -> Any:
+        return core.execute(session, line.encode().split(), NOW_US)
+
+    words = [form.replace("m", f"m{number}").replace("v", str(number % 7)) for number in range(LONG)]
+    run(add.format(" ".join(words)))
+    run(remove.format(" ".join(f"m{number}" for number in range(0, LONG, 10))))
+    if kind == "expiring":
+        run("HEXPIRE long 1000 FIELDS 2 m1 m2")
+    values = core.databases[0].tables()[0]
+    before = copies(values[b"long"].copy())
+    taken = image.take(core.databases, core.config, NOW_US // 1000)
+    ((_, (value,), _),) = taken.databases[0].parts
+    assert len(value) == len(values[b"long"])
+    run(remove.format(" ".join(f"m{number}" for number in range(100))))
+    run(add.format(" ".join(words[:50])))
+    assert run(f"{'ZCARD' if kind == 'zset' else 'SCARD' if kind == 'set' else 'HLEN'} long") == len(values[b"long"])
+    assert copies(value) == before
+    taken.free()
+    assert not taken.databases[0].parts
+    assert not any(value.tables())
+
+
+def copies(value: Any) -> list[bytes]:
+    """A value as RDB, as a record of a snapshot, and as commands."""
+    one = image.DatabaseImage(0)
+    one.add([b"long"], [value], {})
+    whole = image.Image(NOW_US // 1000, [one], (1, 1))
+    rdb = b"".join(encoded(value, 12)[1])
+    return [rdb, b"".join(records.encode(whole, lambda _: 0, None)), b"".join(export.commands(whole))]
