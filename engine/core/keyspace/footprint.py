@@ -1,17 +1,17 @@
 """How many bytes a value takes, for MEMORY USAGE: the sizes that the interpreter reports, summed up.
 
 A stream is counted part by part: frames (plain or packed), the index over them, marks of deleted entries, nodes, groups
-with their consumers and pending entries, idempotent producers. Long hashes, sets, sorted sets and lists are estimated
-from samples. What several values share (interned numbers, code) is not counted.
+with their consumers and pending entries, idempotent producers. What is long (hashes, sets, sorted sets, lists, and each
+part of a stream) is estimated from samples. What several values share (interned numbers, code) is not counted.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import methodcaller
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
@@ -32,6 +32,11 @@ _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 #: A score, and the pair of score and member that stands in the order.
 _PER_SCORE = 24 + 56 + 8
 
+#: Of a stream's segments, its groups, and a group's consumers and blocks so many are measured where all are not.
+_SEGMENTS, _GROUPS, _MEMBERS = 200, 50, 20
+T = TypeVar("T")
+_Groups = list[tuple[bytes, Group]]
+
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
     """Bytes of a key and its value. ``samples`` elements of a long hash or list are measured; 0: all."""
@@ -41,7 +46,7 @@ def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
 def of_value(value: Any, samples: int = 0) -> int:
     """Bytes of a value."""
     if isinstance(value, Stream):
-        return of_stream(value)
+        return of_stream(value, samples)
     if isinstance(value, Hash):
         of_deadlines = sum(map(_size_of, value.tables()[1:])) if value.deadlines else 0
         return (
@@ -62,19 +67,46 @@ def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:
     return sum(islice(sizes, samples)) * count // samples
 
 
-def of_stream(stream: Stream) -> int:
-    """Bytes of a stream with its groups and producers."""
+def _spread(some: Sequence[T], samples: int) -> Iterable[T]:
+    """As many of a sequence as `samples` says, from all over it; 0: all."""
+    return some if not samples or len(some) <= samples else (some[len(some) * at // samples] for at in range(samples))
+
+
+def of_stream(stream: Stream, samples: int = 0) -> int:
+    """Bytes of a stream with its groups and producers. With ``samples`` at least some of each part are measured."""
+    of_parts, of_groups = (max(samples, _SEGMENTS), max(samples, _GROUPS)) if samples else (0, 0)
+    pieces = stream.pieces()
     size = _size_of(stream)
-    for one in stream.pieces():
-        # 8 + 8: the stream refers to it, and to its first ID.
-        size += (of_segment(one) if isinstance(one, Segment) else of_stored(one)) + 8 + 8
-    for name, group in stream.groups.items():
-        size += _DICT_ENTRY + _size_of(name) + of_group(group)
+    size += _sampled(map(_of_piece, _spread(pieces, of_parts)), len(pieces), of_parts)
+    largest, others = _by_size(list(stream.groups.items()), of_groups)
+    size += sum(_of_named_group(one, samples) for one in largest)
+    size += _sampled((_of_named_group(one, samples) for one in _spread(others, of_groups)), len(others), of_groups)
     if stream.producers is not None:
-        for producer, sent in stream.producers.by_producer.items():
-            size += _DICT_ENTRY + _size_of(producer) + _size_of(sent)
-            size += sum(_size_of(iid) + _size_of(entry_id) for iid, entry_id in sent.items())
+        by_producer = stream.producers.by_producer
+        size += _sampled((_of_producer(*one, of_groups) for one in by_producer.items()), len(by_producer), of_groups)
     return size
+
+
+def _of_piece(piece: Segment | Stored) -> int:
+    # 8 + 8: the stream refers to it, and to its first ID.
+    return (of_segment(piece) if isinstance(piece, Segment) else of_stored(piece)) + 8 + 8
+
+
+def _by_size(groups: _Groups, samples: int) -> tuple[_Groups, _Groups]:
+    """The largest groups, as many as are measured, and the others, which are alike: they have little."""
+    if not samples or len(groups) <= samples:
+        return groups, []
+    groups.sort(key=lambda one: len(one[1].pending) + len(one[1].consumers), reverse=True)
+    return groups[:samples], groups[samples:]
+
+
+def _of_named_group(named: tuple[bytes, Group], samples: int) -> int:
+    return _DICT_ENTRY + _size_of(named[0]) + of_group(named[1], samples)
+
+
+def _of_producer(producer: bytes, sent: Mapping[bytes, int], samples: int) -> int:
+    of_sent = (_size_of(iid) + _size_of(entry_id) for iid, entry_id in sent.items())
+    return _DICT_ENTRY + _size_of(producer) + _size_of(sent) + _sampled(of_sent, len(sent), samples)
 
 
 def of_segment(segment: Segment) -> int:
@@ -100,8 +132,9 @@ def of_stored(body: Stored) -> int:
     return _size_of(body) + _size_of(body.place) + body.cached_bytes
 
 
-def of_group(group: Group) -> int:
+def of_group(group: Group, samples: int = 0) -> int:
     """Bytes of a consumer group: its consumers and its pending entries list."""
+    some = max(samples, _MEMBERS) if samples else 0
     size = _size_of(group) + _size_of(group.consumers) + _size_of(group.by_number) + _size_of(group.nacked)
-    size += sum(_size_of(one) + _size_of(one.name) for one in group.consumers.values())
-    return size + group.pending.footprint()
+    sizes = (_size_of(one) + _size_of(one.name) for one in group.consumers.values())
+    return size + _sampled(sizes, len(group.consumers), some) + group.pending.footprint(some)

@@ -47,15 +47,20 @@ class PendingList:
     def __len__(self) -> int:
         return self._size
 
-    def footprint(self) -> int:
-        """How many bytes it takes."""
+    def footprint(self, samples: int = 0) -> int:
+        """How many bytes it takes. At most ``samples`` blocks from all over it are measured; 0: all."""
         size = sum(_size_of(one) for one in (self, self._blocks, self._firsts, self.per_owner))
-        for block, first in zip(self._blocks, self._firsts, strict=True):
-            size += _size_of(block) + _size_of(block.ms) + _size_of(block.seq) + _size_of(first)
-            size += _size_of(block.time) + _size_of(block.oldest)
+        count = len(self._blocks)
+        measured = min(count, samples) if samples else count
+        of_blocks = 0
+        for number in range(measured):
+            at = count * number // measured
+            block = self._blocks[at]
+            of_blocks += _size_of(block) + _size_of(block.ms) + _size_of(block.seq) + _size_of(self._firsts[at])
+            of_blocks += _size_of(block.time) + _size_of(block.oldest)
             if block.owners is not None:
-                size += _size_of(block.owners) + _size_of(block.times) + _size_of(block.counts)
-        return size
+                of_blocks += _size_of(block.owners) + _size_of(block.times) + _size_of(block.counts)
+        return size + (of_blocks * count // measured if measured else 0)
 
     def _count(self, owner: int, change: int) -> None:
         left = self.per_owner.get(owner, 0) + change

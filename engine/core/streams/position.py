@@ -7,6 +7,7 @@ lag None. The rules are Redis's, because clients see both numbers in XINFO.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 #: entries-read where it cannot be known.
@@ -26,6 +27,22 @@ class Counters(Protocol):
     @property
     def first_id(self) -> int:
         """The ID of the first live entry, 0 when empty."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """A stream's counters and IDs at one moment, for a reply that is made page by page while the stream changes."""
+
+    length: int
+    last_id: int
+    max_deleted_id: int
+    entries_added: int
+    first_id: int
+
+    @classmethod
+    def of(cls, stream: Counters) -> Counted:
+        """Those of now."""
+        return cls(stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added, stream.first_id)
 
 
 def shown(count: int) -> int:

@@ -13,7 +13,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, holding
 from engine.core.streams.group import Consumer, Group, Listing
-from engine.core.streams.position import UNKNOWN, shown
+from engine.core.streams.position import UNKNOWN, Counted, lag, shown
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
@@ -32,6 +32,8 @@ xinfo_subcommand = container(
 _FULL_COUNT = 10
 #: More consumers are listed in pages.
 _MANY_CONSUMERS = 500
+#: More groups are listed in pages of so many.
+_GROUPS_AT_ONCE = 200
 
 
 def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
@@ -155,19 +157,30 @@ def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply], records:
 def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the consumer groups of a stream."""
     stream = need_stream(ctx, argv[2], reading=True)
-    return [
-        Map.of(
-            {
-                b"name": name,
-                b"consumers": len(group.consumers),
-                b"pending": len(group.pending),
-                b"last-delivered-id": ids.text(group.last_id),
-                b"entries-read": shown_read(group),
-                b"lag": shown_lag(group, stream),
-            }
-        )
+    counted = Counted.of(stream)
+    rows = [
+        (name, len(group.consumers), len(group.pending), group.last_id, group.entries_read)
         for name, group in sorted(stream.groups.items())
     ]
+    if len(rows) <= _GROUPS_AT_ONCE:
+        return [_group(counted, *row) for row in rows]
+    starts = range(0, len(rows), _GROUPS_AT_ONCE)
+    pages = ([_group(counted, *row) for row in rows[at : at + _GROUPS_AT_ONCE]] for at in starts)
+    return Pages(list, len(rows), pages)
+
+
+def _group(stream: Counted, name: bytes, consumers: int, pending: int, last_id: int, entries_read: int) -> Reply:
+    left = lag(stream, last_id, entries_read)
+    return Map.of(
+        {
+            b"name": name,
+            b"consumers": consumers,
+            b"pending": pending,
+            b"last-delivered-id": ids.text(last_id),
+            b"entries-read": None if entries_read == UNKNOWN else shown(entries_read),
+            b"lag": None if left is None else shown(left),
+        }
+    )
 
 
 @xinfo_subcommand("consumers key groupname", complexity="O(consumers)")

@@ -45,7 +45,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         (runs, {"_MANY_RUNS": 2, "_MANY_ENTRIES": 20, "_PAGE_BYTES": 300, "_PAGE_RUNS": 10, "_PAGE_ENTRIES": 10}),
         (pending_entries, {"_MANY": 20}),
         (pending_records, {"_MANY": 20}),
-        (stream_info, {"_MANY_CONSUMERS": 5}),
+        (stream_info, {"_MANY_CONSUMERS": 5, "_GROUPS_AT_ONCE": 5}),
         (extensions, {"_MANY_PARTS": 20}),
         (group, {"_SORTED_AT_ONCE": 5, "_BATCH": 3}),
         (history, {"_MANY": 5, "_PAGE": 10, "_PAGE_STRETCHES": 2}),
@@ -76,6 +76,9 @@ class Side:
         self.run("XDEL s 1-1 2-1 50-1 51-1 77-1 299-1")
         for number in range(0, ENTRIES, 3):
             self.run(f"XDEL s {number}-1")
+        for number in range(1, 13):
+            self.run(f"XADD t {number}-1 field value; XGROUP CREATE t g-{number * 7 % 12} {number // 2}-1")
+        self.run("XREADGROUP GROUP g-2 c COUNT 3 STREAMS t >")
         for number in range(50):
             self.run(f"HSET h field-{number} {number}")
             self.run(f"RPUSH l {number}")
@@ -96,6 +99,8 @@ class Side:
 MEANWHILE = """XADD s * field new; XDEL s 10-1 11-1 13-1 150-1 151-1 152-1; XTRIM s MAXLEN 100; XACK s g 4-1 8-1 22-1;
     XCLAIM s g other 0 100-1 110-1 111-1; XREADGROUP GROUP g c-3 STREAMS s >; XREADGROUP GROUP g idle-4 STREAMS s >;
     XGROUP DELCONSUMER s g c-5; XGROUP CREATECONSUMER s g a-new-one; XNACK s g FATAL IDS 2 121-1 122-1;
+    XADD t * field new; XDEL t 3-1; XGROUP SETID t g-3 9-1; XGROUP DESTROY t g-4; XGROUP CREATE t g-40 0;
+    XREADGROUP GROUP g-11 c STREAMS t >;
     HSET h field-3 changed new new; HDEL h field-40 field-41; RPUSH l new; LPOP l; DEL key-1; SET key-3 changed"""
 
 COMMANDS = [
@@ -112,6 +117,7 @@ COMMANDS = [
     "PS.SPLIT s - + 30",
     "PS.SPLIT s 20-1 250-1 77",
     "XINFO CONSUMERS s g",
+    "XINFO GROUPS t",
     "XINFO STREAM s FULL",
     "XINFO STREAM s FULL COUNT 0",
     "XINFO STREAM s FULL COUNT 22",

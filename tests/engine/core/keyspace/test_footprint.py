@@ -1,0 +1,57 @@
+"""MEMORY USAGE of what is long: a sample of each part, so that it costs little, and is about right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.keyspace import footprint
+from engine.core.streams import pending, segment
+from engine.core.streams.stream import Stream
+from tests.replay import NOW_US, new_core
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
+    """A stream with 400 segments, 300 groups, one of them with 1,000 consumers and 200 blocks of pending entries."""
+    monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 4)
+    monkeypatch.setattr(segment, "SEGMENT_STEP", 1)
+    monkeypatch.setattr(pending, "BLOCK", 8)
+    core = new_core()
+    session = core.open_session(NOW_US)
+
+    def run(*words: str | int) -> None:
+        core.execute(session, [str(word).encode() for word in words], NOW_US)
+
+    for number in range(1600):
+        run("XADD", "s", f"{number}-1", "field", "v" * (50 + number % 7))
+    for number in range(299):
+        run("XGROUP", "CREATE", "s", f"group-{number}", 0)
+    run("XGROUP", "CREATE", "s", "a", 0)
+    for number in range(1000):
+        run("XGROUP", "CREATECONSUMER", "s", "a", f"consumer-{number}")
+    run("XREADGROUP", "GROUP", "a", "c", "STREAMS", "s", ">")
+    found = core.databases[0].stream(b"s")
+    assert found is not None
+    return found
+
+
+def test_a_long_stream_is_measured_in_samples(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less than half of the look-ups here, for a number that is a few percent off at the most; all with 0 samples."""
+    calls = 0
+    plain = footprint._size_of
+
+    def counted(value: Any) -> int:
+        nonlocal calls
+        calls += 1
+        return plain(value)
+
+    monkeypatch.setattr(footprint, "_size_of", counted)
+    monkeypatch.setattr(pending, "_size_of", counted)
+    exact, all_calls = footprint.of_stream(stream), calls
+    calls = 0
+    about = footprint.of_stream(stream, 5)
+    assert calls * 2 < all_calls
+    assert about == pytest.approx(exact, rel=0.05)
+    assert footprint.of_stream(stream, 5000) == exact
