@@ -263,14 +263,17 @@ def copy(
         transfer.copy_group(there, members[0], name)  # the source is empty: this makes the stream
     if copied or members or found is not None:
         transfer.set_end(there, source, name)
-    claimed = 0
+    claimed = gone = 0
     with run.out.progress("pending entries") as advance:
         for group in members:
             transfer.copy_group(there, group, name)
             for pending_page in pending.find(run.connection, stream, group.name, pending.Which()):
-                transfer.copy_pending(there, name, group.name, pending_page)
-                claimed += len(pending_page)
+                made = transfer.copy_pending(there, name, group.name, pending_page)
+                claimed += made
+                gone += len(pending_page) - made
                 advance(len(pending_page))
+    if gone:
+        run.out.warn(f"Not copied: {numbers.things(gone, 'pending entry')} that the stream has no more.")
     much = f"{numbers.things(copied, 'entry')}, {numbers.things(len(members), 'group')}"
     run.done(
         f"Copied {much} and {numbers.things(claimed, 'pending entry')} to {names.shown(name)}.",

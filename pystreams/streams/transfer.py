@@ -99,17 +99,15 @@ def copy_group(connection: Connection, group: Group, target: bytes) -> None:
         ask(connection, "XGROUP", "SETID", target, group.name, str(group.position), *read)
 
 
-def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequence[Pending]) -> None:
+def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequence[Pending]) -> int:
     """Make entries pending as they are at the source: for the same consumers, as long alone, as often delivered.
 
-    Those that were given back (XNACK) are so again. Where the server does not know that, they are a consumer's that
-    left them alone for a day.
+    How many: not those that the stream has no more. Those that were given back (XNACK) are so again. Where the server
+    does not know that, they are a consumer's that left them alone for a day.
     """
     free = [entry for entry in page if entry.is_free]
-    ask_all(
-        connection,
-        [_claimed(target, group, entry, entry.consumer, entry.idle_ms or 0) for entry in page if not entry.is_free],
-    )
+    held = [_claimed(target, group, entry, entry.consumer, entry.idle_ms or 0) for entry in page if not entry.is_free]
+    count = sum(map(len, ask_all(connection, held)))
     commands: list[Command] = [
         ("XNACK", target, group, "FAIL", "IDS", 1, entry.id, "RETRYCOUNT", entry.deliveries, "FORCE") for entry in free
     ]
@@ -119,7 +117,10 @@ def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequ
             if not is_unknown(reply):
                 raise failure(connection, command, reply)
             unknown.append(entry)
-    ask_all(connection, [_claimed(target, group, entry, _NOBODY, LONG_AGO_MS) for entry in unknown])
+        else:
+            count += int(reply)
+    again = [_claimed(target, group, entry, _NOBODY, LONG_AGO_MS) for entry in unknown]
+    return count + sum(map(len, ask_all(connection, again)))
 
 
 def _claimed(target: bytes, group: bytes, entry: Pending, consumer: bytes, idle_ms: int) -> Command:

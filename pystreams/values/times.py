@@ -30,11 +30,12 @@ def duration(text: str, name: str) -> int:
 
 
 def moment(text: str) -> int | None:
-    """The milliseconds since 1970 of an ISO 8601 time (local time where it has no zone); None if it is none."""
+    """The milliseconds since 1970 of an ISO 8601 time (UTC where it has no zone); None if it is none."""
     if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*", text) is None:
         return None
     try:
-        return round(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+        at = datetime.datetime.fromisoformat(text)
+        return round((at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
 

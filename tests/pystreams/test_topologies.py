@@ -99,6 +99,8 @@ def _seen(wanted: Wanted, client: redis.Redis | redis.RedisCluster) -> None:
         for name in _STREAMS:
             assert [each["id"] for each in dashboard.get("entries", stream=name)["rows"]] == ["3-0", "2-0", "1-0"]
             assert dashboard.get("pending", stream=name, group="h")["total"] == 2
+            file = dashboard.web.get("/api/export", params={"stream": name, "format": "jsonl"})
+            assert [json.loads(line)["id"] for line in file.text.splitlines()] == ["1-0", "2-0", "3-0"]
             dashboard.change("claim", stream=name, group="h", to="d", all=True)
             dashboard.change("ack", stream=name, group="h", ids=["1-0"])
             dashboard.change("seek", stream=name, group="h", to="end")

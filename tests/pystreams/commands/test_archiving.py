@@ -173,6 +173,16 @@ def test_a_stream_is_copied_with_its_groups(
     assert (one["consumer"], one["times_delivered"], one["time_since_delivered"] >= 500_000) == (b"d", 7, True)
 
 
+def test_pending_entries_that_a_stream_has_no_more_are_not_copied(cli_of: Cli, stream: redis.Redis) -> None:
+    """No server takes them; they are told, and not counted as copied."""
+    stream.xgroup_create("orders", "g", 0)
+    (_, entries), *_ = stream.xreadgroup("g", "c", {"orders": ">"}, count=3)
+    stream.xdel("orders", entries[1][0])
+    done = cli_of.result("copy", "orders", "copy", "--json")
+    assert json.loads(done.stdout)["pending"] == stream.xpending("copy", "g")["pending"] == 2
+    assert "1 pending entry that the stream has no more" in json.loads(done.stderr)["warning"]["message"]
+
+
 def test_copying_to_where_something_else_is(cli_of: Cli, stream: redis.Redis) -> None:
     """An empty stream with a group is copied as such; a stream of other entries is left alone."""
     stream.xgroup_create("empty", "g", "$", mkstream=True)

@@ -6,6 +6,7 @@ a script's failure, a file that is missing, or something that the content securi
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -231,6 +232,25 @@ def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.R
     expect(page.get_by_text("Waiting for entries")).to_be_visible()
     client.xadd("orders", {"n": 12, "city": "Turin"})
     expect(row(page, "Turin")).to_be_visible()
+
+
+def test_times_without_a_zone_are_the_browser_s(opened: Opened, client: redis.Redis, tmp_path: Path) -> None:
+    """As those that it shows: in an export, and where entries are looked for."""
+    for second in range(1, 4):
+        client.xadd("s", {"n": second}, id=f"{second}000-0")
+    page = opened(fragment=f"#token={TOKEN}", timezone_id="Asia/Tokyo")
+    page.goto(f"{page.url.partition('#')[0]}#/stream/s")
+    page.get_by_role("button", name="Export…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Day").fill("1970-01-01")
+    expect(dialog.get_by_label("From")).to_have_value("1969-12-31T15:00:00Z")
+    dialog.get_by_label("From").fill("1970-01-01 09:00:02")
+    dialog.get_by_label("Before").fill("")
+    dialog.get_by_label("Format").select_option("jsonl")
+    with page.expect_download() as download:
+        dialog.get_by_role("button", name="Export").click()
+    download.value.save_as(tmp_path / "s.jsonl")
+    assert [json.loads(line)["id"] for line in (tmp_path / "s.jsonl").read_text().splitlines()] == ["2000-0", "3000-0"]
 
 
 def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pystreams.values import names, numbers, positions, times
@@ -77,6 +79,18 @@ def test_times_beyond_the_calendar_are_no_times() -> None:
 def test_positions(text: str, position: Position) -> None:
     """A position is a word, an ID, a time, a duration, or a number with its sign."""
     assert positions.parse(text, "--to", signs="+10, -10") == position
+
+
+def test_a_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As times are shown, wherever the command runs; a zone that is named counts."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        found = [times.moment(text) for text in ("1970-01-02", "1970-01-02 00:00:01", "1970-01-02T09:00+09:00")]
+        assert found == [86_400_000, 86_401_000, 86_400_000]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "5-x", "2024-13-01", "+3"])

@@ -63,6 +63,14 @@ export function moment(ms) {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)}`;
 }
 
+// A position as the server takes it: a date, or a time without a zone, is one of this browser, as those that are shown.
+export function position(text) {
+  const given = text.trim();
+  if (!/^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?$/.test(given)) return given;
+  const at = new Date(given.length === 10 ? `${given}T00:00` : given.replace(" ", "T"));
+  return Number.isNaN(at.getTime()) ? given : at.toISOString();
+}
+
 export function momentOfId(id) {
   return moment(Number(id.split("-")[0]));
 }

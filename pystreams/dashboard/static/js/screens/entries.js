@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { dialog } from "../changes.js";
 import { h, replace } from "../dom.js";
-import { bytes, count, momentOfId, things } from "../format.js";
+import { bytes, count, momentOfId, position, things } from "../format.js";
 import { button, entryFields, facts, field, nothing, segments } from "../parts.js";
 import { Table, Walker } from "../table.js";
 
@@ -45,7 +45,7 @@ export async function browse(key, query) {
   async function load() {
     const mine = number += 1;
     try {
-      const found = await get("entries", { stream: key, order, at: walker.start || at.value, where: where.value, size: SIZE });
+      const found = await get("entries", { stream: key, order, at: walker.start || position(at.value), where: where.value, size: SIZE });
       if (mine !== number) return;
       problem.hidden = true;
       table.update(found.rows);

@@ -3,7 +3,7 @@
 import { download } from "../api.js";
 import { dialog } from "../changes.js";
 import { h, replace } from "../dom.js";
-import { bytes } from "../format.js";
+import { bytes, position } from "../format.js";
 import { button, field, toast } from "../parts.js";
 
 const FORMATS = [["parquet", "Parquet"], ["jsonl", "JSON lines"], ["csv", "CSV"]];
@@ -38,7 +38,7 @@ export function exportStream(stream) {
     problem.hidden = true;
     replace(told, "Writing the file…");
     try {
-      const given = { stream, from: from.value, before: before.value, format: format.value };
+      const given = { stream, from: position(from.value), before: position(before.value), format: format.value };
       const file = await download("export", given, leaving.signal);
       save(file);
       toast(`Exported ${file.name}, ${bytes(file.size)}.`);
@@ -52,7 +52,7 @@ export function exportStream(stream) {
     }
   };
   const form = h("form", { class: "form", id: "export", onsubmit: send }, field("Day", day), field("From", from, true), field("Before", before, true), field("Format", format));
-  const hint = h("p", { class: "hint" }, "From and Before are IDs, times, 15m for fifteen minutes ago, or -100. A day begins at midnight where this browser is.");
+  const hint = h("p", { class: "hint" }, "From and Before are IDs, times, 15m for fifteen minutes ago, or -100. A day, and a time without a zone, are those of this browser.");
   const go = h("button", { type: "submit", form: "export", class: "button primary" }, "Export");
   const element = dialog("Export entries", [form, hint, told, problem], [button("Cancel", () => element.close()), go]);
   element.addEventListener("close", () => leaving.abort());

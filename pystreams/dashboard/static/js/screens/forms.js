@@ -2,6 +2,7 @@
 
 import { change } from "../changes.js";
 import { h } from "../dom.js";
+import { position } from "../format.js";
 import { button, field, panel } from "../parts.js";
 
 function pair() {
@@ -28,7 +29,7 @@ export function groupForm(stream, again) {
   const at = h("input", { name: "at", value: "start", spellcheck: "false" });
   const send = async (event) => {
     event.preventDefault();
-    if (await change("create-group", { stream, group: encodeURIComponent(group.value), at: at.value }, { title: "Create a group", word: "Create" })) again();
+    if (await change("create-group", { stream, group: encodeURIComponent(group.value), at: position(at.value) }, { title: "Create a group", word: "Create" })) again();
   };
   return panel("Create a group", h("form", { class: "body form", onsubmit: send }, field("Name", group), field("At (start, end, an ID, a time, 15m)", at),
     h("button", { type: "submit", class: "button" }, "Create…")));

@@ -4,7 +4,7 @@ import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { Chart } from "../charts.js";
 import { h, replace } from "../dom.js";
-import { count, duration, momentOfId, percent, short, things } from "../format.js";
+import { count, duration, momentOfId, percent, position, short, things } from "../format.js";
 import { button, field, nothing, panel, status, Tiles } from "../parts.js";
 import { Pager, Table } from "../table.js";
 
@@ -75,7 +75,7 @@ function seek(given, refresh) {
   const to = h("input", { name: "to", required: true, placeholder: "start, end, an ID, a time, 15m, +10, -10", spellcheck: "false" });
   const send = async (event) => {
     event?.preventDefault();
-    if (await change("seek", { ...given, to: to.value }, { title: "Move the group", word: "Move it" })) refresh();
+    if (await change("seek", { ...given, to: position(to.value) }, { title: "Move the group", word: "Move it" })) refresh();
   };
   const presets = PRESETS.map(([value, title]) => button(title, () => { to.value = value; send(); }));
   return panel("Move the group", h("div", { class: "body" }, h("form", { class: "form", onsubmit: send }, field("To", to, true), h("button", { type: "submit", class: "button primary" }, "Preview…")),
