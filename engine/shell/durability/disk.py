@@ -81,7 +81,8 @@ class DiskDurability:
         rdb = RdbFiles(core)
         self.keeping = Keeping(config, core.streams.storage, files, directory, workers.save, clock)
         segments = self.keeping.segments
-        self.appendonly = AppendOnly(core, files, rdb, segments, folder, name, self.log, workers.save)
+        relieve = self.keeping.relieve
+        self.appendonly = AppendOnly(core, files, rdb, segments, folder, name, self.log, workers.save, relieve)
         self.rewrites = Rewrites(core, self.appendonly, self.log, workers.save, workers.soon, clock, flush)
         self.switch = LogSwitch(config, self._ownership, self.rewrites, self.log)
         self.snapshots = Snapshots(

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.formats.damage import DamagedError
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.packing import pack
+from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
@@ -22,6 +25,9 @@ from engine.shell.observation.reporting import LOG
 
 #: Seconds between two looks at whether a new base of the log would let segment files go.
 _LOOK_EVERY = 10.0
+#: While data are loaded so many sealed segments wait for the housekeeping, and of more so many are stored at a time: a
+#: hundred megabytes or two of frames. Storing takes as long as reading the commands that made them.
+MOST_WAITING, _STORED_AT_ONCE = 512, 64
 
 
 class Keeping:
@@ -69,6 +75,7 @@ class Keeping:
         self._config.on_change("stream-cache-size", self._follow)
         self._follow()
         self.segments.find_files()
+        self._storage.sealed.stores = self.segments.is_in_use
         if not self.segments.is_in_use and not self.segments.has_files:
             return
         for folder in (self._directory, log_folder):
@@ -89,6 +96,30 @@ class Keeping:
             self.segments.keep_all()
         else:
             self.segments.names(path, named)
+
+    def relieve(self) -> None:
+        """Store sealed segments, where many wait. To be called now and then while data are loaded: nobody else does it
+        then, and they may be more than fits into memory.
+
+        What the disk refuses stays in memory and waits on.
+        """
+        sealed, cache = self._storage.sealed, self._storage.cache
+        while self.segments.is_in_use and len(sealed) > MOST_WAITING:
+            codec = self._config.text("stream-cold-compression").decode()
+            found, _ = sealed.pop(len(sealed), _STORED_AT_ONCE)
+            bodies: list[Packed] = []
+            for segment in found:
+                body = segment.body if isinstance(segment.body, Packed) else pack(segment.plain, codec, cache)
+                segment.body = body
+                bodies.append(body)
+            try:
+                places = self.segments.write(bodies)
+            except OSError:
+                for segment in found:
+                    sealed.add(segment)
+                return
+            for segment, body, place in zip(found, bodies, places, strict=True):
+                segment.body = Stored(place, len(body), body.data_size, body.last_id, cache, body.number)
 
     def tidy(self) -> None:
         """Remove what nobody refers to. To be called in the loop, now and then, while no document is being written."""

@@ -62,12 +62,15 @@ class AppendOnly:
         name: str,
         log: Log,
         delete: Background,
+        relieve: Callable[[], None],
     ) -> None:
         self._core = core
         self._files = files
         self._segments = segments
         self._rdb = rdb
         self._log = log
+        #: Called now and then while commands are loaded.
+        self._relieve = relieve
         #: Runs what deletes large files beside the loop.
         self._delete = delete
         self.directory = directory
@@ -162,7 +165,7 @@ class AppendOnly:
             return len(data)
         # A base of Redis is an RDB file. One of Redis before 7.0 goes on with commands behind it.
         begin = self._rdb.load(data, expire=False) if rdb_file.is_rdb(data) else 0
-        replay = Replay(self._core, now_us)
+        replay = Replay(self._core, now_us, self._relieve)
         try:
             replay.run(data[begin:])
         except (DamagedError, TornError) as error:

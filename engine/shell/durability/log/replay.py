@@ -11,6 +11,7 @@ What a command does is :mod:`engine.shell.durability.log.commands`'s.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,15 @@ class LoadError(Exception):
 
 
 class Replay:
-    """Runs the commands of one file on a core, at the time ``now_us``. The core must be replaying."""
+    """Runs the commands of one file on a core, at the time ``now_us``. The core must be replaying.
 
-    def __init__(self, core: Core, now_us: int) -> None:
+    ``relieve`` is called now and then, to make room in memory.
+    """
+
+    def __init__(self, core: Core, now_us: int, relieve: Callable[[], None] = lambda: None) -> None:
         self._core = core
         self._now_us = now_us
+        self._relieve = relieve
         self._session: Session = core.open_session(now_us)
         self._alike = AlikeAdds()
         self._scanner = Scanner()
@@ -87,6 +92,7 @@ class Replay:
                 place, piece = self._gather(data, place, together)
                 self._proven(data, together)
                 together.clear()
+                self._relieve()
                 if piece is not None:
                     self.end = place = self._unproven(data, piece.start)
         except TornError:
@@ -169,6 +175,7 @@ class Replay:
         base, at, no_run_before = start, 0, start
         while True:
             if at + _TOGETHER > len(window) and base + len(window) < len(data):
+                self._relieve()
                 base += at
                 window, at = bytes(data[base : base + _WINDOW]), 0
             place = base + at

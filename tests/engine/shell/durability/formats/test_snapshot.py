@@ -147,7 +147,7 @@ def test_whoever_writes_beside_the_loop_is_asked_to_pause_after_each_key(suffix,
         core.execute(session, [b"RPUSH", b"key-%d" % number, b"element"], NOW_US)
     files, pauses = Files(), list[None]()
     segments, written = segment_files(tmp_path), Log(files, _never, lambda: 0.0)
-    log = AppendOnly(core, files, RdbFiles(core), segments, tmp_path, "a", written, _never)
+    log = AppendOnly(core, files, RdbFiles(core), segments, tmp_path, "a", written, _never, lambda: None)
     attempt = log.attempt()
     taken = image.take(core.databases, core.config, core.changes.now)
     log.write_base(attempt, taken, suffix, lambda: pauses.append(None))

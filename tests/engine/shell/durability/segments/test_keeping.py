@@ -13,6 +13,8 @@ from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import segment
 from engine.settings.kinds import ConfigError
 from engine.shell import check
+from engine.shell.durability import keeping
+from engine.shell.durability.log import replay
 from tests.engine.shell.durability.workload import small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
@@ -140,6 +142,28 @@ def test_images_share_what_nobody_touches(tmp_path):
     assert shared == [False, True, False, True, True, False]
     assert found.length == 26
     engine.die()
+
+
+def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
+    """What was never stored is, while the log is played back: few sealed segments wait in memory at its end, and a full
+    disk leaves all of them there.
+    """
+    monkeypatch.setattr(keeping, "MOST_WAITING", 5)
+    monkeypatch.setattr(replay, "_TOGETHER", 2000)
+    engine = Engine(tmp_path, Disk(), **DISK)
+    for number in range(1, 401):
+        engine.run(f"XADD s {number}-1 a {number} b {'v' * 40}")
+    frames = b"".join(engine.core.databases[0].read_stream(b"s").range(0, MAX_ID, 0).parts)
+    engine.die()
+    for room, most in ((None, 60), (100, 400)):
+        disk = Disk()
+        disk.room = room
+        again = Engine(tmp_path, disk, **DISK)
+        stream = again.core.databases[0].read_stream(b"s")
+        assert sum(len(one) for one in stream.segments() if not one.is_stored) <= most
+        assert (len(places(again)) > 50) == (room is None)
+        assert b"".join(stream.range(0, MAX_ID, 0).parts) == frames
+        again.die()
 
 
 #: What the log tells behind its base -> whether that can be done without reading a damaged segment.
