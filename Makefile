@@ -57,8 +57,9 @@ docs: $(READY) ## build the documentation site into site/; a broken link or anch
 bench: install ## compare the engine and the connector with their peers (about six minutes)
 	@$(BIN)/python -m benchmarks
 
-bench-full: install ## the same with the sizes of the published figures
+bench-full: install ## the same with the sizes of the published figures, and cost against size as pictures
 	@$(BIN)/python -m benchmarks --full --repetitions 7
+	@$(BIN)/python -m benchmarks.curves --output docs/images
 
 bench-kafka: install ## compare with Spark's Kafka source and sink (jars from Maven Central; about ten minutes)
 	@$(BIN)/python -m benchmarks.kafka

@@ -36,9 +36,14 @@ class Connection:
     ) -> None:
         self._socket.close()
 
+    def send(self, request: bytes) -> None:
+        """Send a request; its reply is received later, by :meth:`lines` without a request."""
+        self._socket.sendall(request)
+
     def lines(self, request: bytes, count: int) -> None:
         """Send a request and receive as many line ends: a bulk string has two, an integer or a status one."""
-        self._socket.sendall(request)
+        if request:
+            self._socket.sendall(request)
         before = b"\n"
         while count > 0:
             received = self._socket.recv_into(self._buffer)

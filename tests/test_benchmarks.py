@@ -12,10 +12,14 @@ import pytest
 
 from benchmarks import cases, replication, report, servers, spark_ways, stream_cases, targets
 from benchmarks.client import Connection, command
+from benchmarks.curves import axes
+from benchmarks.curves import plot as curves_plot
+from benchmarks.curves.axes import AXES
 from benchmarks.kafka import jars
 from benchmarks.kafka import ways as kafka_ways
 from benchmarks.kafka.__main__ import TARGETS as KAFKA
 from benchmarks.kafka.__main__ import main as measure_kafka
+from benchmarks.memory import resident_bytes
 from benchmarks.soak import plot, samples
 from benchmarks.stalls import pings, scenes, table
 from benchmarks.stalls.cases import CASES
@@ -171,3 +175,27 @@ def test_a_synchronisation_is_measured_up_to_its_end() -> None:
     assert 0 < found.seconds < 20
     assert found.replica >= 0
     assert found.master >= 0
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pytest.MonkeyPatch, axis: str) -> None:
+    """Each axis gives figures at each size, and a picture that is XML with a line and its name for each server."""
+    monkeypatch.setattr(axes, "settled", resident_bytes)
+    monkeypatch.setattr(axes, "_REPEATS", 3)
+    monkeypatch.setattr(axes, "_IN_STREAMS", 20_000)
+    title, of, *_, measurement = AXES[axis]
+    sizes = [1, 20] if axis in ("clients", "streams") else [1000, 2000]
+    with Connection(engine_process.port) as connection:
+        found = list(measurement(servers.Server("engine", engine_process.port, engine_process.pid), connection, sizes))
+        cases.flush(connection)
+    assert [size for size, _ in found] == sizes
+    curves = {
+        cost: {name: [(size, costs[cost]) for size, costs in found] for name in ("engine", "a & b")}
+        for cost in found[0][1]
+    }
+    assert all(figure >= 0 for lines in curves.values() for line in lines.values() for _, figure in line)
+    picture = ElementTree.fromstring(curves_plot.svg(curves, title, "a machine", of))
+    lines = picture.findall("{http://www.w3.org/2000/svg}polyline")
+    assert len(lines) == 2 * len(curves) >= 4
+    assert {len((line.get("points") or "").split()) for line in lines} == {2}
+    assert "a & b" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]

@@ -30,6 +30,7 @@ from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.durability.states.save import Save, SaveEvent, save
+from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.reporting import LOG
 
 #: Seconds between two attempts of the ``save`` directive after one has failed.
@@ -267,6 +268,7 @@ class Snapshots:
         try:
             write()
             taken.free()
+            give_back()
             # Until the directory is synced it may be the one or the other that is there.
             self._segments.names(path, attempt.named | self._segments.named_by(path))
             attempt.put_in_place(path)

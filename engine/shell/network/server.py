@@ -68,7 +68,12 @@ class Server:
         facts = Facts(self.config, self.runner.traffic, self.core.telemetry, type(self._loop), self._port)
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
-        self._durability.start()
+        # What is loaded stays: looking for cycles in it again and again takes nearly as long as loading it.
+        gc.disable()
+        try:
+            self._durability.start()
+        finally:
+            gc.enable()
         port = self._tls_port if self.config.flag("tls-replication") else self._port
         self._node = Node(self.core, self.runner, self._durability.disk, self._loop, port)
         self._node.start()

@@ -51,6 +51,8 @@ _SUM = (1 << 32) - 1
 #: Records are gathered to parts of about this size, and writes to calls of about that.
 _RECORD_PART = 1 << 20
 _WRITE = 4 << 20
+#: The buffers of a part of at most so many bytes are joined: a small stream has a part of a dozen tiny ones.
+_JOINED = 16 << 10
 #: After so many bytes the disk is asked to catch up, lest it has all of them to write at the end.
 _SYNC_EVERY = 64 << 20
 
@@ -72,12 +74,14 @@ class _Writer:
     def part(self, buffers: Sequence[Buffer], mark: int = 0) -> int:
         """Add a part; its number."""
         size = sum(map(len, buffers))
+        written = [*buffers, bytes(-size % 8)]
+        if size <= _JOINED:
+            written = [b"".join(written)]
         total = 0
-        for buffer in buffers:
+        for buffer in written:
             total = zlib.crc32(buffer, total)
-        padding = bytes(-size % 8)
-        self.directory.extend((self.place, size, zlib.crc32(padding, total) | mark))
-        self.write([*buffers, padding])
+        self.directory.extend((self.place, size, total | mark))
+        self.write(written)
         return len(self.directory) // 3 - 1
 
     def write(self, buffers: Sequence[Buffer]) -> None:

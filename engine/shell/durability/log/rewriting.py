@@ -19,6 +19,7 @@ from engine.shell.durability.log.appendonly import AppendOnly
 from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.log.writer import Log
 from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
+from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.reporting import LOG
 
 #: Seconds between attempts that are begun by themselves, after one has failed: first and longest.
@@ -138,6 +139,7 @@ class Rewrites:
         def write_base() -> None:
             self._appendonly.write_base(attempt, taking.image, suffix, rdb_file.give_way())
             taking.image.free()
+            give_back()
 
         def write() -> None:
             self._background(write_base, lambda error: self._written(attempt, suffix, first, error))

@@ -46,6 +46,8 @@ NAME = re.compile(r"segments-([0-9]{10})\.pss")
 _LIVE_SHARE = 0.5
 #: ... so many bytes, and records, at a time.
 _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
+#: So many places that went are followed at a time, which takes a few milliseconds.
+MOST_NOTICED = 3000
 
 
 class SegmentFiles:
@@ -130,7 +132,8 @@ class SegmentFiles:
             file.live += padded(place.size)
 
     def _notice_gone(self) -> None:
-        while self._gone:
+        """Follow up to some thousand places that went: of a large stream that was deleted there are very many."""
+        for _ in range(min(len(self._gone), MOST_NOTICED)):
             ref = self._gone.popleft()
             with self._books:
                 if ref.file.places.get(ref.offset) is ref:

@@ -14,6 +14,7 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.compressed.stored import Stored, UnreadableError
 from engine.core.streams.entries import Plain
 from engine.core.streams.frames import frame
+from engine.shell.durability.segments import store
 from engine.shell.durability.segments.checking import check_file
 from tests.faults.disk import Disk
 from tests.storing import segment_files
@@ -94,6 +95,24 @@ def test_files_go_when_nobody_refers_to_them(tmp_path):
     again = segment_files(tmp_path)
     again.tidy(now)
     assert names(tmp_path) == ["segments-1.pss"]
+
+
+def test_what_went_is_noticed_some_at_a_time(tmp_path, monkeypatch):
+    """However much goes at once, each look follows a limited number of places; the file goes with the last one."""
+    monkeypatch.setattr(store, "MOST_NOTICED", 4)
+    files = segment_files(tmp_path, file_size=1 << 20)
+    bodies = [stored(files, number) for number in range(10)]
+    file = bodies[0].place.location[0]
+    files._leave_file()
+    bodies.clear()
+    gc.collect()
+    left = []
+    for _ in range(3):
+        files.tidy(now)
+        left.append(len(file.places))
+    assert left == [6, 2, 0]
+    assert names(tmp_path) == []
+    files.close()
 
 
 def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):

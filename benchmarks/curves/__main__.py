@@ -1,0 +1,88 @@
+"""Measure cost against size, and draw it.
+
+    python -m benchmarks.curves [--short] [--only AXIS ...] [--servers NAME ...] [--output FOLDER]
+
+Writes ``curves-AXIS.svg`` and ``curves-AXIS.csv`` for each axis (`benchmarks.curves.axes`). Without ``--short`` a
+stream gets a hundred million entries and a group ten million pending ones, on each server: that takes half an hour.
+Servers run without persistence; with ``engine, disk`` full segments of streams lie on the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import machine, results, servers
+from benchmarks.client import Connection
+from benchmarks.curves import plot
+from benchmarks.curves.axes import AXES
+
+
+def commands() -> dict[str, list[str] | None]:
+    """The servers that are measured."""
+    engine = servers.engine_command()
+    return {
+        "engine": engine,
+        "engine, disk": [*engine, "--stream-storage", "disk"],
+        "redis": servers.redis_command(),
+    }
+
+
+def main() -> int:
+    """Measure, print, draw."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.curves", description=__doc__.split("\n")[0])
+    parser.add_argument("--short", action="store_true", help="small sizes: a minute or two")
+    parser.add_argument("--only", nargs="+", choices=list(AXES), default=list(AXES), help="axes to measure")
+    parser.add_argument("--servers", nargs="+", choices=list(commands()), default=list(commands()))
+    parser.add_argument("--output", type=Path, default=results.RESULTS, metavar="FOLDER", help="for the pictures")
+    options = parser.parse_args()
+    servers.end_with_this_process()
+    options.output.mkdir(parents=True, exist_ok=True)
+    known = machine.description()
+    note = f"{known['processor']}, {known['cores']} cores, Python {known['python']}, load {known['load_before']:.1f}"
+    print(note)
+    for name in options.only:
+        curves = measure(name, options.servers, short=options.short)
+        title, axis, *_ = AXES[name]
+        (options.output / f"curves-{name}.svg").write_text(plot.svg(curves, title, note, axis))
+        keep(curves, options.output / f"curves-{name}.csv", axis)
+    return 0
+
+
+def measure(name: str, wanted: list[str], *, short: bool) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """What is measured along an axis, by server."""
+    _, axis, long_sizes, short_sizes, measurement = AXES[name]
+    curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for server_name in wanted:
+        start = commands()[server_name]
+        if start is None:
+            print(f"{server_name}: not measured, it is not installed")
+            continue
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-curves-") as directory,
+            servers.running("server", start, directory) as server,
+            Connection(server.port, 600) as connection,
+        ):
+            for size, costs in measurement(server, connection, short_sizes if short else long_sizes):
+                for cost, figure in costs.items():
+                    curves.setdefault(cost, {}).setdefault(server_name, []).append((max(size, 1), figure))
+                shown = ", ".join(f"{cost} {figure:,.1f}" for cost, figure in costs.items())
+                print(f"{server_name}, {size:,} {axis}: {shown}", flush=True)
+    return curves
+
+
+def keep(curves: plot.Curves, path: Path, axis: str) -> None:
+    """Write the figures beside the picture."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([axis, "server", "what", "figure"])
+        for cost, lines in curves.items():
+            for server, line in lines.items():
+                writer.writerows([f"{size:g}", server, cost, f"{figure:.3g}"] for size, figure in line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
