@@ -23,7 +23,9 @@ from engine.core.environment.failures import FatalError, is_fatal
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.scripting.lua_values import converted, size_of
 from engine.core.scripting.running import Running, Verdict
+from engine.core.table.left_out import subject_of
 from engine.core.table.registry import COMMANDS, Command
+from engine.text import doubles
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION
 
@@ -32,8 +34,6 @@ _REPLICATED = ("publish", "spublish")
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
 #: Replies of fewer bytes are not measured while so much memory is left.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
-#: Whole numbers of fewer digits are written without an exponent.
-_EXACT = 10**17
 
 
 class RaisedError(Exception):
@@ -55,7 +55,10 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *words)
         except CommandError as error:
             self.error = error.text
-        words = ()
+        except BaseException as error:  # noqa: BLE001 - it must not be seen by the script
+            self._break(error)
+            self.error = general.INTERNAL_ERROR
+        words = ()  # (lupa keeps the last error with its frames, and Lua's tables would live on in them)
         raise _RAISED.with_traceback(None)
 
     return called
@@ -244,7 +247,9 @@ class Calls:
             command = command.subcommands.get(argv[1].upper())
         if command is not None and command.arity_fits(len(argv)):
             return command
-        error = CommandError(scripting.UNKNOWN_COMMAND if command is None else scripting.WRONG_ARITY)
+        subject = subject_of(argv[0]) if command is None else None
+        text = scripting.WRONG_ARITY if command is not None else scripting.UNKNOWN_COMMAND
+        error = CommandError(text if subject is None else general.left_out(argv[0], subject))
         self._ctx.telemetry.count_error(error)
         raise error
 
@@ -272,25 +277,19 @@ class Calls:
         may_fill = running.flags.allow_oom or running.wrote or not running.memory_full or obeys_all
         if not may_fill and "denyoom" in flags:
             raise CommandError(scripting.MEMORY_FULL)
-        if command.name in ("xread", "xreadgroup") and _blocks(argv):
-            raise CommandError(scripting.blocking_option(argv[0]))
         running.wrote = running.wrote or command.writes
 
+    @_raising
     def acl_check_cmd(self, *words: Any) -> Any:
         """`redis.acl_check_cmd`: whether the caller may call a command."""
-        try:
-            argv = self._words(words)
-            command = COMMANDS.get(argv[0].upper())
-            if command is not None and command.subcommands and len(argv) > 1:
-                command = command.subcommands.get(argv[1].upper())
-            if command is None:
-                raise CommandError(scripting.ACL_CHECK)
-            assert self.running is not None
-            return self.running.caller.user.denial(command, argv) is None
-        except CommandError as error:
-            self.error = error.text
-        words = ()
-        raise _RAISED.with_traceback(None)
+        argv = self._words(words)
+        command = COMMANDS.get(argv[0].upper())
+        if command is not None and command.subcommands and len(argv) > 1:
+            command = command.subcommands.get(argv[1].upper())
+        if command is None:
+            raise CommandError(scripting.ACL_CHECK)
+        assert self.running is not None
+        return self.running.caller.user.denial(command, argv) is None
 
     # -- the other functions ----------------------------------------------------------------------------------------
 
@@ -323,38 +322,35 @@ class Calls:
         """`redis.setresp`: the protocol of the replies that the script gets."""
         if len(words) != 1:
             raise CommandError(scripting.SETRESP_ARGUMENTS)
-        word = words[0]
-        wanted = word if type(word) in (int, float) else int(word) if type(word) is bytes and word.isdigit() else 0
+        wanted = _whole(words[0])
         if wanted not in (2, 3):
             raise CommandError(scripting.SETRESP_VERSION)
-        self.resp = self.session.proto = int(wanted)
+        self.resp = self.session.proto = wanted
+
+    def shown_double(self, number: float) -> bytes:
+        """A number as replies have it."""
+        return doubles.text(float(number))
 
     @_raising
     def set_repl(self, *words: Any) -> None:
         """`redis.set_repl`: accepted; what a script does is always replicated and logged."""
         if len(words) != 1:
             raise CommandError(scripting.SET_REPL_ARGUMENTS)
-        word = words[0]
-        number = int(word) if type(word) in (int, float) else 0
-        if number & ~3:
+        if _whole(words[0]) & ~3:
             raise CommandError(scripting.SET_REPL_FLAGS)
 
 
+def _whole(word: Any) -> int:
+    """A word as a whole number, 0 where it is none."""
+    if type(word) is float:
+        return int(word) if math.isfinite(word) else 0
+    return int(word) if type(word) is int or (type(word) is bytes and word.isdigit()) else 0
+
+
 def _shown(number: float) -> bytes:
-    """A number as an argument of a command, with all its digits."""
-    if type(number) is int and -_EXACT < number < _EXACT:
-        return b"%d" % number
+    """A number as an argument of a command: the shortest digits that mean it, as from Redis 7.2 on."""
+    if type(number) is int:
+        number = float(number)
     if math.isnan(number):
         return b"-nan" if math.copysign(1, number) < 0 else b"nan"
-    return b"%.17g" % number
-
-
-def _blocks(argv: list[bytes]) -> bool:
-    """Whether an XREAD or XREADGROUP asks to wait."""
-    for word in argv[1:]:
-        name = word.upper()
-        if name == b"STREAMS":
-            return False
-        if name == b"BLOCK":
-            return True
-    return False
+    return doubles.text(number) if number else b"0"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 JSON = rb"""
 local kit = ...
-local fail, bad_argument, expected, null = kit.fail, kit.bad_argument, kit.expected, kit.null
-local type, next, rawget, select, tonumber, tostring, pcall, error = type, next, rawget, select, tonumber,
-    tostring, pcall, error
+local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
+local null, behind, getmt = kit.null, kit.behind, debug.getmetatable
+local type, next, rawget, select, tonumber, tostring, pcall, error, setmetatable = type, next, rawget, select,
+    tonumber, tostring, pcall, error, setmetatable
 local format, gsub, byte, char, sub, find, match, lower = string.format, string.gsub, string.byte, string.char,
     string.sub,
     string.find, string.match, string.lower
-local concat, floor, huge = table.concat, math.floor, math.huge
+local concat, floor, huge, ldexp = table.concat, math.floor, math.huge, math.ldexp
 
 local escapes = { ['"'] = '\\"', ["\\"] = "\\\\", ["/"] = "\\/", ["\b"] = "\\b", ["\f"] = "\\f", ["\n"] = "\\n",
     ["\r"] = "\\r", ["\t"] = "\\t" }
@@ -45,6 +46,7 @@ local function new()
     local precision, keep_buffer = 14, true
     local number_form = "%.14g"
     local encode_invalid, decode_invalid = false, true
+    local marks_arrays = false
 
     -- -- encoding ------------------------------------------------------------------------------------------------
 
@@ -61,7 +63,7 @@ local function new()
     local function array_length(t)
         local longest, items = 0, 0
         for k in next, t do
-            if type(k) ~= "number" or k < 1 or floor(k) ~= k then return nil end
+            if type(k) ~= "number" or k < 1 or floor(k) ~= k or k > 2147483647 then return nil end
             if k > longest then longest = k end
             items = items + 1
         end
@@ -88,7 +90,10 @@ local function new()
         if kind ~= "table" then error({ "Cannot serialise " .. kind .. ": type not supported" }) end
         depth = depth + 1
         if depth > encode_depth then error({ "Cannot serialise, excessive nesting (" .. depth .. ")" }) end
-        local n = array_length(v)
+        local mt = getmt(v)
+        v = behind[v] or v
+        local n
+        if mt and rawget(mt, "__is_cjson_array") then n = #v else n = array_length(v) end
         if n then
             put("[")
             for i = 1, n do
@@ -106,7 +111,7 @@ local function new()
             elseif type(k) == "number" then
                 put('"' .. number(k) .. '"')
             else
-                error({ "Cannot serialise table: table key must be a number or string" })
+                error({ "Cannot serialise " .. type(k) .. ": table key must be a number or string" })
             end
             put(":")
             encode(item, depth)
@@ -146,9 +151,9 @@ local function new()
         elseif not found then
             if find(s, "^true", at) or find(s, "^false", at) then found = "T_BOOLEAN"
             elseif find(s, "^null", at) then found = "T_NULL"
-            elseif find(c, "[%d-]") then
+            elseif find(c, "[%d-]") or c == "+" and decode_invalid then
                 found = "T_NUMBER"
-                if not (find(s, "^-?%.?%d", at) or find(lower(sub(s, at, at + 4)), "^-inf")
+                if not (find(s, "^[+-]?%.?%d", at) or find(lower(sub(s, at, at + 4)), "^-inf")
                     or find(lower(sub(s, at, at + 4)), "^-nan")) then
                     found = "invalid number"
                 end
@@ -203,30 +208,37 @@ local function new()
             end
         end
     end
+    -- As C's strtod: the number, and the position behind it.
     local function number_at(at)
-        local text = match(s, "^-?%d+%.?%d*[eE][+-]?%d+", at) or match(s, "^-?%.%d+[eE][+-]?%d+", at)
-            or match(s, "^-?%d+%.?%d*", at) or match(s, "^-?%.%d+", at)
-        local odd = match(s, "^-?0[xX]%x+", at)
-        if odd or (text and find(text, "^-?0%d")) then
-            if not decode_invalid then
-                wrong("Expected value but found invalid number at character " .. at)
-            end
-            if odd then
-                local digits = match(odd, "%x+$")
-                local n = 0
-                for i = 1, #digits do n = n * 16 + tonumber(sub(digits, i, i), 16) end
-                return byte(odd) == 45 and -n or n, at + #odd
+        local sign, from = match(s, "^([+-]?)()", at)
+        if find(s, "^0[xX%d]", from) and not decode_invalid then
+            wrong("Expected value but found invalid number at character " .. at)
+        end
+        local n, stop
+        local digits, dot, fraction, last = match(s, "^0[xX](%x*)(%.?)(%x*)()", from)
+        if digits and (digits ~= "" or (dot ~= "" and fraction ~= "")) then
+            n, stop = 0, last
+            digits = digits .. fraction
+            for i = 1, #digits do n = n * 16 + tonumber(sub(digits, i, i), 16) end
+            local power, behind_power = match(s, "^[pP]([+-]?%d+)()", stop)
+            n = ldexp(n, (power and tonumber(power) or 0) - 4 * #fraction)
+            stop = behind_power or stop
+        else
+            local text = match(s, "^%d+%.?%d*[eE][+-]?%d+", from) or match(s, "^%.%d+[eE][+-]?%d+", from)
+                or match(s, "^%d+%.?%d*", from) or match(s, "^%.%d+", from)
+            if text then
+                n, stop = tonumber(text), from + #text
+            elseif decode_invalid then
+                local word = lower(sub(s, from, from + 7))
+                if word == "infinity" then n, stop = huge, from + 8
+                elseif sub(word, 1, 3) == "inf" then n, stop = huge, from + 3
+                elseif sub(word, 1, 3) == "nan" then
+                    n, stop = -(0 / 0), from + 3
+                    stop = match(s, "^%([%w_]*%)()", stop) or stop
+                end
             end
         end
-        if text then return tonumber(text), at + #text end
-        local sign, word = match(lower(sub(s, at, at + 8)), "^(-?)(%a+)")
-        local n, size
-        if word and decode_invalid then
-            if sub(word, 1, 8) == "infinity" then n, size = huge, 8
-            elseif sub(word, 1, 3) == "inf" then n, size = huge, 3
-            elseif sub(word, 1, 3) == "nan" then n, size = 0 / 0, 3 end
-        end
-        if n then return sign == "-" and -n or n, at + #sign + size end
+        if n then return sign == "-" and -n or n, stop end
     end
     local function deeper(at)
         depth = depth + 1
@@ -260,6 +272,7 @@ local function new()
         if c == 91 then
             deeper(at)
             local t, n = {}, 0
+            if marks_arrays then setmetatable(t, { __is_cjson_array = true }) end
             at = find(s, "[^ \t\n\r]", at + 1) or #s + 1
             if byte(s, at) == 93 then depth = depth - 1 return t, at + 1 end
             while true do
@@ -276,7 +289,10 @@ local function new()
         if c == 102 and sub(s, at, at + 4) == "false" then return false, at + 5 end
         if c == 110 and sub(s, at, at + 3) == "null" then return null, at + 4 end
         local n, behind
-        if c and (c == 45 or c >= 48 and c <= 57 or c == 73 or c == 78 or c == 105 or c == 110) then
+        if c == 43 and decode_invalid then
+            n, behind = number_at(at)
+            if not behind then wrong("Expected value but found invalid number at character " .. at) end
+        elseif c and (c == 45 or c >= 48 and c <= 57 or c == 73 or c == 78 or c == 105 or c == 110) then
             n, behind = number_at(at)
         end
         if not behind then unexpected("value", at) end
@@ -308,10 +324,10 @@ local function new()
     local MOST = 2147483647
     local function whole(n, name, given, low, high)
         if type(given) == "string" then given = tonumber(given) or given end
-        if type(given) ~= "number" then expected(n, name, "number", given) end
+        if type(given) ~= "number" then unfit(n, name, "number", given) end
         given = given < 0 and -floor(-given) or floor(given)
         if given < low or given > high then
-            bad_argument(n, name, "expected integer between " .. low .. " and " .. high)
+            bad_argument(1, name, "expected integer between " .. low .. " and " .. high)
         end
         return given
     end
@@ -320,7 +336,7 @@ local function new()
     end
     local function switch(n, name, given, words)
         if type(given) == "boolean" then return given end
-        if type(given) ~= "string" then expected(n, name, "string", given) end
+        if type(given) ~= "string" and type(given) ~= "number" then unfit(n, name, "string", given) end
         local found = words[given]
         if found == nil then bad_argument(n, name, "invalid option '" .. given .. "'") end
         return found
@@ -368,6 +384,11 @@ local function new()
         several("decode_invalid_numbers", 1, ...)
         if (...) ~= nil then decode_invalid = switch(1, "decode_invalid_numbers", (...), SWITCH) end
         return decode_invalid
+    end
+    function json.decode_array_with_array_mt(...)
+        several("decode_array_with_array_mt", 1, ...)
+        if (...) ~= nil then marks_arrays = switch(1, "decode_array_with_array_mt", (...), SWITCH) end
+        return marks_arrays
     end
     json.new = new
     return json

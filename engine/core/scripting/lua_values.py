@@ -26,6 +26,7 @@ from engine.core.protocol.replies import (
     Simple,
     Verbatim,
 )
+from engine.text import doubles
 from engine.text.messages import general
 
 
@@ -51,8 +52,7 @@ def converted(reply: Reply, resp: int) -> Any:
 
 
 def _double(reply: float, resp: int) -> Any:
-    text = b"%.17g" % reply
-    return {b"double": reply} if resp == 3 else text
+    return {b"double": reply} if resp == 3 else doubles.text(reply)
 
 
 def _verbatim(reply: Verbatim, resp: int) -> Any:
@@ -66,12 +66,31 @@ def _map(reply: list[Any], resp: int) -> Any:
 
 def _table(flat: list[Any]) -> dict[Any, Any]:
     pairs = zip(flat[::2], flat[1::2], strict=True)
-    return {key: value for key, value in pairs if isinstance(key, bytes | int | float)}
+    return {_key(key): value for key, value in pairs if key is not None}
 
 
 def _set(reply: list[Any], resp: int) -> Any:
     flat = [converted(one, resp) for one in reply]
-    return {b"set": {one: True for one in flat if isinstance(one, bytes | int | float)}} if resp == 3 else flat
+    return {b"set": _members(flat)} if resp == 3 else flat
+
+
+class _TableAsKey(dict[Any, Any]):
+    """A table that is the key of another one, as statuses in a set are."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def _members(flat: list[Any]) -> dict[Any, Any]:
+    return {_key(one): True for one in flat if one is not None}
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, list):
+        return _TableAsKey(enumerate(value, 1))
+    return _TableAsKey(value) if isinstance(value, dict) else value
 
 
 def _by_key(reply: list[Any], resp: int) -> Any:
@@ -118,7 +137,7 @@ def _pages(reply: Pages, resp: int) -> Any:
 def _wrapped(kind: Any, flat: list[Any], resp: int) -> Any:
     if resp != 3 or kind is ByKey:
         return flat
-    return {b"map": _table(flat)} if kind is Map else {b"set": dict.fromkeys(flat, True)}
+    return {b"map": _table(flat)} if kind is Map else {b"set": _members(flat)}
 
 
 def _error(reply: CommandError, resp: int) -> Any:
@@ -166,7 +185,7 @@ def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
             if size < 0:
                 return None if resp == 3 else False
             items = [value() for _ in range(size)]
-            return {b"set": dict.fromkeys(items, True)} if mark == b"~" and resp == 3 else items
+            return {b"set": _members(items)} if mark == b"~" and resp == 3 else items
         if mark == b"%":
             items = [value() for _ in range(2 * int(text))]
             return {b"map": _table(items)} if resp == 3 else items

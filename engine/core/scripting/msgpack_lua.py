@@ -4,10 +4,10 @@ from __future__ import annotations
 
 MSGPACK = rb"""
 local kit = ...
-local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
+local fail, bad_argument, expected, behind = kit.fail, kit.bad_argument, kit.expected, kit.behind
 local type, next, select, rawget, pcall, error = type, next, select, rawget, pcall, error
 local tostring, tonumber, unpack = tostring, tonumber, unpack
-local byte, char, sub = string.byte, string.char, string.sub
+local byte, char, find, sub = string.byte, string.char, string.find, string.sub
 local concat, floor, frexp, ldexp, huge = table.concat, math.floor, math.frexp, math.ldexp, math.huge
 
 local MAX_NESTING = 16
@@ -70,7 +70,7 @@ local function from_ieee(high, low, width)
     else
         e, m, bias, bits, top = floor(high / 1048576), high % 1048576 * 4294967296 + low, 1023, 52, 2047
     end
-    if e == top then return m == 0 and sign * huge or 0 / 0 end
+    if e == top then return m == 0 and sign * huge or -sign * (0 / 0) end
     if e == 0 then return sign * ldexp(m, 1 - bias - bits) end
     return sign * ldexp(m + 2 ^ bits, e - bias - bits)
 end
@@ -120,12 +120,13 @@ function pack(out, v, level)
         if v == floor(v) and v >= -9223372036854775808 and v < 9223372036854775808 then
             out[n + 1] = integer(v)
         else
-            local short = ieee(v, 4)
+            local short = v == v and ieee(v, 4)
             out[n + 1] = short and "\202" .. short or "\203" .. ieee(v, 8)
         end
     elseif kind == "boolean" then
         out[n + 1] = v and "\195" or "\194"
     elseif kind == "table" and level < MAX_NESTING then
+        v = behind[v] or v
         local size = is_array(v)
         if size then
             out[n + 1] = header(size, 144, 15, 220, 221)
@@ -197,7 +198,7 @@ local function map(at, size)
         local k, v
         k, at = value(at)
         v, at = value(at)
-        if k == nil or k ~= k then error({ BAD }) end
+        if k == nil or k ~= k then error("table index is " .. (k == nil and "nil" or "NaN"), 0) end
         t[k] = v
     end
     return t, at
@@ -227,9 +228,9 @@ function value(at)
     if c == 209 then return signed(at, 2), at + 2 end
     if c == 210 then return signed(at, 4), at + 4 end
     if c == 211 then return signed(at, 8), at + 8 end
-    if c == 196 or c == 217 then return text(at + 1, unsigned(at, 1)) end
-    if c == 197 or c == 218 then return text(at + 2, unsigned(at, 2)) end
-    if c == 198 or c == 219 then return text(at + 4, unsigned(at, 4)) end
+    if c == 217 then return text(at + 1, unsigned(at, 1)) end
+    if c == 218 then return text(at + 2, unsigned(at, 2)) end
+    if c == 219 then return text(at + 4, unsigned(at, 4)) end
     if c == 220 then return array(at + 2, unsigned(at, 2)) end
     if c == 221 then return array(at + 4, unsigned(at, 4)) end
     if c == 222 then return map(at + 2, unsigned(at, 2)) end
@@ -238,17 +239,18 @@ function value(at)
 end
 local function several(at, limit)
     local values, n = {}, 0
-    while at <= #s and (limit == 0 or n < limit) do
+    while at <= #s and (not limit or n < limit) do
         n = n + 1
         values[n], at = value(at)
     end
     return values, n, at
 end
+-- ``limit``: how many values at most; nil for all of them, in which case nobody asks where the last one ends.
 local function checked(limit, offset, name, ...)
     local input = ...
     if type(input) == "number" then input = tostring(input) end
     if type(input) ~= "string" then expected(1, name, "string", ...) end
-    if limit < 0 or offset < 0 then
+    if offset < 0 or limit and limit < 0 then
         fail("Invalid request to unpack with offset of " .. offset .. " and limit of " .. #input .. ".")
     end
     if offset > #input then
@@ -259,27 +261,31 @@ local function checked(limit, offset, name, ...)
     s = nil
     if not ok then
         if type(values) == "table" and type(values[1]) == "string" then fail(values[1]) end
+        if type(values) == "string" and find(values, "stack overflow", 1, true) then
+            fail("stack overflow (in function mp_decode_to_lua_array)")
+        end
         error(values, 0)
     end
     return values, n, at > #input and -1 or at - 1
 end
-local function whole(name, n, value, otherwise)
+local function whole(name, n, otherwise, ...)
+    local value = (select(n, ...))
     if value == nil and otherwise then return otherwise end
     if type(value) == "string" then value = tonumber(value) or value end
-    if type(value) ~= "number" then unfit(n, name, "number", value) end
+    if type(value) ~= "number" then expected(n, name, "number", ...) end
     return value < 0 and -floor(-value) or floor(value)
 end
 function library.unpack(...)
-    local values, n = checked(0, 0, "unpack", ...)
+    local values, n = checked(nil, 0, "unpack", ...)
     return unpack(values, 1, n)
 end
 function library.unpack_one(...)
-    local values, n, at = checked(1, whole("unpack_one", 2, select(2, ...), 0), "unpack_one", ...)
+    local values, n, at = checked(1, whole("unpack_one", 2, 0, ...), "unpack_one", ...)
     return at, unpack(values, 1, n)
 end
 function library.unpack_limit(...)
-    local _, limit, offset = ...
-    limit, offset = whole("unpack_limit", 2, limit), whole("unpack_limit", 3, offset, 0)
+    local limit, offset = whole("unpack_limit", 2, nil, ...), whole("unpack_limit", 3, 0, ...)
+    if limit == 0 and offset == 0 then return library.unpack(...) end
     local values, n, at = checked(limit, offset, "unpack_limit", ...)
     return at, unpack(values, 1, n)
 end

@@ -39,7 +39,7 @@ end
 -- Follows a switch of byte order or of alignment: order and alignment from here on.
 local function switched(name, letter, size, order, align)
     if letter == ">" then return "big", align end
-    if letter == "<" or letter == "=" then return "little", align end
+    if letter == "<" then return "little", align end
     if letter == "!" then
         if frexp(size) ~= 0.5 then fail("alignment " .. size .. " is not a power of 2") end
         return order, size
@@ -54,8 +54,13 @@ local function take_number(n, name, value)
 end
 local function integer(value, size)
     value = value < 0 and ceil(value) or floor(value)
-    if value ~= value or value >= 9223372036854775808 or value < -9223372036854775808 then
+    -- (C wraps what only fits without a sign, and makes nothing of what does not fit at all.)
+    if value ~= value or value < -9223372036854775808 then
         value = -9223372036854775808
+    elseif value >= 18446744073709551616 then
+        value = 0
+    elseif value >= 9223372036854775808 then
+        value = value - 18446744073709551616
     end
     local out = {}
     local high, low = floor(value / 4294967296), value % 4294967296
@@ -148,7 +153,7 @@ function library.pack(...)
         local letter, size, behind = option(format, at)
         at = behind
         local pad = padding(size, align, total, letter)
-        if letter == "!" or letter == ">" or letter == "<" or letter == "=" or letter == " " then pad = 0 end
+        if letter == "!" or letter == ">" or letter == "<" or letter == " " then pad = 0 end
         if pad > 0 then out[#out + 1] = rep("\0", pad) total = total + pad end
         if find(letter, "[bBhHlLTiI]") then
             argument = argument + 1
@@ -184,6 +189,7 @@ function library.unpack(...)
     if type(data) == "number" then data = tostring(data) end
     if type(data) ~= "string" then expected(2, "unpack", "string", ...) end
     local position = (start == nil and 1 or take_number(3, "unpack", start)) - 1
+    if position < -1 then bad_argument(2, "unpack", "data string too short") end
     if position < 0 then bad_argument(3, "unpack", "offset must be 1 or greater") end
     local out, n = {}, 0
     local order, align = "little", 1
@@ -191,7 +197,7 @@ function library.unpack(...)
     while at <= #format and byte(format, at) ~= 0 do
         local letter, size, behind = option(format, at)
         at = behind
-        local is_switch = letter == "!" or letter == ">" or letter == "<" or letter == "=" or letter == " "
+        local is_switch = letter == "!" or letter == ">" or letter == "<" or letter == " "
         if not is_switch then position = position + padding(size, align, position, letter) end
         if not is_switch and position + size > #data then bad_argument(2, "unpack", "data string too short") end
         if find(letter, "[bBhHlLTiI]") then
@@ -251,7 +257,7 @@ function library.size(...)
         if letter == "c" and size == 0 then bad_argument(1, "size", "option 'c0' has no fixed size") end
         if SIZES[letter] or letter == "c" then
             total = total + padding(size, align, total, letter) + size
-        else
+        elseif letter ~= "z" then
             order, align = switched("size", letter, size, order, align)
         end
     end
@@ -264,15 +270,16 @@ return library
 BIT = rb"""
 local kit = ...
 local expected = kit.expected
-local type, select, tonumber, floor = type, select, tonumber, math.floor
+local type, select, tonumber, floor, frexp, huge = type, select, tonumber, math.floor, math.frexp, math.huge
 local format = string.format
 
 local function tobit(n)
-    n = n % 4294967296
-    local whole = floor(n)
-    local rest = n - whole
-    if rest > 0.5 or (rest == 0.5 and whole % 2 == 1) then whole = whole + 1 end
-    return whole % 4294967296
+    -- (The sum is rounded to a whole number, whose last 32 bits are those of the double.)
+    n = n + 6755399441055744
+    if n >= 4503599627370496 and n < 9007199254740992 then return n % 4294967296 end
+    if n ~= n or n == huge or n == -huge then return 0 end
+    local mantissa = frexp(n)
+    return (mantissa < 0 and -mantissa or mantissa) * 9007199254740992 % 4294967296
 end
 local function signed(n) return n >= 2147483648 and n - 4294967296 or n end
 local function taken(name, n, ...)

@@ -78,11 +78,6 @@ SET_REPL_ARGUMENTS = b"ERR redis.set_repl() requires two arguments."
 SET_REPL_FLAGS = b"ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."
 
 
-def blocking_option(command: bytes) -> bytes:
-    """XREAD or XREADGROUP with BLOCK."""
-    return b"ERR %b command is not allowed with BLOCK option from scripts" % command
-
-
 # -- functions ----------------------------------------------------------------------------------------------------
 FUNCTION_NOT_FOUND = b"ERR Function not found"
 BAD_KEY_COUNT = b"ERR Bad number of keys provided"

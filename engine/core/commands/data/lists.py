@@ -200,7 +200,7 @@ for _name, _left, _summary in (
 ):
     list_command(
         f"{_name} key [key ...] timeout",
-        "write noscript blocking",
+        "write blocking",
         keys=_BLOCKING_KEYS,
         access="RW access delete",
         since="2.0.0",
@@ -219,7 +219,7 @@ def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool
 
 @list_command(
     "blmove source destination <LEFT|RIGHT> <LEFT|RIGHT> timeout",
-    "write denyoom noscript blocking",
+    "write denyoom blocking",
     keys=_TWO_KEYS,
     access=_MOVES,
     since="6.2.0",
@@ -231,7 +231,7 @@ def blmove(ctx: Context, argv: list[bytes]) -> Reply:
 
 @list_command(
     "brpoplpush source destination timeout",
-    "write denyoom noscript blocking",
+    "write denyoom blocking",
     keys=_TWO_KEYS,
     access=_MOVES,
     since="2.2.0",

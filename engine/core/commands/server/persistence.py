@@ -47,7 +47,7 @@ def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.durability.rewrite_log()
 
 
-@generic_command("waitaof numlocal numreplicas timeout", "noscript blocking", since="7.2.0", arity=-4)
+@generic_command("waitaof numlocal numreplicas timeout", "blocking", since="7.2.0", arity=-4)
 def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until earlier writes are on the disk here and on that of replicas.
 

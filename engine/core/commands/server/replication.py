@@ -74,7 +74,7 @@ def sync(ctx: Context, argv: list[bytes]) -> Reply:
     return NO_REPLY
 
 
-@generic_command("wait numreplicas timeout", "noscript blocking", since="3.0.0")
+@generic_command("wait numreplicas timeout", "blocking", since="3.0.0")
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until replicas have what was written before, and returns how many have.
 

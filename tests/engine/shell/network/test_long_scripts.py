@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.connection import Connection
+from tests.connection import Connection, wait_until_blocked
 from tests.waiting import DEADLINE, wait_for
 
 BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
@@ -70,6 +70,11 @@ def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connec
         f"while true do xpcall(function() {FOREVER} end, function() {FOREVER} end) end",
         f"local t = setmetatable({{}}, {{__index = function() {FOREVER} end}}) while true do pcall(next, t, t.x) end",
         "local function f() return f() end f()",
+        "while true do coroutine.wrap(function() for i = 1, 4e3 do end end)() end",
+        "local function f(n) for i = 1, 1e3 do coroutine.wrap(function() if n > 0 then f(n - 1) end "
+        "for i = 1, 4e3 do end end)() end end f(3)",
+        "return load(function() return ' ' end)",
+        "while true do local text = ('x'):rep(1e6) end",
         "while true do redis.call('PING') end",
         "while true do redis.pcall('NONSENSE') end",
         "local t = {} for i = 1, 40 do t = {t, t} end return t",
@@ -89,6 +94,7 @@ def test_a_script_that_wrote_goes_on(engine: servers.Running, caller: Connection
     with Connection(engine) as listener, Connection(engine) as waiter:
         listener.run("SUBSCRIBE", "c")
         waiter.send("BLPOP", "l", 0)
+        wait_until_blocked(other, 1)
         script = f"redis.call('RPUSH','l','x') redis.call('PUBLISH','c','m') {LONG} return redis.call('DEL','l')"
         caller.send("EVAL", script, 0)
         wait_until_busy(other)
@@ -138,7 +144,8 @@ def test_keys_that_expire_and_clients_that_wait(engine: servers.Running, caller:
     """A key whose time comes while a script runs is there until its end, and a client's timeout comes after it."""
     with Connection(engine) as waiter:
         caller.run("SET", "e", "1", "PX", "100")
-        waiter.send("BLPOP", "nothing", "0.05")
+        waiter.send("BLPOP", "nothing", "0.5")
+        wait_until_blocked(caller, 1)
         caller.send("EVAL", f"local before = redis.call('GET','e') {LONG} return {{before, redis.call('GET','e')}}", 0)
         assert caller.receive() == [b"1", b"1"]
         assert waiter.receive() is None

@@ -115,7 +115,7 @@ def _blocking_pop(ctx: Context, argv: list[bytes], *, upper: bool) -> Reply:
 for _name, _upper, _which in (("bzpopmin", False, "lowest"), ("bzpopmax", True, "highest")):
     sorted_set_command(
         f"{_name} key [key ...] timeout",
-        "write noscript blocking fast",
+        "write blocking fast",
         keys=Keys(1, -2, 1),
         access="RW access delete",
         since="5.0.0",

@@ -1,0 +1,208 @@
+"""Lua's own functions and libraries as scripts see them, in Lua.
+
+The chunk gets the sandbox's kit and returns the table of globals. What looks or writes past metatables is replaced by
+functions that know the read-only tables; what loads code never takes bytecode, and gives it the sandbox's globals;
+chance is the generator that Redis has, so a script that sets its seed draws the same numbers.
+"""
+
+from __future__ import annotations
+
+BASE = rb"""
+local kit = ...
+local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
+local behind, readonly, fixed, sandboxed, READONLY = kit.behind, kit.readonly, kit.fixed, kit.sandboxed, kit.READONLY
+local type, select, tonumber, tostring, pairs, next, error = type, select, tonumber, tostring, pairs, next, error
+local rawget, rawset, setmetatable, getmt = rawget, rawset, setmetatable, debug.getmetatable
+local loadstring, load, collectgarbage = loadstring, load, collectgarbage
+local byte, gsub, rep, floor, ceil = string.byte, string.gsub, string.rep, math.floor, math.ceil
+local look_up_from_work = kit.look_up_from_work
+local insert, remove, foreach, foreachi = table.insert, table.remove, table.foreach, table.foreachi
+
+local function copy(t)
+    local c = {}
+    for k, v in pairs(t) do c[k] = v end
+    return c
+end
+
+local base = {}
+for _, name in pairs({ "assert", "error", "gcinfo", "rawequal", "select", "tonumber", "tostring", "type",
+    "unpack", "ipairs", "_VERSION" }) do
+    base[name] = _G[name]
+end
+
+-- -- tables ----------------------------------------------------------------------------------------------------------
+
+local function table_to_read(name, ...)
+    local t = ...
+    if type(t) ~= "table" then expected(1, name, "table", ...) end
+    return behind[t] or t
+end
+local function check_writable(name, ...)
+    local t = ...
+    if type(t) ~= "table" then expected(1, name, "table", ...) end
+    if behind[t] then error(READONLY, 0) end
+end
+function base.pairs(...) return pairs(table_to_read("pairs", ...)) end
+function base.next(...) return next(table_to_read("next", ...), (select(2, ...))) end
+function base.rawget(...)
+    local t = table_to_read("rawget", ...)
+    if select("#", ...) < 2 then bad_argument(2, "rawget", "value expected") end
+    return rawget(t, (select(2, ...)))
+end
+function base.rawset(...)
+    check_writable("rawset", ...)
+    local n = select("#", ...)
+    if n < 3 then bad_argument(n + 1, "rawset", "value expected") end
+    local t, key, value = ...
+    return rawset(t, key, value)
+end
+function base.setmetatable(...)
+    local t, mt = ...
+    if behind[t] then error(READONLY, 0) end
+    if type(t) ~= "table" then expected(1, "setmetatable", "table", ...) end
+    if type(mt) ~= "table" and (mt ~= nil or select("#", ...) < 2) then
+        bad_argument(2, "setmetatable", "nil or table expected")
+    end
+    local old = getmt(t)
+    if old and rawget(old, "__metatable") ~= nil then fail("cannot change a protected metatable") end
+    return setmetatable(t, mt)
+end
+
+local safe_table = copy(table)
+function safe_table.insert(...)
+    local n = select("#", ...)
+    check_writable("insert", ...)
+    if n == 3 then
+        local at = (select(2, ...))
+        if not tonumber(at) then unfit(2, "insert", "number", at) end
+    elseif n ~= 2 then
+        fail("wrong number of arguments to 'insert'")
+    end
+    return insert(...)
+end
+function safe_table.remove(...)
+    check_writable("remove", ...)
+    local t, at = ...
+    if at ~= nil and not tonumber(at) then unfit(2, "remove", "number", at) end
+    return remove(...)
+end
+function safe_table.setn(...)
+    check_writable("setn", ...)
+    fail("'setn' is obsolete")
+end
+for name, f in pairs({ foreach = foreach, foreachi = foreachi }) do
+    safe_table[name] = function(...)
+        local t = table_to_read(name, ...)
+        local call = (select(2, ...))
+        if type(call) ~= "function" then expected(2, name, "function", ...) end
+        return f(t, call)
+    end
+end
+base.table = readonly(safe_table)
+
+-- -- code ------------------------------------------------------------------------------------------------------------
+
+-- A text that stands for bytecode in an error: it is refused as text would be that begins with such a byte.
+local REFUSED, NAMED, BYTECODE = "\1", "'char%(1%)'$", "'char(27)'"
+local function loaded(is_bytecode, chunk, e)
+    if chunk then return sandboxed(chunk) end
+    if is_bytecode and type(e) == "string" then e = gsub(e, NAMED, BYTECODE) end
+    return nil, fixed(e)
+end
+local function check_name(name, f)
+    if name ~= nil and type(name) ~= "string" and type(name) ~= "number" then unfit(2, f, "string", name) end
+end
+function base.loadstring(...)
+    local text, name = ...
+    if type(text) == "number" then text = tostring(text) end
+    if type(text) ~= "string" then expected(1, "loadstring", "string", ...) end
+    check_name(name, "loadstring")
+    local is_bytecode = byte(text) == 27
+    return loaded(is_bytecode, loadstring(is_bytecode and REFUSED or text, name or text))
+end
+function base.load(...)
+    local reader, name = ...
+    if type(reader) ~= "function" then expected(1, "load", "function", ...) end
+    check_name(name, "load")
+    local is_first, is_bytecode = true, false
+    local chunk, e = load(function()
+        local part = reader()
+        if is_first then
+            is_first = false
+            is_bytecode = type(part) == "string" and byte(part) == 27
+            if is_bytecode then return REFUSED end
+        end
+        return part
+    end, name or "=(load)")
+    return loaded(is_bytecode, chunk, e)
+end
+
+-- -- memory ----------------------------------------------------------------------------------------------------------
+
+function base.collectgarbage(...)
+    local option, n = ...
+    if option ~= nil and type(option) ~= "string" and type(option) ~= "number" then
+        unfit(1, "collectgarbage", "string", option)
+    end
+    if n ~= nil and not tonumber(n) then unfit(2, "collectgarbage", "number", n) end
+    if option == nil or option == "collect" or option == "step" then return collectgarbage(option or "collect", n) end
+    if option == "count" then return collectgarbage("count") end
+    if option == "stop" or option == "restart" then return 0 end
+    if option == "setpause" or option == "setstepmul" then return 200 end
+    bad_argument(1, "collectgarbage", "invalid option '" .. option .. "'")
+end
+
+-- -- strings, numbers, time ------------------------------------------------------------------------------------------
+
+local safe_string = copy(string)
+-- (Making a long text takes long, and is one instruction.)
+function safe_string.rep(...)
+    local text, n = ...
+    if type(text) == "number" then text = tostring(text) end
+    if type(text) ~= "string" then expected(1, "rep", "string", ...) end
+    n = tonumber(n)
+    if not n then expected(2, "rep", "number", ...) end
+    if n * #text > 65536 then look_up_from_work() end
+    return rep(text, n)
+end
+base.string = readonly(safe_string)
+getmt("").__index = safe_string
+getmt("").__metatable = readonly({ __index = base.string })
+
+-- The generator of POSIX's lrand48: 48 bits in two halves, times 0x5DEECE66D, plus 11; it gives the upper 31 bits.
+local HALF = 16777216
+local high, low = 1193131, 13447950
+local function seed(n)
+    high, low = floor(n / 256), n % 256 * 65536 + 13070
+end
+local function drawn()
+    local product = low * 15525485 + 11
+    high = (high * 15525485 + low * 1502 + floor(product / HALF)) % HALF
+    low = product % HALF
+    return floor((high * HALF + low) / 131072) % 2147483647 / 2147483647
+end
+-- A number as C's int: whole, and what is too large wraps.
+local function whole(n, name, ...)
+    local value = tonumber((select(n, ...)))
+    if type(value) ~= "number" then expected(n, name, "number", ...) end
+    if value ~= value or value >= 9223372036854775808 or value < -9223372036854775808 then return 0 end
+    value = (value < 0 and ceil(value) or floor(value)) % 4294967296
+    return value >= 2147483648 and value - 4294967296 or value
+end
+local safe_math = copy(math)
+function safe_math.random(...)
+    local n, number = select("#", ...), drawn()
+    if n == 0 then return number end
+    if n > 2 then fail("wrong number of arguments") end
+    local from, to = 1, whole(1, "random", ...)
+    if n == 2 then from, to = to, whole(2, "random", ...) end
+    if from > to then bad_argument(n, "random", "interval is empty") end
+    return floor(number * (to - from + 1)) + from
+end
+function safe_math.randomseed(...) seed(whole(1, "randomseed", ...) % 4294967296) end
+base.math = readonly(safe_math)
+
+base.os = readonly({ clock = os.clock })
+
+return base
+"""
