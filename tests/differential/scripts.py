@@ -63,9 +63,14 @@ _CALLS = _parts(
     """
 )
 
-if not NEW:
-    # (Since 7.2 what waits is answered as if its time were over.)
-    _CALLS += ["'XREAD', 'BLOCK', 0, 'STREAMS', KEYS[1], '0'", "'BLPOP', KEYS[2], 0"]
+if NEW:
+    # (Before 7.2 what waits is refused; since then it is answered as if its time were over, and numbers are shorter.)
+    _CALLS += _parts(
+        """
+        'XREAD', 'BLOCK', 0, 'STREAMS', KEYS[1], '0'  'BLPOP', KEYS[2], 0  'BRPOP', KEYS[1], 1  'BZPOPMIN', KEYS[2], 0
+        'BLMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT', 0  'WAIT', 0, 0  'ECHO', 0.1  'ECHO', 1e17  'SET', KEYS[1], 1/3
+        """
+    )
 
 
 class Scripts:
