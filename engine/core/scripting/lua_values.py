@@ -77,7 +77,7 @@ def _set(reply: list[Any], resp: int) -> Any:
 class _TableAsKey(dict[Any, Any]):
     """A table that is the key of another one, as statuses in a set are."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]  # (a dict says that it has none)
 
     def __eq__(self, other: object) -> bool:
         return self is other
