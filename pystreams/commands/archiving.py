@@ -15,6 +15,7 @@ from pystreams.errors import fail
 from pystreams.files import archives, rows
 from pystreams.streams import entries, listing, pending, transfer
 from pystreams.streams import groups as of_groups
+from pystreams.streams import records as of_writes
 from pystreams.streams.asking import pages
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, positions
@@ -207,7 +208,8 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
 
 @verb(
     "copy",
-    needs="+xinfo +xrange +xpending +time, and at the target +xinfo|stream +xadd +xsetid +xgroup +xclaim",
+    needs="+xinfo +xrange +xpending +time +scan +exists +hgetall +pttl, and at the target +xinfo|stream +xadd +xsetid "
+    "+xgroup +xclaim +multi +exec +del +hset +pexpire",
     adds=True,
     examples=(
         "pystreams copy orders --to-url redis://other:6379",
@@ -220,6 +222,7 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
 @click.option("--to-url", metavar="URL", help="The server to copy to. Without it, this one.")
 @click.option("--to-profile", metavar="NAME", help="The same by a profile.")
 @click.option("--groups/--no-groups", default=True, show_default=True, help="Also groups, with what is pending.")
+@click.option("--records/--no-records", default=True, show_default=True, help="Also what queries need to go on there.")
 @click.option("--resume", is_flag=True, help="Go on behind the last entry that is there.")
 def copy(
     run: Run,
@@ -228,9 +231,13 @@ def copy(
     to_url: str | None,
     to_profile: str | None,
     groups: bool,
+    records: bool,
     resume: bool,
 ) -> None:
     """Copy a stream with its IDs, and its groups with their positions and pending entries.
+
+    To another server go also the records of what Spark queries have written to it, if it keeps its name: stop the
+    queries, copy all of their streams, and start them there with their checkpoints.
 
     TARGET is its name there, by default the same. What is added while it is copied may be left out: --resume brings it.
     """
@@ -274,10 +281,15 @@ def copy(
                 advance(len(pending_page))
     if gone:
         run.out.warn(f"Not copied: {numbers.things(gone, 'pending entry')} that the stream has no more.")
+    keys = of_writes.find(run.connection, stream) if records and elsewhere and name == stream else []
+    with run.out.progress("records", len(keys) or None) as advance:
+        for number in of_writes.copy(run.connection, there, keys):
+            advance(number)
     much = f"{numbers.things(copied, 'entry')}, {numbers.things(len(members), 'group')}"
+    written = f", with {numbers.things(len(keys), 'record')} of queries" if keys else ""
     run.done(
-        f"Copied {much} and {numbers.things(claimed, 'pending entry')} to {names.shown(name)}.",
-        {"copied": copied, "groups": len(members), "pending": claimed},
+        f"Copied {much} and {numbers.things(claimed, 'pending entry')} to {names.shown(name)}{written}.",
+        {"copied": copied, "groups": len(members), "pending": claimed, "records": len(keys)},
     )
 
 

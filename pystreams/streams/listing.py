@@ -72,12 +72,12 @@ def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
                 yield name
 
 
-def scan_pages(connection: Connection, pattern: bytes) -> Iterator[list[bytes]]:
-    """The same page by page; a page may be empty, and name a stream that an earlier one had."""
+def scan_pages(connection: Connection, pattern: bytes, kind: str = "stream") -> Iterator[list[bytes]]:
+    """The same page by page, of keys of any kind; a page may be empty, and name a key that an earlier one had."""
     for endpoint in connection.topology.masters():
         cursor: bytes | int = 0
         while True:
-            command: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED, "TYPE", "stream")
+            command: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", _SCANNED, "TYPE", kind)
             cursor, page = _on(connection, connection.link_to(endpoint), command)
             yield page
             if int(cursor) == 0:

@@ -13,6 +13,9 @@ import redis
 
 from pystreams.files import archives
 from pystreams.streams import transfer
+from spark_streams.write.records.batch_record import record_key
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.records.ledger import ledger_key
 from tests.pystreams.conftest import Cli
 
 
@@ -186,7 +189,7 @@ def test_pending_entries_that_a_stream_has_no_more_are_not_copied(cli_of: Cli, s
 def test_copying_to_where_something_else_is(cli_of: Cli, stream: redis.Redis) -> None:
     """An empty stream with a group is copied as such; a stream of other entries is left alone."""
     stream.xgroup_create("empty", "g", "$", mkstream=True)
-    assert cli_of.json("copy", "empty", "copied") == {"copied": 0, "groups": 1, "pending": 0}
+    assert cli_of.json("copy", "empty", "copied") == {"copied": 0, "groups": 1, "pending": 0, "records": 0}
     assert stream.xinfo_stream("copied")["groups"] == 1
     stream.xadd("other", {"f": 1}, id="1-7")
     assert "[STREAM_DIFFERS]" in cli_of.failure("copy", "orders", "other", "--resume", status=1)
@@ -195,7 +198,7 @@ def test_copying_to_where_something_else_is(cli_of: Cli, stream: redis.Redis) ->
 
 @pytest.mark.redis
 def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, request: pytest.FixtureRequest) -> None:
-    """From Redis to the engine and back."""
+    """From Redis to the engine and back, with the records of queries that have written to it, and no others."""
     others = [request.getfixturevalue(name) for name in ("engine_process", "redis_process")]
     (other,) = [each for each in others if each.port != stream.connection_pool.connection_kwargs["port"]]
     with redis.Redis(port=other.port, protocol=2) as target:
@@ -204,6 +207,22 @@ def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, re
         result = json.loads(cli_of("copy", "orders", "--to-url", other.url, "--json"))
         assert (result["copied"], _all(target, "orders") == _all(stream, "orders")) == (1212, True)
         assert target.xinfo_groups("orders")[0]["last-delivered-id"] == b"600-0"
+        assert result["records"] == 0
+        target.flushall()
+        writer, name = WriterId("a:b", 3, 0), b"orders"
+        ours = [writer.key(name), record_key(writer, name), writer.beside(name, b"staged:0f"), ledger_key("a:b")]
+        for key in (*ours, writer.key(b"orders2"), WriterId("c", 3, 0).key(b"other"), ledger_key("c")):
+            stream.hset(key, mapping={"digest": b"\xff\r\n", "batch": 3})
+        stream.pexpire(ours[0], 100_000)
+        target.hset(ours[1], "old", "gone")
+        result = json.loads(cli_of("copy", "orders", "--to-url", other.url, "--json"))
+        assert result["records"] == len(ours)
+        assert set(target.keys()) == {name, *ours}
+        assert all(target.hgetall(key) == {b"digest": b"\xff\r\n", b"batch": b"3"} for key in ours)
+        assert [target.pttl(key) > 50_000 for key in ours] == [True, False, False, False]
+        target.flushall()
+        cli_of("copy", "orders", "--to-url", other.url, "--no-records")
+        assert target.keys() == [name]
         target.flushall()
 
 
