@@ -44,6 +44,8 @@ class RedisStreams:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._counted: dict[tuple[str, StreamId], tuple[list[StreamId], int]] = {}
+        """By stream and the ID before them: the marks of many entries that were counted, and their grid."""
 
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
@@ -212,11 +214,15 @@ class RedisStreams:
         return self.nths([(stream, after, count, upto)])[0]
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        found = self._marks([(stream, after, upto, count, count) for stream, after, count, upto in asked])
-        return [
-            (marks[0], count) if marks else (upto, total)
-            for (_, _, count, upto), (marks, total) in zip(asked, found, strict=True)
-        ]
+        grids = [sampling.grid_of(count) for _, _, count, _ in asked]
+        several = zip(asked, grids, strict=True)
+        found = self._marks([(stream, after, upto, grid, count) for (stream, after, count, upto), grid in several])
+        answers: list[tuple[StreamId, int]] = []
+        for (stream, after, count, upto), grid, (marks, total) in zip(asked, grids, found, strict=True):
+            answers.append((marks[-1], count) if total == count else (upto, total))
+            if grid < total == count:
+                self._counted[stream, after] = marks, grid  # they are cut into parts next, most likely
+        return answers
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         return [self.count(*one) for one in asked]
@@ -290,15 +296,27 @@ class RedisStreams:
         return self.nth(stream, after, _ALL, upto)[1]
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        found: dict[Range, list[Cut]] = {}
+        for whole, parts in wholes:
+            marks, grid = self._counted.get((whole.stream, whole.after), ([], 0))
+            if most is None and marks and marks[-1] == whole.upto and len(marks) >= parts * _MARKS_PER_PART:
+                found[whole] = sampling.cut(marks, grid, len(marks) * grid, whole.upto, parts, None)
+        left = [(whole, parts) for whole, parts in wholes if whole not in found]
+        found.update(zip((whole for whole, _ in left), self._splits(left, most, exact=exact), strict=True))
+        return [found[whole] for whole, _ in wholes]
+
+    def _splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        """What `splits` says of ranges whose entries were not counted before."""
         states = self.states([whole.stream for whole, _ in wholes], None)
         counted: dict[Range, _Asked] = {}
         for whole, parts in wholes:
             state = states[whole.stream]
             if state is None:
                 continue
-            about, _ = state.backlog(whole.after)
+            backlog, _ = state.backlog(whole.after)
             is_short = state.length < _SHORT  # it is read whole, together with others
-            if exact or most is not None or is_short or about <= _COUNTED:
+            if exact or most is not None or is_short or backlog <= _COUNTED:
+                about = backlog if whole.count is None else whole.count
                 grid = max(1, about // (parts * _MARKS_PER_PART))
                 entries = max(1, state.length) if is_short else _ALL
                 counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), entries

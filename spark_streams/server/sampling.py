@@ -17,6 +17,8 @@ WINDOW = 64
 """How many entries are sampled at a probe."""
 
 _PROBES_PER_PART = 16
+_MANY = 20_000  # entries that are worth marks
+_MARKS = range(800, 1600)  # enough for eight parts that are equal to a hundredth
 
 
 def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts: int, most: int | None) -> list[Cut]:
@@ -40,6 +42,13 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
         cuts.append((marks[at - 1], at * grid - done))
         done = at * grid
     return [*cuts, (upto, total - done)]
+
+
+def grid_of(count: int) -> int:
+    """The grid of marks on the way to an entry so far on, the last of which is that entry; `count` if there is none."""
+    if count < _MANY or count > _MANY * _MANY:
+        return count
+    return next((count // number for number in _MARKS if count % number == 0), count)
 
 
 def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:

@@ -42,7 +42,7 @@ def cuts_of(
     sizes.update(zip((stream for stream, *_ in uncounted), server.counts(uncounted), strict=True))
     cuts: dict[str, tuple[Cut, ...]] = {}
     wanted = [
-        (Range(stream, begins[stream].baseline.after, ends[stream], 0), parts)
+        (Range(stream, begins[stream].baseline.after, ends[stream], 0, counts.get(stream)), parts)
         for stream, parts in planning.parts(sizes, least, most).items()
         if parts > 1 or (most is not None and stream not in counts)
     ]

@@ -11,6 +11,7 @@ import pytest
 from spark_streams.client.link import Command, Link
 from spark_streams.errors import StreamError
 from spark_streams.server import redis as redis_server
+from spark_streams.server import sampling, xrange
 from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -55,6 +56,27 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
     assert len(parsed) < 500
     assert numbers(query.run()) == list(range(3000))
     assert all(abs(size - 1500) <= 15 for size in query.partitions[0])
+
+
+@pytest.mark.parametrize("most", [1600, 1701])
+def test_a_batch_is_split_evenly_and_counted_once(site: Site, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """What was counted to find the end is not read again to cut; a long stream does not make parts unequal."""
+    counted: list[int] = []
+    marks = xrange.marks
+
+    def noted(*words: Any) -> Any:
+        found = marks(*words)
+        counted.extend(total for _, total in found)
+        return found
+
+    monkeypatch.setattr(xrange, "marks", noted)
+    monkeypatch.setattr(sampling, "_MANY", 100)
+    site.add("s", 20_000)
+    query = site.query(stream="s", minPartitions=2, group="g", maxEntriesPerTrigger=most)
+    assert numbers(query.trigger() or []) == list(range(most))
+    assert all(abs(size - most / 2) <= most / 100 for size in query.partitions[0])
+    if site.kind == "redis":
+        assert sum(counted) == (most if most == 1600 else 2 * most)
 
 
 def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
