@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import planning
@@ -54,8 +54,10 @@ def cuts_of(
 
 def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
     """The ranges of the batch between two offsets; `sizes` are estimates of their numbers of entries."""
-    starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in end.streams}
-    return planning.ranges(starts, end.streams, end.cuts, _entries_between(begin, end), sizes)
+    was = begin.streams
+    ends = {stream: upto for stream, upto in end.streams.items() if was.get(stream) != upto or stream in end.begins}
+    starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in ends}
+    return planning.ranges(starts, ends, end.cuts, _entries_between(begin, end, ends), sizes)
 
 
 def whole_from(state: StreamState | None) -> StreamId:
@@ -71,7 +73,7 @@ def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
     """The ranges of the batch between two offsets, those of each task together."""
     if end.starts is None:
         return planning.shared(ranges_between(begin, end), end.tasks)
-    counts = _entries_between(begin, end)
+    counts = _entries_between(begin, end, end.streams)
     seen: dict[str, int] = {}
     tasks: list[tuple[Range, ...]] = []
     for whole in planning.shared(ranges_of_whole(end), end.tasks):
@@ -97,12 +99,17 @@ def ranges_of_whole(end: Offsets, sizes: Mapping[str, int] | None = None) -> lis
     return planning.ranges(dict.fromkeys(end.streams, ZERO), end.streams, end.cuts, sizes=sizes)
 
 
-def _entries_between(begin: Offsets, end: Offsets) -> dict[str, int]:
+def _entries_between(begin: Offsets, end: Offsets, streams: Iterable[str]) -> dict[str, int]:
     """Each stream's number of entries in a batch, where both offsets know it and nothing was lost in between."""
     entries: dict[str, int] = {}
-    for stream, added in end.added.items():
-        before = begin.added.get(stream)
+    for stream in streams:
+        added, before = end.added.get(stream), begin.added.get(stream)
         is_clear = end.starts is not None or end.lost.get(stream) == begin.lost.get(stream)
-        if before is not None and end.begins.get(stream, begin.of(stream)) == begin.of(stream) and is_clear:
+        if (
+            added is not None
+            and before is not None
+            and end.begins.get(stream, begin.of(stream)) == begin.of(stream)
+            and is_clear
+        ):
             entries[stream] = added - before
     return entries
