@@ -134,9 +134,14 @@ def test_an_entry_that_was_given_back_is_pending_as_the_others(
         free = {"id": "1-0", "consumer": "", "idle_seconds": None, "deliveries": 1}
         assert [json.loads(line) for line in lines] == [free]
         assert "the first is 1-0, given back" in cli("groups", "describe", "s", "g")
-        assert cli.json("copy", "s", "twin") == {"copied": 2, "groups": 1, "pending": 2}
+        assert cli.json("copy", "s", "twin") == {"copied": 2, "groups": 1, "pending": 2, "records": 0}
         assert json.loads(cli("pending", "ls", "twin", "g", "1-0", "--json")) == free
-        assert cli.json("copy", "s", "--to-url", redis_process.url) == {"copied": 2, "groups": 1, "pending": 2}
+        assert cli.json("copy", "s", "--to-url", redis_process.url) == {
+            "copied": 2,
+            "groups": 1,
+            "pending": 2,
+            "records": 0,
+        }
         (row,) = there.xpending_range("s", "g", "1-0", "1-0", 1)
         assert (row["consumer"], row["times_delivered"]) == (b"pystreams-returned", 1)
         assert row["time_since_delivered"] >= 86_400_000
