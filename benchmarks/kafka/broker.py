@@ -25,6 +25,7 @@ log.dirs={directory}/data
 num.partitions={partitions}
 offsets.topic.replication.factor=1
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=120000
 log.message.timestamp.type=LogAppendTime
 """
 

@@ -20,6 +20,7 @@ from benchmarks.spark_session import CORES, session
 
 IN = "bench"
 OUT = "bench-out"
+_PATIENCE_MS = 900_000
 SCHEMA = "`sensor-id` int, temperature double"
 
 
@@ -93,7 +94,8 @@ class Kafka:
 
     def to(self, writer: Any, topic: str) -> Any:
         """A writer to a topic."""
-        return writer.format("kafka").option("kafka.bootstrap.servers", self.address).option("topic", topic)
+        writer = writer.format("kafka").option("kafka.bootstrap.servers", self.address).option("topic", topic)
+        return writer.option("kafka.delivery.timeout.ms", _PATIENCE_MS)  # a busy machine is slow, not broken
 
     def follow(self, begin: str, end: str, group: str) -> Any:
         """A writer from a topic to another, of each row and when it was appended."""
