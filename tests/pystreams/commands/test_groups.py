@@ -143,7 +143,12 @@ def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) 
 
 @pytest.mark.parametrize(
     ("consumer", "to", "said"),
-    [("app-query", "start", "GROUP_BEHIND"), ("app-query", "end", "still reads all"), ("app-3-0", "start", "shares")],
+    [
+        ("app-query", "start", "GROUP_BEHIND"),
+        ("app-until-7-0", "start", "'app-query'"),
+        ("app-query", "end", "still reads all"),
+        ("app-3-0", "start", "shares"),
+    ],
 )
 def test_moving_a_spark_querys_group_says_what_the_query_will_do(
     cli_of: Cli, stream: redis.Redis, consumer: str, to: str, said: str
