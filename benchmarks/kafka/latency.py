@@ -1,7 +1,7 @@
 """How long rows take from their append to the sink's, at a fixed rate, with triggers as soon as the last one ends.
 
 A row carries the time of its append (a message's timestamp, an entry's ID, both given by the server), and the sink's
-server gives what it appends another one. The first seconds, in which the query starts, do not count.
+server gives what it appends another one. The rows of the first seconds do not count: the query warms up.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _delays(side: Kafka | Streams, group: str, rate: int, seconds: float) -> lis
     rows = sorted((row.sent, row.took) for row in side.delays(end))[1:]
     if len(rows) != count:
         raise RuntimeError(f"{side.name}: {len(rows)} rows of {count} have come to {end}")
-    return [took for sent, took in rows if sent >= rows[0][0] + 1000 * _WARM_UP_SECONDS]
+    return [took for _, took in rows[rate * _WARM_UP_SECONDS :]]
 
 
 def _producer(side: Kafka | Streams, name: str, rate: int, count: int, directory: Path) -> list[str]:
