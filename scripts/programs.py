@@ -27,7 +27,7 @@ def install(folder: Path) -> None:
     subprocess.run([*pip, "--no-deps", *WITHOUT_REQUIREMENTS], check=True)
     node = folder / "node"
     node.mkdir(exist_ok=True)
-    for name in ("package.json", "bullmq_job.js"):
+    for name in ("package.json", "bullmq_job.js", "libraries.js"):
         shutil.copy(ROOT / "tests" / "programs" / "node" / name, node / name)
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=node, check=True)
 

@@ -2,4 +2,5 @@
 
 ``scripts`` are the programs in Python, ``node`` those of npm; they know nothing of the tests. ``running`` runs one with
 two workers and kills a worker in the middle.
+The two called ``libraries`` need no worker: they use many libraries a little.
 """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.programs.running import SCRIPTS, outcome
+from tests.programs.running import DEADLINE, SCRIPTS, outcome
 from tests.tools import needed
 
 #: Where `make test-programs` has installed them.
@@ -46,6 +48,10 @@ def started(kind: str) -> AbstractContextManager[servers.Running]:
     return servers.redis() if kind == "redis" else servers.engine()
 
 
+#: What the libraries' scripts are called, and how they are run.
+LIBRARIES = {"python": SCRIPTS / "libraries.py", "node": Path(INSTALLED) / "node" / "libraries.js"}
+
+
 def command(program: str) -> list[str]:
     if program == "bullmq":
         return [needed("node"), str(Path(INSTALLED) / "node" / "bullmq_job.js")]
@@ -58,3 +64,19 @@ def test_a_small_job(program: str, kind: str, tmp_path: Path) -> None:
     """Every job of a program gives its result, though one of two workers is killed in the middle."""
     with started(kind) as running:
         assert outcome(command(program), f"{running.url}/0", tmp_path) == PROGRAMS[program]
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("language", LIBRARIES)
+def test_libraries(language: str, tmp_path: Path) -> None:
+    """Caches, limits, locks, sessions, collections and schedules give on the engine what they give on redis-server."""
+    program = needed("node") if language == "node" else str(Path(INSTALLED) / "bin" / "python")
+    found = []
+    for kind in ("redis", "engine"):
+        with started(kind) as running:
+            words = [program, str(LIBRARIES[language]), f"{running.url}/0"]
+            done = subprocess.run(words, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=DEADLINE)
+            assert done.returncode == 0, f"on {kind}: {done.stderr[-3000:]}"
+            found.append(json.loads(done.stdout.splitlines()[-1]))
+    assert len(found[0]) > 5
+    assert found[1] == found[0]
