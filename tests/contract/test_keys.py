@@ -231,6 +231,12 @@ def test_scan_of_nothing(server: Server, command, reply) -> None:
     server.expect(command, reply)
 
 
+def test_no_key_is_of_the_type_without_a_name(server: Server) -> None:
+    """SCAN with an empty type finds nothing."""
+    server.expect("SET a 1", OK)
+    server.expect(("SCAN", "0", "TYPE", ""), Newest(["0", []], valkey={"8.0": Error("ERR unknown type name ''")}))
+
+
 def test_scan_finds_all(server: Server) -> None:
     """A whole walk meets every key, and the filters leave out what they should."""
     for number in range(60):

@@ -226,7 +226,7 @@ def _with_scores(name: bytes, reply: Any) -> Any:
 def _number(word: Any) -> Any:
     if isinstance(word, bytes) and word.strip(b"+-.0123456789e") in (b"", b"inf"):
         try:
-            return float(word)
+            return float(word) + 0.0  # (which has no sign where it is zero)
         except ValueError:
             return word
     return word

@@ -39,9 +39,9 @@ def parse_cursor(word: bytes) -> int:
     return -cursor % (1 << 64)
 
 
-def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, bytes, bool]:
-    """(pattern, count, type in lower case or empty, fields without values) of a walk."""
-    pattern, count, kind, names_only = b"*", 10, b"", False
+def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, bytes | None, bool]:
+    """(pattern, count, type in lower case or None, fields without values) of a walk."""
+    pattern, count, kind, names_only = b"*", 10, None, False
     while len(args):
         if args.option(b"COUNT"):
             count = args.take_int()
@@ -89,7 +89,7 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     cursor = parse_cursor(argv[1])
     pattern, count, kind, _ = parse_scan_options(Args(argv, 2), of_fields=False)
     following, keys = ctx.db.scan(cursor, count)
-    if pattern == b"*" and not kind:
+    if pattern == b"*" and kind is None:
         return holding([b"%d" % following, paged(keys)])
     db = ctx.db
 
@@ -97,6 +97,6 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
         if pattern != b"*":
             keys = list(filter(matcher(pattern), keys))
         # (In a later step some of them may be gone.)
-        return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind else keys
+        return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind is not None else keys
 
     return looked_through(ctx, argv, following, keys, found)
