@@ -139,7 +139,7 @@ def add_run(ctx: Context, run: XaddRun) -> Added | None:
 def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
     """One command, of a client that waits for each reply, at as little expense as can be."""
     db = ctx.db
-    stream = db.stream(key)
+    stream: Stream | None = db.typed(key, Stream)
     if stream is None:
         return None
     entry_id = next_id(stream, b"*", ctx.now)

@@ -91,7 +91,8 @@ class Scanner:
         body = groups[pattern.body]
         keys = [groups[pattern.key]] if pattern.key >= 0 else None
         entry_ids = [groups[pattern.entry_id]] if pattern.entry_id >= 0 else None
-        return AddRun(1, _head_of(pattern, keys, entry_ids), pattern.words, [body], [len(body)], keys, entry_ids, end)
+        head = pattern.head if keys is None and entry_ids is None else _head_of(pattern, keys, entry_ids)
+        return AddRun(1, head, pattern.words, [body], [len(body)], keys, entry_ids, end)
 
     def _learn(self, data: bytes, at: int) -> Pattern | None:
         """The expression for the command at ``at``, compiled if the client has sent enough commands."""

@@ -128,6 +128,7 @@ class Telemetry:
         "stats",
         "stopwatch",
         "threshold_ns",
+        "wants_each",
     )
 
     def __init__(self, config: Config) -> None:
@@ -149,6 +150,8 @@ class Telemetry:
         self.on_latency: Callable[[bytes, bytes, int], None] = lambda *_: None
         #: What takes so long is to be reported by :meth:`note`.
         self.threshold_ns = NEVER_NS
+        #: Whether no command may be lost among many that are done at once.
+        self.wants_each = False
         self._next_number = 0
         self._all = False
         for name in ("slowlog-log-slower-than", "slowlog-max-len", "latency-monitor-threshold"):
@@ -164,16 +167,12 @@ class Telemetry:
         self.threshold_ns = min(slow, self.latency_ms * 1_000_000 or NEVER_NS)
         if self._all:
             self.threshold_ns = -NEVER_NS
+        self.wants_each = self.threshold_ns < _EACH_NS
 
     def see_all(self, *, wanted: bool) -> None:
         """Have every command reported, whatever it took: somebody monitors them."""
         self._all = wanted
         self._follow()
-
-    @property
-    def wants_each(self) -> bool:
-        """Whether no command may be lost among many that are done at once."""
-        return self.threshold_ns < _EACH_NS
 
     def stat(self, name: bytes) -> Stat:
         """A command's counts, made if there are none yet."""

@@ -121,16 +121,18 @@ class Segment:
         """Whether the next entry belongs in a new segment."""
         if self.sealed:
             return True
-        body = self.plain
-        count, size = len(body), len(body.data)
+        body: Plain = self.body  # type: ignore[assignment]  # (An open segment's is plain.)
+        count, size = len(body.ms), len(body.data)
         if count < SEGMENT_ENTRIES and size < SEGMENT_BYTES:
             return False
         return count >= SEGMENT_ENTRIES or not count % SEGMENT_STEP or size >= _TOO_LARGE * SEGMENT_BYTES
 
     def fits(self, count: int, size: int) -> bool:
         """Whether it has room for so many entries of so many bytes together, and then for more."""
-        plain = self.body
-        return not self.sealed and len(plain) + count < SEGMENT_ENTRIES and plain.data_size + size < SEGMENT_BYTES
+        if self.sealed:
+            return False
+        body: Plain = self.body  # type: ignore[assignment]  # as above
+        return len(body.ms) + count < SEGMENT_ENTRIES and len(body.data) + size < SEGMENT_BYTES
 
     def room(self, entry_bytes: int) -> int:
         """How many entries of about this size fit before it is full; at least one."""
@@ -250,7 +252,7 @@ class Segment:
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add one entry at the end; only to an open segment."""
-        self.plain.append(entry_id, entry)
+        self.body.append(entry_id, entry)  # type: ignore[union-attr]  # as above
         if self.dead is not None:
             self.dead.append(0)
 

@@ -366,7 +366,7 @@ class Connection(asyncio.Protocol):
 
     def _send(self, parts: Out) -> None:
         if not self.transport.is_closing():
-            size = sum(map(len, parts))
+            size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
             if size > _WRITE_HIGH and self._is_too_much(size):
                 return
             self.traffic.bytes_out += size
