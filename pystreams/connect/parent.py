@@ -29,10 +29,14 @@ def wanted(pipe: BinaryIO | None = None) -> Wanted:
 
 
 def end_with_it(end: Callable[[], None] = lambda: os._exit(0), pipe: BinaryIO | None = None) -> None:
-    """Watch standard input beside the work; `end` is called when it ends, because the parent has."""
+    """Watch standard input beside the work; `end` is called when it ends, because the parent has.
+
+    Not through its buffer: Python cannot end while a thread waits in that, and aborts.
+    """
+    number = (pipe or sys.stdin.buffer).fileno()
 
     def watch() -> None:
-        while (pipe or sys.stdin.buffer).read(1 << 10):
+        while os.read(number, 1 << 10):
             pass
         end()
 

@@ -43,6 +43,25 @@ def test_it_serves_until_it_is_told_to_end(place: servers.Running, tmp_path: Pat
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_companion_ends_when_it_is_told_to(place: servers.Running, tmp_path: Path) -> None:
+    """With status 0 and nothing said, while it still waits for its parent's end."""
+    command = [sys.executable, "-m", "pystreams", "ui", "--from-parent", "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stderr is not None
+            process.stdin.write(f'{{"url": "{place.url}"}}\n')
+            process.stdin.flush()
+            assert process.stderr.readline().startswith("Dashboard of redis://")
+            process.terminate()
+            assert (process.wait(20), process.stderr.read()) == (0, "")
+        finally:
+            servers.stop(process)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that is taken, a token that is too short, and what is not installed."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
