@@ -4,7 +4,8 @@
 
 For each group: the entries that it has yet to be given (`lag`), how old the first of them is, those that are given and
 not acknowledged (`pending`), and a status: ok, warning, stall, stop, rewind. `metrics:FILE` is for node_exporter
-(--collector.textfile), replaced at once. With --above the job ends with status 3 if a group is further behind.
+(--collector.textfile), replaced at once; its metrics are those of `pystreams metrics` about groups. With --above the
+job ends with status 3 if a group is further behind.
 """
 
 from __future__ import annotations
@@ -18,21 +19,20 @@ from typing import Any
 
 import click
 
-from pystreams.errors import Status, fail
+from pystreams.errors import Status as Exit
+from pystreams.errors import fail
 from pystreams.jobs.flags import Trigger, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
+from pystreams.metrics.streams import of_group
+from pystreams.metrics.table import Metric
 from pystreams.streams import asking, groups, listing, status
 from pystreams.streams.groups import Group
+from pystreams.streams.status import Status
 from pystreams.values import names
 from spark_streams.client.connection import Connection
 
 _KINDS = ("console", "stream", "metrics")
-_METRICS = {
-    "lag": ("redis_stream_group_lag", "Entries that the group has yet to be given"),
-    "pending": ("redis_stream_group_messages_pending", "Entries that are given and not acknowledged"),
-    "behind_ms": ("pystreams_group_behind_milliseconds", "Age of the first entry that the group has yet to be given"),
-}
 _LOOKS = 5
 
 
@@ -101,17 +101,18 @@ def lag(
         began = time.monotonic()
         with run.connection() as connection:
             found = _look(connection, streams, pattern, wanted, history)
+            lags = [_lag_of(each, judged) for each, judged in found]
             if kind == "stream":
-                _write(connection, place, maxlen, found)
+                _write(connection, place, maxlen, lags)
         if kind == "metrics":
-            _replace(Path(place), _exposition(found))
+            _replace(Path(place), _exposition(found, f"db{connection.address.login.database}"))
         if kind == "console":
-            _show(run, found)
+            _show(run, lags)
         else:
-            run.say(f"{len(found):,} groups, the largest lag {max((each.lag or 0 for each in found), default=0):,}")
-        far = above is not None and any(each.lag is None or each.lag > above for each in found)
+            run.say(f"{len(lags):,} groups, the largest lag {max((each.lag or 0 for each in lags), default=0):,}")
+        far = above is not None and any(each.lag is None or each.lag > above for each in lags)
         if far and run.once:
-            click.get_current_context().exit(Status.FOUND)
+            click.get_current_context().exit(Exit.FOUND)
         if run.once or run.stop.asked.wait(max(0.0, began + run.period - time.monotonic())):
             return
 
@@ -122,8 +123,8 @@ def _look(
     pattern: str,
     wanted: bytes | None,
     history: dict[tuple[bytes, bytes], list[status.Sample]],
-) -> list[Lag]:
-    """The groups now. `history` has the last looks, by which the status is judged."""
+) -> list[tuple[Group, Status]]:
+    """The groups now, and the status of each. `history` has the last looks, by which the status is judged."""
     chosen = map(names.from_shell, streams) if streams else listing.scan(connection, names.from_shell(pattern))
     now = asking.now_ms(connection)
     found = [each for each in groups.groups(connection, chosen, now) if wanted is None or each.name == wanted]
@@ -132,12 +133,12 @@ def _look(
         looks.append(each.sample)
         del looks[:-_LOOKS]
     return [
-        _lag_of(each, history[each.stream.name, each.name])
+        (each, status.judge(history[each.stream.name, each.name]))
         for each in sorted(found, key=lambda each: (each.stream.name, each.name))
     ]
 
 
-def _lag_of(found: Group, looks: Sequence[status.Sample]) -> Lag:
+def _lag_of(found: Group, judged: Status) -> Lag:
     return Lag(
         found.at,
         names.shown(found.stream.name),
@@ -147,7 +148,7 @@ def _lag_of(found: Group, looks: Sequence[status.Sample]) -> Lag:
         found.behind_ms,
         found.pending,
         found.consumer_count,
-        status.judge(looks).value,
+        judged.value,
     )
 
 
@@ -173,16 +174,16 @@ def _show(run: Run, found: Sequence[Lag]) -> None:
         run.say("no groups")
 
 
-def _exposition(found: Sequence[Lag]) -> str:
-    """The figures in Prometheus's text format."""
-    lines: list[str] = []
-    for field, (name, what) in _METRICS.items():
-        lines += [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
-        for each in found:
-            value = getattr(each, field)
-            if value is not None:
-                lines.append(f'{name}{{stream="{_escaped(each.stream)}",group="{_escaped(each.group)}"}} {value}')
-    return "\n".join(lines) + "\n"
+def _exposition(found: Sequence[tuple[Group, Status]], database: str) -> str:
+    """The figures in Prometheus's text format, as the exporter has them: one dashboard, and one alert, for both."""
+    samples: dict[Metric, list[str]] = {}
+    for group, judged in found:
+        for metric, value, labels, _ in of_group(group, judged, database, consumers=False):
+            named = zip(metric.labels, map(_escaped, labels), strict=True)
+            words = ",".join(f'{name}="{label}"' for name, label in named)
+            samples.setdefault(metric, []).append(f"{metric.name}{{{words}}} {value}")
+    heads = {metric: f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}" for metric in samples}
+    return "".join("\n".join([heads[metric], *lines, ""]) for metric, lines in samples.items())
 
 
 def _escaped(text: str) -> str:

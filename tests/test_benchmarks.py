@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import cases, replication, report, servers, spark_ways, stream_cases, targets
+from benchmarks import cases, driver, replication, report, servers, spark_ways, stream_cases, targets
 from benchmarks.client import Connection, command
 from benchmarks.curves import axes
 from benchmarks.curves import plot as curves_plot
@@ -199,3 +199,16 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
     assert len(lines) == 2 * len(curves) >= 4
     assert {len((line.get("points") or "").split()) for line in lines} == {2}
     assert "a & b" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_what_many_streams_cost_the_driver(
+    engine_process: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of the calls is timed, without a group and with one, and the streams are gone afterwards."""
+    words = ["--url", engine_process.url, "--streams", "20", "--entries", "2"]
+    monkeypatch.setattr(sys, "argv", ["driver", *words])
+    driver.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[1:]] == ["no group"] * 6 + ["group"] * 6
+    with Connection(engine_process.port) as connection:
+        assert connection.reply(command("KEYS", f"{driver.PREFIX}*")) == b"*0\r\n"

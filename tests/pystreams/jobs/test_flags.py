@@ -14,12 +14,16 @@ from archive import archive
 from ingest import ingest
 from join import join
 from lag import lag
+from prometheus_client.parser import text_string_to_metric_families
 from redrive import redrive
 from replay import replay
 
+from pystreams.connect.server import Wanted
 from pystreams.errors import Status
 from pystreams.jobs.flags import FROM_FILE, options_given, split
 from pystreams.jobs.job import Job
+from pystreams.metrics import exposition
+from pystreams.metrics.collector import Chosen, Collector
 from spark_streams.client.pool import close_all
 from tests import ROOT
 from tests.servers import Running
@@ -150,7 +154,31 @@ def test_lags_go_to_the_console_a_stream_and_a_file(
     assert (fields[b"stream"], fields[b"lag"], fields[b"pending"]) == (b"orders", b"3", b"2")
     file = tmp_path / "lag.prom"
     lag.main(["--url", place.url, "--to", f"metrics:{file}"], standalone_mode=False)
-    assert 'redis_stream_group_lag{stream="orders",group="a\\"b"} 3' in file.read_text().splitlines()
+    assert 'redis_stream_group_lag{db="db0",stream="orders",group="a\\"b"} 3' in file.read_text().splitlines()
     assert [each.name for each in tmp_path.iterdir()] == ["lag.prom"]
     assert lag.main(["--url", place.url, "--above", "2"], standalone_mode=False) == Status.FOUND
     assert lag.main(["--url", place.url, "--above", "3"], standalone_mode=False) is None
+
+
+def test_the_file_of_lags_has_what_the_exporter_says(client: redis.Redis, place: Running, tmp_path: Path) -> None:
+    """Names, labels, types and figures are those of `pystreams metrics`: one dashboard and one alert serve both."""
+    for n, name in enumerate(("plain", 'a "quoted" \\ name', "lines\nof two", b"\xff")):
+        client.xadd(name, {"n": n})
+        client.xgroup_create(name, name, 0)
+    client.xreadgroup("plain", "c", {"plain": ">"})
+    file = tmp_path / "lag.prom"
+    lag.main(["--url", place.url, "--to", f"metrics:{file}"], standalone_mode=False)
+    collector = Collector(Wanted(place.url), Chosen(("*",), 100, consumers=False))
+    page, _ = exposition.text(collector.collect(20))
+    collector.close()
+    pages = (file.read_text(), page.decode())
+    ours, theirs = ({each.name: each for each in text_string_to_metric_families(text)} for text in pages)
+    assert {"redis_stream_group_lag", "pystreams_group_lag_seconds", "pystreams_group_status"} <= ours.keys()
+    for name, family in ours.items():
+        expected = theirs[name]
+        assert (family.type, family.documentation) == (expected.type, expected.documentation)
+        figures = [
+            {tuple(sorted(each.labels.items())): name.endswith("_seconds") or each.value for each in found.samples}
+            for found in (family, expected)
+        ]
+        assert figures[0] == figures[1]
