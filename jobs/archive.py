@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pystreams.errors import error
 from pystreams.jobs.flags import Reading, query_flags, reading_flags, together
 from pystreams.jobs.job import job
-from pystreams.jobs.parquet import Parquet
+from pystreams.jobs.parquet import Parquet, check_place
 from pystreams.jobs.run import Run
 
 _DAY_MS = 86_400_000
@@ -84,6 +84,7 @@ def archive(
     if binary and schema is not None:
         raise click.UsageError("--binary is for the map of all fields, --schema for columns: leave one of them out.")
     directory = directory.rstrip("/")
+    check_place(directory)
     run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
     entries = run.stream_of(
         replace(reading, group=reading.group or ("archive" if trim_behind else None)),
@@ -92,6 +93,10 @@ def archive(
         fieldsType="binary" if schema is None else None,
         mode="FAILFAST",  # an entry must not be trimmed for a null
     )
+    if "day" in map(str.lower, entries.columns):
+        raise click.UsageError(
+            "The column 'day' is the archive's own: read that field without --schema, as one of many."
+        )
     if schema is None and not binary:
         entries = entries.withColumn("fields", _texts())
     day = F.date_add(F.lit("1970-01-01").cast("date"), F.floor(F.unix_millis("_timestamp") / _DAY_MS).cast("int"))

@@ -26,6 +26,9 @@ _TEXTS: dict[str, dict[str, Any]] = {"csv": {"header": True}, "json": {"primitiv
 # A header that differs from the schema is an error, not columns that change places.
 _CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {"header": True, "enforceSchema": False}}
 
+_FILE, _ROW = "_pystreams_file", "_pystreams_row"
+"""Columns beside those of the files: which file a row is of, and its place there."""
+
 
 @job(
     "ingest",
@@ -85,7 +88,7 @@ def ingest(
         reader, source = reader.option("pathGlobFilter", name), folder or "."
     rows = reader.load(source)
     if not parallel:
-        rows = rows.select("*", "_metadata")
+        rows = rows.select("*", rows.metadataColumn("_metadata").alias(_FILE))
 
     def write(batch: DataFrame, _number: int) -> None:
         run.write(
@@ -118,10 +121,9 @@ def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> Struc
 
 def _in_order(batch: DataFrame) -> DataFrame:
     """The rows by file name and place in the file, for one writer, whatever parts Spark cuts the files into."""
-    whole = batch.coalesce(1).withColumn("_row", F.monotonically_increasing_id())
-    return whole.sortWithinPartitions("_metadata.file_path", "_metadata.file_block_start", "_row").drop(
-        "_row", "_metadata"
-    )
+    whole = batch.coalesce(1).withColumn(_ROW, F.monotonically_increasing_id())
+    ordered = whole.sortWithinPartitions(f"{_FILE}.file_path", f"{_FILE}.file_block_start", _ROW)
+    return ordered.drop(_FILE, _ROW)
 
 
 if __name__ == "__main__":

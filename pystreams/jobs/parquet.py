@@ -26,12 +26,21 @@ from pystreams.errors import fail
 from pystreams.jobs.filesystem import Files, Found
 
 _FILES = ("*.parquet", "*=*/*.parquet")
+_OF_PATTERNS = "{}[]*?\\"
+
+
+def check_place(directory: str) -> None:
+    """FILE_UNUSABLE for a directory whose name Hadoop takes for a pattern: the files in it would not be found again."""
+    found = " ".join(each for each in _OF_PATTERNS if each in directory)
+    if found:
+        fail("FILE_UNUSABLE", file=directory, reason=f"to Hadoop, {found} in a path belong to a pattern of names")
 
 
 class Parquet:
     """The files of one query in a directory, which may have those of other queries too. `query`: the query's ID."""
 
     def __init__(self, spark: SparkSession, files: Files, directory: str, query: str) -> None:
+        check_place(directory)
         self._spark = spark
         self._files = files
         self._directory = directory
@@ -137,6 +146,7 @@ def read(spark: SparkSession, files: Files, directory: str) -> DataFrame:
 
     ARCHIVE_MISSING where there are no files.
     """
+    check_place(directory)
     while True:
         before = _journals(files, directory)
         found = [each.uri for each in found_in(files, directory)]

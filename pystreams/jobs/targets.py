@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 
 from pystreams.errors import fail
-from pystreams.jobs.parquet import Parquet
+from pystreams.jobs.parquet import Parquet, check_place
 from pystreams.jobs.run import Run, Work
 
 _SHOWN = 1000
@@ -37,10 +37,11 @@ class TargetType(click.ParamType[Target]):
         kind, _, place = str(value).partition(":")
         if value == "console":
             return Target("console")
-        if kind in ("stream", "parquet") and place:
-            return Target(
-                "stream" if kind == "stream" else "parquet", place.rstrip("/") if kind == "parquet" else place
-            )
+        if kind == "stream" and place:
+            return Target("stream", place)
+        if kind == "parquet" and place:
+            check_place(place)
+            return Target("parquet", place.rstrip("/"))
         flag = param.opts[0] if param is not None else "--to"
         return fail("INVALID_VALUE", name=flag, value=value, expected="it must be stream:NAME, parquet:URI or console")
 

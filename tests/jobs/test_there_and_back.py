@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import click
 import pytest
 import redis
 from archive import archive
@@ -82,3 +83,26 @@ def test_what_is_no_text_stays_in_the_stream_unless_bytes_are_kept(jobs: Jobs) -
     with redis.Redis.from_url(jobs.url, protocol=2) as raw:
         expected = [(b"1-1", {b"n": b"\xff\xfe", b"m": "ü".encode()}), (b"1-2", {b"n": b"text"})]
         assert raw.xrange("back") == expected
+
+
+@long_only
+@on("redis")
+def test_columns_that_have_the_names_of_ours(jobs: Jobs) -> None:
+    """A file's columns arrive whatever they are called; a field that the archive would replace is refused."""
+    landing = jobs.path("landing [new] ü%20")
+    landing.mkdir()
+    (landing / "1.csv").write_text("_metadata,_row,n\na,b,1\nc,d,2\n")
+    place = jobs.path("landing*")
+    jobs.run(ingest, "--from", place, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint"))
+    assert jobs.rows("s") == [{"_metadata": "a", "_row": "b", "n": "1"}, {"_metadata": "c", "_row": "d", "n": "2"}]
+    words = ["--stream", "s", "--to", jobs.path("days"), "--schema", "n int, Day string"]
+    with pytest.raises(click.UsageError, match="The column 'day' is the archive's own"):
+        jobs.run(archive, *words)
+    kept = jobs.path("a b%20ü#c")
+    jobs.run(archive, "--stream", "s", "--to", kept, "--trim-behind")
+    assert [fields for _, fields in archived(kept)] == [
+        {"_metadata": "a", "_row": "b", "n": "1"},
+        {"_metadata": "c", "_row": "d", "n": "2"},
+    ]
+    jobs.run(replay, "--from", kept, "--to", "back", "--checkpoint", jobs.path("replay"))
+    assert jobs.client.xlen("back") == 2

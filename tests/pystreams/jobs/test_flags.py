@@ -182,3 +182,16 @@ def test_the_file_of_lags_has_what_the_exporter_says(client: redis.Redis, place:
             for found in (family, expected)
         ]
         assert figures[0] == figures[1]
+
+
+@pytest.mark.parametrize("place", ["orders [old]", "a{b,c}", "what?", "all*", "back\\slash"])
+def test_a_place_whose_name_is_a_pattern_is_refused(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its files would not be found again: rows that a batch has written there were lost, and their entries trimmed."""
+    server = ["--url", "redis://127.0.0.1:1"]
+    for job, words in (
+        (archive, ["--stream", "s", "--to", place, "--trim-behind"]),
+        (replay, ["--from", "archive", "--checkpoint", place]),
+        (aggregate, ["--stream", "s", "--to", f"parquet:{place}", "--checkpoint", "c"]),
+    ):
+        status, said = failure(job, capsys, *words, *server)
+        assert (status, "[FILE_UNUSABLE]" in said, "pattern" in said) == (Status.MISSING, True, True), said
