@@ -52,7 +52,7 @@ def _panel(name: str, lines: Mapping[str, Sequence[tuple[float, float]]], axis: 
         ]
     for decade in range(left, right + 1):
         parts.append(f'<text x="{x(10.0**decade):.1f}" y="{bottom + 16}" text-anchor="middle">{_size(decade)}</text>')
-    parts.append(f'<text x="{_LEFT + _PLOT + 12}" y="{bottom + 16}" fill="#555">{escape(axis)}</text>')
+    parts.append(f'<text x="{_LEFT + _PLOT + 30}" y="{bottom + 16}" fill="#555">{escape(axis)}</text>')
     for number, (server, line) in enumerate(lines.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         drawn = " ".join(f"{x(size):.1f},{y(figure):.1f}" for size, figure in line)
