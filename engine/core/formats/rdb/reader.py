@@ -39,6 +39,8 @@ _SUMMED_SINCE = 5
 #: Seconds, the most that Redis's clock of 24 bits counts.
 _LONGEST_IDLE = (1 << 24) - 1
 _SUM_BYTES = 8
+#: The last moment at which a field can expire.
+_LAST_MOMENT = (1 << 63) - 1
 #: Keys in one step.
 _KEYS = 64
 #: Auxiliary fields that are remembered.
@@ -298,7 +300,10 @@ class Loading:
                 self._rest_of_stream = bytes.fromhex(value.decode("ascii"))
             elif name == FIELDS_OF_HASH:
                 pairs = (pair.partition(b":") for pair in value.split(b" "))
-                self._field_deadlines |= {bytes.fromhex(text.decode()): int(deadline) for deadline, _, text in pairs}
+                found = {bytes.fromhex(text.decode()): int(deadline) for deadline, _, text in pairs}
+                if not all(0 < deadline <= _LAST_MOMENT for deadline in found.values()):
+                    raise BadFormatError
+                self._field_deadlines |= found
             elif len(self.summary.about) < _MOST_ABOUT:
                 self.summary.about[name] = value
         elif code == FUNCTION:

@@ -116,6 +116,21 @@ def test_no_version_loses_deadlines_of_fields(version):
     assert loaded.changes.next_expiry == 1800000000000
 
 
+@pytest.mark.parametrize("deadline", [b"0", b"-1", b"%d" % (1 << 63), b"x"])
+def test_a_deadline_that_cannot_be(deadline):
+    """A field's deadline that is no moment is damage, also where an auxiliary field has it."""
+    core = new_core()
+    session = core.open_session(0)
+    for command in ("HSET k f v", "HPEXPIREAT k 4000000000000 FIELDS 1 f"):
+        core.execute(session, command.encode().split(), NOW * 1000)
+    data = written(core)
+    known = string(b"4000000000000:66")
+    assert known in data
+    body = data[:-8].replace(known, string(deadline + b":66"))
+    with pytest.raises(DamagedError):
+        read(body + bytes(8))
+
+
 @pytest.mark.parametrize("form", foreign())
 def test_what_the_engine_has_no_type_for(form):
     """A type that the engine lacks is an error that names the key and the type; or it is left out and counted, and what
