@@ -44,7 +44,6 @@ from engine.shell.replication.replica.surroundings import Downstream, Handover, 
 from engine.shell.replication.replica.transfer import TransferError
 from engine.shell.tls import client_context
 from engine.text.messages import server
-from engine.version import REDIS_VERSION
 
 #: Seconds between two looks at what is due: acknowledgements, signs of life, timeouts.
 _PERIOD = 1.0
@@ -54,6 +53,9 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
 #: Bytes of the master that may wait here before no more are taken.
 _MOST_WAITING = 8 << 20
+#: The version that this replica tells its master. Valkey's masters choose their file by it: to one that says less than
+#: 9 they send none at all where a hash has fields that expire. Redis's and the engine's choose by capabilities.
+_LIKE_VALKEY = b"9.1.0"
 
 
 class Following:
@@ -242,7 +244,7 @@ class Following:
             config.integer("replica-announce-port") or self._own_port,
             config.text("replica-announce-ip"),
             capabilities=self._capabilities(),
-            version=REDIS_VERSION.encode(),
+            version=_LIKE_VALKEY,
         )
         asked = (self._history.id, self._history.offset + 1) if self._has_history else None
         self._handshake = Handshake(who, asked, hands_over=self._handover is not None)

@@ -7,7 +7,7 @@ has. Sizes are chosen so that each encoding of a type is there at least once.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import hiredis
 from scripts.peers import PLACE, Peers
 from tests import servers, tools
 from tests.connection import Connection
+from tests.keyspaces import flat, value
 
 #: Deadlines of keys and fields, in milliseconds since the epoch: a year of which every test's clock is short.
 LATER = 4_000_000_000_000
@@ -102,13 +103,36 @@ def streams() -> Iterator[Command]:
     yield "XNACK", "returned", "g", "FAIL", "IDS", 1, "1-1"
 
 
+#: What XINFO STREAM tells of producers, since 8.6.
+_PRODUCERS = (b"pids-tracked", b"iids-tracked", b"idmp-duration", b"idmp-maxsize")
+
 PARTS: dict[str, Callable[[], Iterator[Command]]] = {"texts": texts, "tables": tables, "streams": streams}
 
 
-def fill(ask: Callable[..., Any]) -> list[Command]:
-    """Make the keys of all parts; the commands that the server has refused."""
+def fill(ask: Callable[..., Any], without: Sequence[Command] = ()) -> list[Command]:
+    """Make the keys of all parts, leaving some commands out; those that the server has refused."""
     every = [settings(), *(part() for part in PARTS.values())]
-    return [words for part in every for words in part if isinstance(ask(*words), hiredis.ReplyError)]
+    known = [words for part in every for words in part if words not in without]
+    return [words for words in known if isinstance(ask(*words), hiredis.ReplyError)]
+
+
+def view(ask: Any) -> dict[bytes, Any]:
+    """All that clients can see of all keys, and of the libraries of functions."""
+    found = {}
+    for key in sorted(ask("KEYS", "*")):
+        kind = ask("TYPE", key)
+        more: Any = None
+        if kind == b"hash":
+            fields = sorted(ask("HKEYS", key))
+            more = ask("HPEXPIRETIME", key, "FIELDS", len(fields), *fields)
+            if isinstance(more, hiredis.ReplyError) or max(more) < 0:
+                more = None
+        elif kind == b"stream":
+            about = flat(ask("XINFO", "STREAM", key))
+            more = [about[field] for field in _PRODUCERS] if about.get(b"pids-tracked") else None
+        found[key] = kind, ask("PEXPIRETIME", key), value(ask, key), more
+    libraries = map(flat, ask("FUNCTION", "LIST", "WITHCODE"))
+    return {**found, b"FUNCTIONS": sorted((one[b"library_name"], one[b"library_code"]) for one in libraries)}
 
 
 def programs() -> dict[str, str]:

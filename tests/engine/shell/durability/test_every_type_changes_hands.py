@@ -11,14 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import hiredis
 import pytest
 
 from tests import tools
 from tests.engine.core.formats import real_files
 from tests.engine.shell.durability.test_interchange import asker
 from tests.faults.engines import Engine
-from tests.keyspaces import flat, value
 from tests.long import long_only
 from tests.waiting import DEADLINE
 
@@ -27,9 +25,6 @@ pytestmark = pytest.mark.redis
 PROGRAMS = real_files.programs()
 #: The newest version of RDB files that a server of this kind reads, where it is not the engine's default.
 _VERSIONS = {"redis-8.6": "13", "valkey-8": "11", "valkey-9": "80"}
-#: What XINFO STREAM tells of producers, since 8.6.
-_PRODUCERS = (b"pids-tracked", b"iids-tracked", b"idmp-duration", b"idmp-maxsize")
-
 each_server = pytest.mark.parametrize(
     "name", [name if name == "redis-server" else pytest.param(name, marks=long_only) for name in PROGRAMS or ("none",)]
 )
@@ -43,25 +38,6 @@ def _needs_redis() -> None:
 def version_of(name: str) -> str:
     """The version of RDB files for this server."""
     return next((version for known, version in _VERSIONS.items() if name.startswith(known)), "10")
-
-
-def view(ask: Any) -> dict[bytes, Any]:
-    """All that clients can see of all keys, and of the libraries of functions."""
-    found = {}
-    for key in sorted(ask("KEYS", "*")):
-        kind = ask("TYPE", key)
-        more: Any = None
-        if kind == b"hash":
-            fields = sorted(ask("HKEYS", key))
-            more = ask("HPEXPIRETIME", key, "FIELDS", len(fields), *fields)
-            if isinstance(more, hiredis.ReplyError) or max(more) < 0:
-                more = None
-        elif kind == b"stream":
-            about = flat(ask("XINFO", "STREAM", key))
-            more = [about[field] for field in _PRODUCERS] if about.get(b"pids-tracked") else None
-        found[key] = kind, ask("PEXPIRETIME", key), value(ask, key), more
-    libraries = map(flat, ask("FUNCTION", "LIST", "WITHCODE"))
-    return {**found, b"FUNCTIONS": sorted((one[b"library_name"], one[b"library_code"]) for one in libraries)}
 
 
 def without_times(found: dict[bytes, Any]) -> dict[bytes, Any]:
@@ -110,7 +86,7 @@ def test_every_type_goes_to_the_engine_and_back(name, tmp_path):
     """The engine has from a server's file all that the server has, which has it again from the engine's file."""
     with real_files.server(PROGRAMS[name], "--dir", str(tmp_path)) as client:
         real_files.fill(client.run)
-        wanted = view(client.run)
+        wanted = real_files.view(client.run)
         assert client.run("SAVE") == b"OK"
     assert {one[0] for key, one in wanted.items() if key != b"FUNCTIONS"} == {
         b"string",
@@ -122,12 +98,12 @@ def test_every_type_goes_to_the_engine_and_back(name, tmp_path):
     }
     assert len(wanted[b"FUNCTIONS"]) == 2
     engine = engine_on(tmp_path, name)
-    assert view(asker(engine)) == wanted
+    assert real_files.view(asker(engine)) == wanted
     engine.run("SAVE")
     engine.die()
     assert "RDB looks OK" in check(name, "redis-check-rdb", tmp_path / "dump.rdb")
     with real_files.server(PROGRAMS[name], "--dir", str(tmp_path)) as client:
-        assert view(client.run) == wanted
+        assert real_files.view(client.run) == wanted
 
 
 @each_server
@@ -138,7 +114,7 @@ def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
     """
     with real_files.server(PROGRAMS[name]) as client:
         refused = real_files.fill(client.run)
-        wanted = without_times(view(client.run))
+        wanted = without_times(real_files.view(client.run))
     settings = {"appendonly": "no"} if form == "rdb" else {"appendonly": "yes", "aof_use_rdb_preamble": "no"}
     engine = engine_on(tmp_path, name, **settings)
     ask = asker(engine)
@@ -146,7 +122,7 @@ def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
         for words in part():
             if words not in refused:
                 ask(*words)
-    made = view(ask)
+    made = real_files.view(ask)
     assert without_times(made) == wanted
     if form == "rdb":
         engine.run("SAVE")
@@ -155,10 +131,10 @@ def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
     else:
         engine.run("BGREWRITEAOF")
         ask("SET", "behind", "the base")
-        made = as_commands(view(ask))
+        made = as_commands(real_files.view(ask))
         said = check(name, "redis-check-aof", tmp_path / "appendonlydir" / "appendonly.aof.manifest")
         assert "All AOF files and manifest are valid" in said
         flags = ("--appendonly", "yes")
     engine.die()
     with real_files.server(PROGRAMS[name], "--dir", str(tmp_path), *flags) as client:
-        assert (view if form == "rdb" else lambda ask: as_commands(view(ask)))(client.run) == made
+        assert (real_files.view if form == "rdb" else lambda ask: as_commands(real_files.view(ask)))(client.run) == made

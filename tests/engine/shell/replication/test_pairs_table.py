@@ -1,0 +1,26 @@
+"""The engine and each real server that is here follow each other, with data of every type.
+
+`make test` does other things with real pairs; these are for `make test-long`, with the peers of `scripts/peers` too.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import tools
+from tests.engine.core.formats import real_files
+from tests.engine.shell.replication.pairs_table import seen
+from tests.long import long_only
+
+pytestmark = [pytest.mark.redis, long_only]
+
+
+@pytest.mark.parametrize("name", real_files.programs() or ["redis-server"])
+@pytest.mark.parametrize("leads", [True, False], ids=["engine leads", "engine follows"])
+def test_every_type_reaches_the_replica(name, leads):
+    """All that both servers have, fields that expire and functions among it, is there after a full synchronisation,
+    after a partial one and after FAILOVER.
+    """
+    tools.needed("redis-server")
+    pair = ("engine", real_files.programs()[name])
+    assert seen(*(pair if leads else reversed(pair))) == "full, partial, FAILOVER"
