@@ -1,7 +1,7 @@
 """Libraries of functions: their code, which is data and kept as such, and what it has registered in the interpreter.
 
-What comes from a file is only noted (:meth:`Functions.restore_later`), and its code runs when somebody first asks for a
-library or function, so that loading a file needs no Lua.
+What comes from a file, a log or a master is only noted, and its code runs when somebody first asks for a library or
+function. So loading and following need no Lua, and a library that cannot run here is kept for those who can run it.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ class Functions:
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
         """Add a library, or replace the one of its name; the name. A CommandError where that is not possible."""
+        if self._ctx.changes.replaying:
+            return self._note(code)
         self._read()
         return self._load(code, replace=replace)
 
@@ -130,6 +132,9 @@ class Functions:
 
     def delete(self, name: bytes) -> None:
         """Delete a library; a CommandError where there is none of that name."""
+        if self._ctx.changes.replaying:
+            self._remove(name)
+            return
         self._read()
         library = self._libraries.get(name)
         if library is None:
@@ -146,6 +151,10 @@ class Functions:
 
     def restore(self, codes: list[bytes], *, replace: bool) -> None:
         """Add libraries, all or none; a CommandError where one cannot be added."""
+        if self._ctx.changes.replaying:
+            for code in codes:
+                self._note(code)
+            return
         self._read()
         names = {_metadata(code)[0] for code in codes}
         if not replace:
@@ -169,6 +178,19 @@ class Functions:
     def restore_later(self, codes: Iterable[bytes]) -> None:
         """Note libraries that a file has; their code runs when somebody asks for them."""
         self._unread += codes
+
+    def _note(self, code: bytes) -> bytes:
+        """Note a library that a log or a master has, in place of the one of its name; the name."""
+        name, _ = _metadata(code)
+        self._remove(name)
+        self._unread.append(code)
+        return name
+
+    def _remove(self, name: bytes) -> None:
+        for codes in (self._unread, self._unusable):
+            codes[:] = [code for code in codes if _name(code) != name]
+        if name in self._libraries:
+            self._drop(self._libraries[name])
 
     def _read(self) -> None:
         if not self._unread:
@@ -196,6 +218,14 @@ class Functions:
         interpreter = self._made()
         name, flags = function.name, function.flags
         return self._scripts.run(ctx, argv, name, flags, interpreter, read_only=read_only, is_function=True)
+
+
+def _name(code: bytes) -> bytes | None:
+    """A library's name; None where the code says none."""
+    try:
+        return _metadata(code)[0]
+    except CommandError:
+        return None
 
 
 def _metadata(code: bytes) -> tuple[bytes, bytes]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
+from engine.core.protocol.replies import CommandError
 from engine.shell.replication.replica.handshake import command
 from engine.shell.replication.replica.intake import Intake
 from tests.replay import commands, new_core, state
@@ -171,3 +174,40 @@ def test_who_waits_here_is_served_by_what_the_master_does():
     one.core.execute(client, [b"XREAD", b"BLOCK", b"0", b"STREAMS", b"s", b"$"], 1)
     one.take(command(b"XADD", b"s", b"5-1", b"a", b"b"))
     assert [session for session, _ in one.core.outbox] == [client]
+
+
+def library(name: bytes, code: bytes = b"redis.register_function('f', function() return 1 end)") -> bytes:
+    """A library's code."""
+    return b"#!lua name=%b\n%b" % (name, code)
+
+
+@pytest.mark.parametrize("has_lua", [True, False])
+def test_libraries_of_a_master_are_kept_where_they_cannot_run(has_lua, monkeypatch):
+    """Without Lua, or with code that fails here, a master's libraries are kept and passed on: the link does not end, a
+    later one of a name takes the earlier one's place, and what the master deletes is gone.
+    """
+    if not has_lua:
+        monkeypatch.setitem(sys.modules, "lupa", None)
+    one = Replica()
+    fails = library(b"fails", b"redis.nonsense()")
+    payload = one.core.execute(one.core.open_session(1), [b"FUNCTION", b"DUMP"], 1)
+    for code in (
+        library(b"first"),
+        fails,
+        library(b"gone"),
+        library(b"first", b"redis.register_function('g', function() return 2 end)"),
+    ):
+        one.take(command(b"FUNCTION", b"LOAD", b"REPLACE", code))
+    assert one.core.functions.find(b"g") if has_lua else True
+    one.take(command(b"FUNCTION", b"DELETE", b"gone") + command(b"SET", b"k", b"v"))
+    kept = {fails, library(b"first", b"redis.register_function('g', function() return 2 end)")}
+    assert {*one.core.functions.codes()} == kept
+    assert len(one.core.functions.codes()) == 2
+    assert one.core.databases[0].peek(b"k") == b"v"
+    client = one.core.open_session(1)
+    reply = one.core.execute(client, [b"FCALL", b"g", b"0"], 1)
+    assert isinstance(reply, CommandError) is not has_lua
+    if not has_lua:
+        assert b"lupa" in reply.text
+    one.take(command(b"FUNCTION", b"RESTORE", payload, b"FLUSH"))
+    assert one.core.functions.codes() == []
