@@ -20,6 +20,7 @@ from typing import Any
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.elements import Elements
 from engine.core.keyspace.frozen import frozen, let_go
+from engine.core.keyspace.slots import Slots
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
@@ -148,7 +149,7 @@ class Taking:
                 db.__class__ = Database  # type: ignore[assignment]
         for walk in self._walks:
             self._databases[0].changes.discard(*walk.discarded)
-            walk.discarded = []
+            walk.end()
         self._guarded = {}
 
     def walk(self, index: int) -> _Walk | None:
@@ -178,6 +179,13 @@ class _Walk:
         self._done: set[bytes] = set()
         #: Tables that nobody else uses any more, to be freed when it is over.
         self.discarded: list[Any] = []
+
+    def end(self) -> None:
+        """Let the tables go: whoever still has this must not keep what the database has no longer."""
+        self.discarded = []
+        self._values, self._expires = {}, {}
+        self._names = Slots()
+        self._left = 0
 
     @property
     def is_over(self) -> bool:

@@ -13,13 +13,25 @@ Soon = Callable[[Callable[[], None]], None]
 
 def when_complete(taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
     """Do ``work`` when the image is complete, now or later; never, if the attempt is abandoned before."""
+    _Completing(taking, attempt, soon, work).step()
 
-    def step() -> None:
-        if attempt.abandoned:
-            taking.cancel()
-        elif taking.step():
-            work()
+
+class _Completing:
+    """No function that names itself: it would be a cycle, and keep the image until the garbage collector comes by."""
+
+    __slots__ = ("_attempt", "_soon", "_taking", "_work")
+
+    def __init__(self, taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
+        self._taking = taking
+        self._attempt = attempt
+        self._soon = soon
+        self._work = work
+
+    def step(self) -> None:
+        """Take some more keys."""
+        if self._attempt.abandoned:
+            self._taking.cancel()
+        elif self._taking.step():
+            self._work()
         else:
-            soon(step)
-
-    step()
+            self._soon(self.step)

@@ -68,18 +68,15 @@ class Transfer:
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
         """Take the image, in pieces, then write and send. ``mark`` stands behind a file by mark."""
-
-        def step() -> None:
-            if self._is_over:
-                self._taking.cancel()
-            elif not self._taking.step():
-                self._loop.call_soon(step)
-            elif self.form is Form.RDB_BY_MARK:
-                self._send(_by_mark(self._taking.image, self._options, mark))
-            else:
-                self._write(files, directory, background)
-
-        step()
+        if self._is_over:
+            self._taking.cancel()
+        elif not self._taking.step():
+            # (A method, not a function in here that names itself: that cycle would keep the image for long.)
+            self._loop.call_soon(self.start, mark, files, directory, background)
+        elif self.form is Form.RDB_BY_MARK:
+            self._send(_by_mark(self._taking.image, self._options, mark))
+        else:
+            self._write(files, directory, background)
 
     def _write(self, files: Files, directory: Path, background: Background) -> None:
         attempt = self._attempt = Attempt(files, directory, "temp-", self.form.value)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +18,10 @@ from engine.core.formats.rdb.value_writer import encoded
 from engine.core.keyspace import frozen, image
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import Taking
+from engine.shell.durability.background.attempt import Attempt
+from engine.shell.durability.background.taking import when_complete
 from engine.shell.durability.formats import records
+from tests.faults.disk import Disk
 from tests.replay import NOW_US, new_core
 
 KEYS = 30
@@ -258,3 +265,30 @@ def copies(value: Any) -> list[bytes]:
     whole = image.Image(NOW_US // 1000, [one], (1, 1))
     rdb = b"".join(encoded(value, 12)[1])
     return [rdb, b"".join(records.encode(whole, lambda _: 0, None)), b"".join(export.commands(whole))]
+
+
+def test_a_complete_image_keeps_nothing_that_is_deleted_later():
+    """Who took an image does not keep the databases' tables, and who waited for it goes by himself: without a garbage
+    collector the image is gone with the last one who wants it.
+    """
+    core = new_core()
+    session = core.open_session(1)
+    core.execute(session, [b"XADD", b"s", b"1-1", b"f", b"v"], 1)
+    stream = core.databases[0].peek(b"s")
+    taking = Taking(core.databases, core.config, 1)
+    written: list[int] = []
+    gc.disable()
+    try:
+        attempt = Attempt(Disk(), Path("/nowhere"), "temp-", "")
+        when_complete(taking, attempt, lambda step: step(), lambda image=taking.image: written.append(image.keys))
+        assert written == [1]
+        core.execute(session, [b"FLUSHALL"], 1)
+        while core.changes.discarded:
+            core.changes.free()
+        # (The name here, and the argument.)
+        assert sys.getrefcount(stream) == 2
+        image_of = weakref.ref(taking)
+        del taking
+        assert image_of() is None
+    finally:
+        gc.enable()

@@ -15,7 +15,7 @@ from tests.long import long_only
 pytestmark = [pytest.mark.redis, long_only]
 
 
-@pytest.mark.parametrize("name", real_files.programs() or ["redis-server"])
+@pytest.mark.parametrize("name", real_files.programs() or ["none"])
 @pytest.mark.parametrize("leads", [True, False], ids=["engine leads", "engine follows"])
 def test_every_type_reaches_the_replica(name, leads):
     """All that both servers have, fields that expire and functions among it, is there after a full synchronisation,
