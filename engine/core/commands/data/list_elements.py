@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
+#: Up to so many equal elements are removed one by one.
+_FEW = 8
+
+
 def _read(ctx: Context, key: bytes) -> List | None:
     value: List | None = ctx.db.read_typed(key, deque)
     return value
@@ -157,6 +161,32 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
     items = list_at(ctx, key)
     if items is None:
         return 0
+    left = abs(count) if count else items.count(element)
+    removed = _remove_few(items, element, left, from_end=count < 0) if left <= _FEW else _remove(items, element, count)
+    if removed:
+        changed(ctx, b"lrem", key, items, removed)
+        ctx.effect(b"LREM", *argv[1:])
+    return removed
+
+
+def _remove_few(items: List, element: bytes, most: int, *, from_end: bool) -> int:
+    """Remove elements one by one; how many. What lies behind them is not looked at."""
+    for removed in range(most):
+        if from_end:
+            at = next((at for at, item in enumerate(reversed(items)) if item == element), None)
+            if at is None:
+                return removed
+            del items[-1 - at]
+        else:
+            try:
+                items.remove(element)
+            except ValueError:
+                return removed
+    return most
+
+
+def _remove(items: List, element: bytes, count: int) -> int:
+    """Remove elements as LREM is told to, and make the list anew; how many."""
     left = abs(count) if count else len(items)
     kept = []
     for item in reversed(items) if count < 0 else items:
@@ -168,8 +198,6 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
     if removed:
         items.clear()
         items.extend(reversed(kept) if count < 0 else kept)
-        changed(ctx, b"lrem", key, items, removed)
-        ctx.effect(b"LREM", *argv[1:])
     return removed
 
 
