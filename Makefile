@@ -67,7 +67,7 @@ bench-kafka: install ## compare with Spark's Kafka source and sink (jars from Ma
 fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed parsers and the RDB reader a million inputs each
 	@$(BIN)/python -m tests.differential --commands 200000
 	@$(BIN)/python -m tests.engine.wire.fuzz --inputs 1000000
-	@$(BIN)/python -m tests.engine.core.formats.fuzz --inputs 1000000
+	@$(BIN)/python -m tests.engine.core.formats.fuzz --inputs 1000000 --servers
 
 chaos: install ## kill servers, masters under Sentinel, workers, drivers and connections three hundred times around a streaming job (hours)
 	@$(BIN)/python -m tests.chaos
