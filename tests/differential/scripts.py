@@ -45,6 +45,34 @@ _FAILING = _parts(
     assert(false, 'asserted')  assert(nil)  bit.band()  redis.acl_check_cmd('nothing')
     """
 )
+#: Numbers and texts with which the libraries are tried, and what is tried with them: {a}, {b} and {c} are such values.
+_ODD = _parts(
+    r"""
+    0  -0  1  -1  1.5  2.5  -2.5  31  32  33  127  128  255  256  -128  -129  65536  2^31  2^32  -2^31  2^40+5  2^52+1
+    -2^53  2^53  1e15  1e17  0.1  1e300  1/0  -1/0  nil  true  false  {}  {1, 2}  {a = 1}  {1, nil, 3}  ''  'a'  'x y'
+    '12'  '0x10'  '\0\1'  'i4'  '>I2'  'bhl'  'c0'  's'  '!4d'  '[1,{"a":null}]'  '"\\u00e9"'  '-0.5e1'  '{"a":[]}'
+    '\147\1\2\3'  '\129\161a\192'  cjson.null  #ARGV[2]
+    """
+)
+_TRIED = _parts(
+    r"""
+    bit.band({a}, {b})  bit.bor({a}, {b}, {c})  bit.bxor({a}, {b})  bit.bnot({a})  bit.lshift({a}, {b})
+    bit.rshift({a}, {b})  bit.arshift({a}, {b})  bit.rol({a}, {b})  bit.ror({a}, {b})  bit.bswap({a})
+    bit.tohex({a}, {b})  bit.tobit({a})  struct.pack({a}, {b}, {c})  struct.unpack({a}, {b})
+    struct.unpack({a}, {b}, {c})  struct.size({a})  struct.unpack('>i2', struct.pack('>i2', {a}))
+    struct.pack('l', {a})  struct.pack('f', {a})  struct.pack('I3', {a})  cmsgpack.pack({a}, {b})
+    cmsgpack.unpack({a})  cmsgpack.unpack_one({a}, {b})  cmsgpack.unpack_limit({a}, {b}, {c})
+    cmsgpack.unpack(cmsgpack.pack({a}, {b}))  cjson.encode({a})  cjson.encode({{{a}, {b}}})  cjson.decode({a})
+    cjson.encode(cjson.decode({a}))  string.format('%g|%s', {a}, tostring({b}))  ('abc'):rep({a}, {b})
+    ('hello'):sub({a}, {b})  ('a1b2'):byte({a}, {b})  tostring({a})  tonumber({a}, {b})  math.floor({a})
+    math.fmod({a}, {b})  select({a}, {b}, {c})  table.concat({{{a}, {b}}}, {c})  table.insert({{1}}, {a}, {b})
+    table.remove({{1, 2}}, {a})  rawequal({a}, {b})  redis.sha1hex({a})  redis.error_reply({a})
+    redis.status_reply({a})  redis.setresp({a})
+    xpcall(function() error({a}) end, function(e) return e end)  pcall(error, {a})
+    load(function() return nil end, {a})  coroutine.wrap(function(x) return x end)({a})
+    (function(...) math.randomseed({a}) return math.random(100) end)()  #{a}  -{a}  {a} == {b}  {a} .. {b}  {a} < {b}
+    """
+)
 _CALLS = _parts(
     r"""
     'SET', KEYS[1], '7'  'SET', KEYS[1], ARGV[1]  'GET', KEYS[1]  'GET', KEYS[2]  'INCR', KEYS[1]  'DEL', KEYS[1]
@@ -71,6 +99,7 @@ if NEW:
         'BLMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT', 0  'WAIT', 0, 0  'ECHO', 0.1  'ECHO', 1e17  'SET', KEYS[1], 1/3
         """
     )
+    _TRIED += ["redis.call('SET', KEYS[1], {a})", "redis.pcall('ECHO', {a})"]
 
 
 class Scripts:
@@ -105,14 +134,16 @@ class Scripts:
             return f"redis.{pick(['call', 'pcall', 'pcall'])}({pick(_CALLS)})"
         if kind < 0.58:
             return pick(_SPECIAL)
-        if kind < 0.64:
+        if kind < 0.62:
             return pick(_FAILING)
+        if kind < 0.7:
+            return pick(_TRIED).format(a=pick(_ODD), b=pick(_ODD), c=pick(_ODD))
         inner = self._value(depth - 1)
-        if kind < 0.72:
+        if kind < 0.76:
             return f"(function() local ok, e = pcall(function() return {inner} end) return {{ok, type(e), e}} end)()"
-        if kind < 0.78:
+        if kind < 0.8:
             return f"cjson.encode({{{inner}}})"
-        if kind < 0.82:
+        if kind < 0.83:
             return f"cjson.decode(cjson.encode({{{inner}}}))"
         if kind < 0.86:
             return f"cmsgpack.unpack(cmsgpack.pack({inner}))"

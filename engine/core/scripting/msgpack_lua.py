@@ -245,16 +245,21 @@ local function several(at, limit)
     end
     return values, n, at
 end
+-- A number as C prints it as an int.
+local function shown(n)
+    n = n % 4294967296
+    return n >= 2147483648 and n - 4294967296 or n
+end
 -- ``limit``: how many values at most; nil for all of them, in which case nobody asks where the last one ends.
 local function checked(limit, offset, name, ...)
     local input = ...
     if type(input) == "number" then input = tostring(input) end
     if type(input) ~= "string" then expected(1, name, "string", ...) end
     if offset < 0 or limit and limit < 0 then
-        fail("Invalid request to unpack with offset of " .. offset .. " and limit of " .. #input .. ".")
+        fail("Invalid request to unpack with offset of " .. shown(offset) .. " and limit of " .. #input .. ".")
     end
     if offset > #input then
-        fail("Start offset " .. offset .. " greater than input length " .. #input .. ".")
+        fail("Start offset " .. shown(offset) .. " greater than input length " .. #input .. ".")
     end
     s = input
     local ok, values, n, at = pcall(several, offset + 1, limit)
@@ -273,6 +278,7 @@ local function whole(name, n, otherwise, ...)
     if value == nil and otherwise then return otherwise end
     if type(value) == "string" then value = tonumber(value) or value end
     if type(value) ~= "number" then expected(n, name, "number", ...) end
+    if value ~= value or value >= 9223372036854775808 then return -9223372036854775808 end
     return value < 0 and -floor(-value) or floor(value)
 end
 function library.unpack(...)

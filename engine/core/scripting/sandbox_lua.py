@@ -58,14 +58,16 @@ local function where(level)
         level = level + 1
         info = getinfo(level, "Sl")
     until not info or info.source ~= "=(redis)"
-    if info and info.currentline > 0 then return info.short_src .. ":" .. info.currentline .. ": " end
+    local is_method = info and getinfo(level - 1, "n").namewhat == "method"
+    if info and info.currentline > 0 then return info.short_src .. ":" .. info.currentline .. ": ", is_method end
     if info and info.what == "C" then return "" end
     return tail_place
 end
 local function fail(text) error(where(2) .. text, 0) end
 local function bad_argument(n, name, text)
-    local place = where(2)
+    local place, is_method = where(2)
     if place == "" then name = "?" end
+    if is_method then n = n - 1 end
     error(place .. "bad argument #" .. n .. " to '" .. name .. "' (" .. text .. ")", 0)
 end
 local function unfit(n, name, kind, value) bad_argument(n, name, kind .. " expected, got " .. type(value)) end

@@ -257,7 +257,7 @@ function library.size(...)
         if letter == "c" and size == 0 then bad_argument(1, "size", "option 'c0' has no fixed size") end
         if SIZES[letter] or letter == "c" then
             total = total + padding(size, align, total, letter) + size
-        elseif letter ~= "z" then
+        elseif find(letter, "%W") then
             order, align = switched("size", letter, size, order, align)
         end
     end
@@ -309,7 +309,8 @@ local function folded(name, one)
     local bytes
     return function(...)
         local a = taken(name, 1, ...)
-        for i = 2, select("#", ...) do
+        -- (The last one is looked at first, which shows where several are wrong.)
+        for i = select("#", ...), 2, -1 do
             bytes = bytes or byte_table(one)
             local b = taken(name, i, ...)
             a = bytes[a % 256][b % 256]

@@ -52,8 +52,12 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(clients.EXEC_ABORT)
     if dirty:
         return NIL_ARRAY
-    if ctx.scripts.used and any(one.group == "scripting" for one, _ in queued):
-        return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
+    if any(one.group == "scripting" for one, _ in queued):
+        try:
+            return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
+        except CommandError:
+            # There is no Lua, and nothing has run: the scripts among them say so in their places.
+            pass
     return _run(ctx, session, queued)
 
 

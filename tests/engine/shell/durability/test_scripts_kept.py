@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
 
 import pytest
 
-from tests import servers
+from tests import ROOT, servers
 from tests.connection import Connection
 from tests.engine.shell.durability.lives import ALWAYS, life
 from tests.waiting import DEADLINE, wait_for
@@ -64,6 +65,63 @@ def test_libraries_are_kept(tmp_path, way):
         assert b"number_of_libraries:1" in connection.run("INFO", "memory")
         assert connection.run("FCALL", "answer", 0) == 42
         assert connection.run("GET", "k") == b"v"
+
+
+@pytest.mark.parametrize("way", ["log", "rdb"])
+def test_libraries_outlive_a_start_without_lua(tmp_path, way):
+    """Where lupa is missing the engine starts, commands that need Lua say what to install, and no library is lost."""
+    flags = ALWAYS if way == "log" else ("--save-format", way, "--appendonly", "no")
+    data = tmp_path / "data"
+    data.mkdir()
+    with life(data, *flags) as (running, _), Connection(running) as connection:
+        for name in ("lib", "gone"):
+            connection.run("FUNCTION", "LOAD", LIBRARY.replace("lib", name).replace("answer", f"answer_{name}"))
+        assert connection.run("FUNCTION", "DELETE", "gone") == b"OK"
+        if way != "log":
+            assert connection.run("SAVE") == b"OK"
+    missing = tmp_path / "missing"
+    missing.mkdir()
+    (missing / "lupa.py").write_text("raise ImportError('no lupa')")
+    without = {"PYTHONPATH": os.pathsep.join([str(missing), str(ROOT)])}
+    with servers.engine("--dir", str(data), *flags, environment=without) as running, Connection(running) as connection:
+        for words in (
+            ("EVAL", "return 1", 0),
+            ("SCRIPT", "LOAD", "return 1"),
+            ("FUNCTION", "LOAD", LIBRARY),
+            ("FUNCTION", "LIST"),
+            ("FCALL", "answer_lib", 0),
+        ):
+            assert "pip install 'pystreams[lua]'" in str(connection.run(*words))
+        for words in (("MULTI",), ("SET", "j", "v"), ("EVAL", "return 1", 0)):
+            connection.run(*words)
+        done, error = connection.run("EXEC")
+        assert done == b"OK"
+        assert "pip install" in str(error)
+        assert len(connection.run("FUNCTION", "DUMP")) > 50
+        assert connection.run("SET", "k", "v") == b"OK"
+        if way != "log":
+            assert connection.run("SAVE") == b"OK"
+    with life(data, *flags) as (running, _), Connection(running) as connection:
+        assert connection.run("FCALL", "answer_lib", 0) == 42
+        assert "Function not found" in str(connection.run("FCALL", "answer_gone", 0))
+        assert connection.run("GET", "k") == b"v"
+
+
+def test_a_script_that_is_cut_off_leaves_nothing(tmp_path):
+    """SIGKILL in the middle of a server's first script, which EXEC runs, leaves what was before and nothing else."""
+    writes = "redis.call('SET', 'a', 1) redis.call('RPUSH', 'l', 1) while true do end"
+    flags = (*ALWAYS, "--busy-reply-threshold", "20")
+    with life(tmp_path, *flags) as (running, _), Connection(running) as connection, Connection(running) as other:
+        assert connection.run("SET", "before", "1") == b"OK"
+        for words in (("MULTI",), ("SET", "b", "1"), ("EVAL", writes, 0)):
+            connection.run(*words)
+        connection.send("EXEC")
+        wait_for(lambda: "BUSY" in str(other.run("PING")), "a script that takes long")
+        assert "UNKILLABLE" in str(other.run("SCRIPT", "KILL"))
+        running.process.send_signal(signal.SIGKILL)
+        running.process.wait(DEADLINE)
+    with life(tmp_path, *flags) as (running, _), Connection(running) as connection:
+        assert connection.run("KEYS", "*") == [b"before"]
 
 
 def test_replicas_have_what_scripts_did():
