@@ -50,7 +50,7 @@ _ODD = _parts(
     r"""
     0  -0  1  -1  1.5  2.5  -2.5  31  32  33  127  128  255  256  -128  -129  65536  2^31  2^32  -2^31  2^40+5  2^52+1
     -2^53  2^53  1e15  1e17  0.1  1e300  1/0  -1/0  nil  true  false  {}  {1, 2}  {a = 1}  {1, nil, 3}  ''  'a'  'x y'
-    '12'  '0x10'  '\0\1'  'i4'  '>I2'  'bhl'  'c0'  's'  '!4d'  '[1,{"a":null}]'  '"\\u00e9"'  '-0.5e1'  '{"a":[]}'
+    '12'  '0x10'  '\1\2'  'i4'  '>I2'  'bhl'  'c0'  's'  '!4d'  '[1,{"a":null}]'  '"\\u00e9"'  '-0.5e1'  '{"a":[]}'
     '\147\1\2\3'  '\129\161a\192'  cjson.null  #ARGV[2]
     """
 )
@@ -63,8 +63,8 @@ _TRIED = _parts(
     struct.pack('l', {a})  struct.pack('f', {a})  struct.pack('I3', {a})  cmsgpack.pack({a}, {b})
     cmsgpack.unpack({a})  cmsgpack.unpack_one({a}, {b})  cmsgpack.unpack_limit({a}, {b}, {c})
     cmsgpack.unpack(cmsgpack.pack({a}, {b}))  cjson.encode({a})  cjson.encode({{{a}, {b}}})  cjson.decode({a})
-    cjson.encode(cjson.decode({a}))  string.format('%g|%s', {a}, tostring({b}))  ('abc'):rep({a}, {b})
-    ('hello'):sub({a}, {b})  ('a1b2'):byte({a}, {b})  tostring({a})  tonumber({a}, {b})  math.floor({a})
+    cjson.encode(cjson.decode({a}))  string.format('%g|%s', {a}, tostring(tonumber({b})))  ('abc'):rep({a}, {b})
+    ('hello'):sub({a}, {b})  ('a1b2'):byte({a}, {b})  tostring(tonumber({a}))  tonumber({a}, {b})  math.floor({a})
     math.fmod({a}, {b})  select({a}, {b}, {c})  table.concat({{{a}, {b}}}, {c})  table.insert({{1}}, {a}, {b})
     table.remove({{1, 2}}, {a})  rawequal({a}, {b})  redis.sha1hex({a})  redis.error_reply({a})
     redis.status_reply({a})  redis.setresp({a})
