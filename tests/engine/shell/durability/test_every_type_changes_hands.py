@@ -11,9 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import hiredis
 import pytest
 
-from tests import tools
+from tests import servers, tools
+from tests.connection import Connection
 from tests.engine.core.formats import real_files
 from tests.engine.shell.durability.test_interchange import asker
 from tests.faults.engines import Engine
@@ -138,3 +140,24 @@ def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
     engine.die()
     with real_files.server(PROGRAMS[name], "--dir", str(tmp_path), *flags) as client:
         assert (real_files.view if form == "rdb" else lambda ask: as_commands(real_files.view(ask)))(client.run) == made
+
+
+@each_server
+def test_redis_cli_copies_every_type(name, tmp_path):
+    """redis-cli --pipe puts every type into the engine, and --rdb gets a file of it on which a server starts with all
+    of it.
+    """
+    with real_files.server(PROGRAMS[name]) as client:
+        refused = real_files.fill(client.run)
+    parts = (real_files.settings, *real_files.PARTS.values())
+    commands = [words for part in parts for words in part() if words not in refused]
+    with servers.engine("--rdb-version", version_of(name)) as running, Connection(running) as client:
+        words = [Path(PROGRAMS[name]).with_name("redis-cli"), "-p", str(running.port)]
+        sent = b"".join(map(hiredis.pack_command, commands))
+        done = subprocess.run([*words, "--pipe"], input=sent, capture_output=True, timeout=DEADLINE, check=False)
+        assert b"errors: 0, replies: %d\n" % len(commands) in done.stdout
+        wanted = real_files.view(client.run)
+        subprocess.run([*words, "--rdb", tmp_path / "dump.rdb"], capture_output=True, timeout=DEADLINE, check=True)
+    assert "RDB looks OK" in check(name, "redis-check-rdb", tmp_path / "dump.rdb")
+    with real_files.server(PROGRAMS[name], "--dir", str(tmp_path)) as client:
+        assert real_files.view(client.run) == wanted
