@@ -16,13 +16,16 @@ from contextlib import ExitStack
 from importlib import metadata
 from typing import Any
 
-from benchmarks import flat, latency, memory, report, results, servers, spark_table, targets, trigger
-from benchmarks.cases import Case, server_cases
-from benchmarks.client import Connection, command
-from benchmarks.durable_cases import durable_cases
-from benchmarks.fake_cases import fake_cases
+from benchmarks import report, results, servers, targets
+from benchmarks.engine import flat, latency, memory
+from benchmarks.engine.cases import Case, server_cases
+from benchmarks.engine.client import Connection, command
+from benchmarks.engine.durable_cases import durable_cases
+from benchmarks.engine.fake_cases import fake_cases
+from benchmarks.engine.stream_cases import stream_cases
+from benchmarks.spark import table as spark_table
+from benchmarks.spark import trigger
 from benchmarks.stalls import table
-from benchmarks.stream_cases import stream_cases
 
 LATENCY = "consumers that wait"
 GROWTH = "costs that do not grow"
@@ -30,7 +33,7 @@ FAKE = "beside fakeredis"
 #: A part of the sizes of `python -m benchmarks.stalls`, which takes twenty minutes.
 STALLS_SCALE = 0.1
 Runs = dict[str, list[float]]  # entries per second of each run, by server
-_FAKE_SERVER = [sys.executable, "-m", "benchmarks.fake_server"]
+_FAKE_SERVER = [sys.executable, "-m", "benchmarks.engine.fake_server"]
 
 
 def measure(case: Case, connections: dict[str, Connection], repetitions: int) -> Runs:

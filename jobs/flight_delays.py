@@ -40,7 +40,7 @@ from pystreams.jobs.flights import check, data, report
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.streams import asking
-from pystreams.streams import groups as of_groups
+from pystreams.streams.groups import describing as of_groups
 from spark_streams.client.connection import Command
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"

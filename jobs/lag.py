@@ -26,9 +26,11 @@ from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.metrics.streams import of_group
 from pystreams.metrics.table import Metric
-from pystreams.streams import asking, groups, listing, status
-from pystreams.streams.groups import Group
-from pystreams.streams.status import Status
+from pystreams.streams import asking, listing
+from pystreams.streams.groups import describing as groups
+from pystreams.streams.groups import status
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import Status
 from pystreams.values import names
 from spark_streams.client.connection import Connection
 

@@ -10,17 +10,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import cases, driver, replication, report, servers, spark_ways, stream_cases, targets
-from benchmarks.client import Connection, command
+from benchmarks import report, servers, targets
 from benchmarks.curves import axes
 from benchmarks.curves import plot as curves_plot
 from benchmarks.curves.axes import AXES
+from benchmarks.engine import cases, replication, stream_cases
+from benchmarks.engine.client import Connection, command
+from benchmarks.engine.memory import resident_bytes
 from benchmarks.kafka import jars
 from benchmarks.kafka import ways as kafka_ways
 from benchmarks.kafka.__main__ import TARGETS as KAFKA
 from benchmarks.kafka.__main__ import main as measure_kafka
-from benchmarks.memory import resident_bytes
 from benchmarks.soak import plot, samples
+from benchmarks.spark import driver
+from benchmarks.spark import ways as spark_ways
 from benchmarks.stalls import pings, scenes, table
 from benchmarks.stalls.cases import CASES
 from tests.long import long_only

@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import machine, results, servers
-from benchmarks.client import Connection
 from benchmarks.curves import plot
 from benchmarks.curves.axes import AXES
+from benchmarks.engine.client import Connection
 
 
 def commands() -> dict[str, list[str] | None]:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
-from benchmarks.cases import FRAME_ID
-from benchmarks.client import Connection, command
-from benchmarks.larger_than_memory import settled
+from benchmarks.engine.cases import FRAME_ID
+from benchmarks.engine.client import Connection, command
+from benchmarks.engine.larger_than_memory import settled
 from benchmarks.servers import Server
 
 KEY, GROUP = "stream", "group"

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from benchmarks import report, results, servers
-from benchmarks.client import Connection
+from benchmarks.engine.client import Connection
 from benchmarks.kafka import broker, jars, latency
 from benchmarks.kafka.ways import Kafka, Streams, Way
 from benchmarks.processor_time import since, spent

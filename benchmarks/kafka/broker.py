@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks import servers
 from benchmarks.kafka import jars
-from benchmarks.spark_session import CORES
+from benchmarks.spark.session import CORES
 
 _STOP_SECONDS = 30
 _SETTINGS = """process.roles=broker,controller

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 
-from benchmarks.client import Connection, command
+from benchmarks.engine.client import Connection, command
 
 _PAUSE_SECONDS = 0.005
 

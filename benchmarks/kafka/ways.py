@@ -15,8 +15,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from benchmarks.client import Connection, command
-from benchmarks.spark_session import CORES, session
+from benchmarks.engine.client import Connection, command
+from benchmarks.spark.session import CORES, session
 
 IN = "bench"
 OUT = "bench-out"

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.cases import KEY
-from benchmarks.client import command
+from benchmarks.engine.cases import KEY
+from benchmarks.engine.client import command
 from benchmarks.stalls import scenes
 from benchmarks.stalls.scenes import CONSUMER, GROUP, Bench, Scene
 

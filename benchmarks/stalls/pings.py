@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.client import PING, PONG
+from benchmarks.engine.client import PING, PONG
 
 _EVERY_NS = 1_000_000
 _PIECE = 1 << 20

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from benchmarks.cases import KEY
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import KEY
+from benchmarks.engine.client import Connection, command
 from benchmarks.servers import Server, redis_command, running
 
 T = TypeVar("T")

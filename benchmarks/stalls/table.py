@@ -14,8 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks import servers, targets
-from benchmarks.client import Connection
-from benchmarks.flat import settled
+from benchmarks.engine.client import Connection
+from benchmarks.engine.flat import settled
 from benchmarks.stalls.cases import CASES, Case
 from benchmarks.stalls.pings import DEADLINE, Pause, RefusedError, measure
 from benchmarks.stalls.scenes import Bench, Scene

@@ -13,10 +13,11 @@ from pystreams.commands.verbs import STREAM, Run, stream_argument, verb
 from pystreams.connect.server import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
-from pystreams.streams import entries, listing, pending, transfer
-from pystreams.streams import groups as of_groups
+from pystreams.streams import entries, listing, transfer
 from pystreams.streams import records as of_writes
 from pystreams.streams.asking import pages
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups import pending
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, positions
 from spark_streams.client.connection import Connection

@@ -11,9 +11,9 @@ from pystreams.commands.verbs import NAME, Run, found, together, verb
 from pystreams.files import checkpoints, places
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output.out import Column
-from pystreams.streams import groups as of_groups
 from pystreams.streams import transfer
-from pystreams.streams.groups import Group
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups.describing import Group
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers
 from spark_streams.stream_id import ZERO, StreamId

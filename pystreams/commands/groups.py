@@ -24,10 +24,11 @@ from pystreams.commands.verbs import (
     verb,
 )
 from pystreams.output.out import Column
-from pystreams.streams import asking, entries, listing, seeking
-from pystreams.streams import groups as of_groups
-from pystreams.streams.groups import Group
-from pystreams.streams.status import LIMIT_MS, STYLES, Sample, Status, judge
+from pystreams.streams import asking, entries, listing
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups import seeking
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import LIMIT_MS, STYLES, Sample, Status, judge
 from pystreams.values import names, numbers, positions, times
 from spark_streams.stream_id import ZERO
 

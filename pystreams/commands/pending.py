@@ -20,9 +20,10 @@ from pystreams.commands.verbs import (
 )
 from pystreams.errors import fail
 from pystreams.output.out import Column
-from pystreams.streams import asking, pending
-from pystreams.streams import groups as of_groups
-from pystreams.streams.pending import Pending, Which
+from pystreams.streams import asking
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups import pending
+from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import names, numbers, times
 
 _READS = "+xinfo +xpending"

@@ -12,8 +12,9 @@ import click
 from pystreams.commands.choosing import is_glob
 from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
 from pystreams.output.entries import FORMATS, Lines
-from pystreams.streams import consuming, entries, following, listing, seeking
+from pystreams.streams import entries, following, listing
 from pystreams.streams.following import Found
+from pystreams.streams.groups import consuming, seeking
 from pystreams.values import names, numbers, positions, where
 from pystreams.values.fields import Entry, as_text
 from spark_streams.stream_id import ZERO, StreamId

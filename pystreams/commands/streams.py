@@ -11,10 +11,10 @@ import click
 from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument, verb
 from pystreams.output.out import Column
 from pystreams.streams import asking, listing
-from pystreams.streams import groups as of_groups
-from pystreams.streams.groups import Group
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import STYLES, Status, judge
 from pystreams.streams.listing import Stream
-from pystreams.streams.status import STYLES, Status, judge
 from pystreams.values import names, numbers, times
 from spark_streams.stream_id import StreamId
 

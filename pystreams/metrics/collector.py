@@ -18,9 +18,10 @@ from pystreams.metrics import server, table
 from pystreams.metrics import streams as of_streams
 from pystreams.metrics.queries import of_queries
 from pystreams.metrics.table import Sample
-from pystreams.streams import asking, groups, listing
-from pystreams.streams.groups import Group
-from pystreams.streams.history import History
+from pystreams.streams import asking, listing
+from pystreams.streams.groups import describing as groups
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.history import History
 from pystreams.streams.queries import Queries
 from pystreams.values import names
 from spark_streams.client.connection import BROKEN, Command, Connection

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from pystreams.metrics import table
 from pystreams.metrics.table import Metric, Sample
-from pystreams.streams.groups import Group
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
-from pystreams.streams.status import Status
 from spark_streams.stream_id import StreamId
 
 CONSUMERS = 1000

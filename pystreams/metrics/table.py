@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pystreams.streams.status import Status
+from pystreams.streams.groups.status import Status
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import redis
 
 from pystreams.errors import fail
 from pystreams.streams.asking import ask, ask_all, failure
-from pystreams.streams.groups import Group
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.streams.listing import Stream, parsed
-from pystreams.streams.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.slots import same_slot_tag

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from pystreams.dashboard.sampling.snapshot import GroupRow, Rows, Snapshot, StreamRow
-from pystreams.streams.status import STYLES
+from pystreams.streams.groups.status import STYLES
 from pystreams.values import names, numbers, times
 
 _WIDEST = 60  # places of a name; what is longer is cut

@@ -15,10 +15,11 @@ from pystreams.dashboard.api import letters as of_letters
 from pystreams.dashboard.api import pending as of_pending
 from pystreams.dashboard.api.asked import Asked
 from pystreams.errors import fail
-from pystreams.streams import asking, dead_letters, entries, listing, pending, producing, seeking, trimming
-from pystreams.streams import groups as of_groups
+from pystreams.streams import asking, dead_letters, entries, listing, producing, trimming
 from pystreams.streams.dead_letters import Letter
-from pystreams.streams.pending import Pending
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups import pending, seeking
+from pystreams.streams.groups.pending import Pending
 from pystreams.values import names, numbers, positions, times
 from spark_streams.client.connection import Connection
 from spark_streams.stream_id import ZERO, StreamId

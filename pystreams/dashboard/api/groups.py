@@ -6,9 +6,10 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.asked import Asked
-from pystreams.streams import asking, seeking
-from pystreams.streams import groups as of_groups
-from pystreams.streams.status import judge
+from pystreams.streams import asking
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups import seeking
+from pystreams.streams.groups.status import judge
 
 _SORTS = {
     "name": lambda each: each.name,

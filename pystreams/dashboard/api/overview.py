@@ -9,7 +9,7 @@ from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.asked import Asked, shown
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.dashboard.sampling.snapshot import GROUP_SORTS, STREAM_SORTS, Snapshot
-from pystreams.streams.status import Status
+from pystreams.streams.groups.status import Status
 
 _ATTENTION = 6
 _CURVES = ("rate", "lag", "pending", "entries", "memory", "commands", "clients")

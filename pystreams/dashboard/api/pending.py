@@ -11,9 +11,9 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.asked import Asked
-from pystreams.streams import pending
 from pystreams.streams.asking import ask, ask_all
-from pystreams.streams.pending import Pending, Which
+from pystreams.streams.groups import pending
+from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import times
 from spark_streams.client.connection import Command, Connection
 from spark_streams.stream_id import ZERO, StreamId

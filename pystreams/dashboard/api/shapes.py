@@ -11,7 +11,7 @@ from urllib.parse import quote_from_bytes
 
 from pystreams.dashboard.history.series import Curve
 from pystreams.dashboard.sampling.snapshot import GroupRow, StreamRow
-from pystreams.streams.groups import Consumer, Group
+from pystreams.streams.groups.describing import Consumer, Group
 from pystreams.streams.listing import Stream
 from pystreams.values import fields, names
 from pystreams.values.fields import Entry

@@ -10,8 +10,8 @@ from pystreams.dashboard.api.statistics import statistics
 from pystreams.dashboard.sampling.snapshot import GroupRow
 from pystreams.errors import fail
 from pystreams.streams import asking, entries, listing
-from pystreams.streams import groups as of_groups
-from pystreams.streams.status import judge
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times, where
 from pystreams.values.fields import Entry
 from spark_streams.client.connection import Connection

@@ -16,10 +16,10 @@ from typing import Any
 from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.snapshot import SEVERITY, GroupRow, Name, Snapshot, StreamRow
 from pystreams.streams import asking, dead_letters, listing
-from pystreams.streams import groups as of_groups
-from pystreams.streams.groups import Group
+from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from pystreams.streams.listing import Stream
-from pystreams.streams.status import LIMIT_MS, Sample, Status, judge
 from spark_streams.client.connection import BROKEN, Command, Connection
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # looks

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pystreams.streams.groups import Group
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
-from pystreams.streams.status import Status
 
 SEVERITY = {Status.OK: 0, Status.WARNING: 1, Status.REWIND: 2, Status.STALL: 3, Status.STOP: 4}
 

@@ -8,7 +8,8 @@ import pytest
 import redis
 
 from pystreams.connect.server import Wanted, connect
-from pystreams.streams import dead_letters, groups, ids, listing
+from pystreams.streams import dead_letters, ids, listing
+from pystreams.streams.groups import describing as groups
 from pystreams.streams.listing import Stream, parsed
 from spark_streams.client.connection import Connection
 from tests import servers

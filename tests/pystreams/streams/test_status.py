@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.streams.status import Sample, Status, judge
+from pystreams.streams.groups.status import Sample, Status, judge
 from spark_streams.stream_id import StreamId
 
 

@@ -12,9 +12,9 @@ from textual.widgets import DataTable, Input, Static
 
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.dashboard.sampling.snapshot import GroupRow, Snapshot, StreamRow
-from pystreams.streams.groups import Group
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
-from pystreams.streams.status import Status
 from pystreams.top.screen import Top
 from spark_streams.stream_id import ZERO, StreamId
 from tests.pystreams.conftest import Cli

@@ -9,7 +9,7 @@ from fakeredis import TcpFakeServer
 
 def main() -> None:
     """Serve until the process is ended; takes the words that `benchmarks.servers` gives every server."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fake_server")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.fake_server")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--bind", default="127.0.0.1")
     options, _ = parser.parse_known_args()

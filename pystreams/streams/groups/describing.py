@@ -15,9 +15,9 @@ import redis
 from pystreams.errors import fail
 from pystreams.streams import ids
 from pystreams.streams.asking import ask, failure, number, pages, pairs
+from pystreams.streams.groups.pending import idle_of
+from pystreams.streams.groups.status import Sample
 from pystreams.streams.listing import Stream, look, parsed
-from pystreams.streams.pending import idle_of
-from pystreams.streams.status import Sample
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
 from spark_streams.stream_id import StreamId

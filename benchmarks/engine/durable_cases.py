@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.cases import KEY, Case, add_entries, expect_length, flush, xadd
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import KEY, Case, add_entries, expect_length, flush, xadd
+from benchmarks.engine.client import Connection, command
 
 _DEADLINE = 60.0
 

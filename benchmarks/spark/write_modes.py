@@ -5,7 +5,7 @@ by the driver` is `staged` for a user who may have the server move nothing. The 
 for task and commit together, and processor nanoseconds of the connector per row; the server's are not in them. Last,
 for how long another client's PING was kept waiting at most.
 
-Run with `python -m benchmarks.write_modes`.
+Run with `python -m benchmarks.spark.write_modes`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks import report, servers
-from benchmarks.client import Connection, command
+from benchmarks.engine.client import Connection, command
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions

@@ -4,7 +4,7 @@ For a query by `streamPattern` without and with a group: wall and processor mill
 begin, the first batch's end, its partitions, the next trigger (which acknowledges), an idle trigger, and one after a
 stream got one entry. It adds the streams, which are to be none of the server's, and removes them again.
 
-Run with `python -m benchmarks.driver --url redis+cluster://host:port`.
+Run with `python -m benchmarks.spark.driver --url redis+cluster://host:port`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import redis
 
 from pystreams.streams import entries
 from pystreams.streams.asking import ask, failure
-from pystreams.streams.groups import Group
+from pystreams.streams.groups.describing import Group
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Command, Connection
 from spark_streams.errors import PystreamsError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.ceiling_source import CeilingSource
-from benchmarks.naive_source import NaiveSource
+from benchmarks.spark.ceiling_source import CeilingSource
+from benchmarks.spark.naive_source import NaiveSource
 
 CORES = 2
 _ROOT = Path(__file__).resolve().parent.parent

@@ -6,7 +6,7 @@ sockets of one process, which sleeps in select until a message is due or a reply
 at which it was sent; its latency ends when its reply has been parsed. How late the process itself sent its messages is
 measured too, because a client that cannot keep up would make any server look slow.
 
-Run alone with `python -m benchmarks.latency`; `python -m benchmarks` shows the shares within 2 ms.
+Run alone with `python -m benchmarks.engine.latency`; `python -m benchmarks` shows the shares within 2 ms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks import servers
-from benchmarks.client import Connection, command
+from benchmarks.engine.client import Connection, command
 
 KEY, GROUP = "latency", "group"
 RATE = 10_000
@@ -153,7 +153,7 @@ def _run(port: int, seconds: float) -> Latencies:
 
 def main() -> None:
     """Measure all servers in turn, several times."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.latency", description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=10, help="of each run (default 10)")
     parser.add_argument("--repetitions", type=int, default=2, help="runs of each kind on each server (default 2)")
     parser.add_argument("--pending", type=int, default=1_000_000, help="unacknowledged in the second kind of run")

@@ -6,7 +6,7 @@ of the offset. Each figure is the best of `--repeats`. `--idle SECONDS` measures
 seconds of Spark and its Python processes, and bytes to and from the server, for a minute with the default trigger, with
 values of four megabytes.
 
-Run with `python -m benchmarks.many_streams`.
+Run with `python -m benchmarks.spark.many_streams`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from benchmarks import report, servers
-from benchmarks.client import Connection, command
+from benchmarks.engine.client import Connection, command
 from benchmarks.processor_time import since, spent
-from benchmarks.spark_session import session
+from benchmarks.spark.session import session
 
 SCHEMA = "`sensor-id` int, temperature double"
 GROUPS: dict[str, dict[str, str]] = {

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.client import Connection, command
+from benchmarks.engine.client import Connection, command
 
 KEY = "bench"
 READ_ENTRIES = 200_000

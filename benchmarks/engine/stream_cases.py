@@ -13,8 +13,8 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks.cases import KEY, Case, expect_length, flush, frame_bytes, nothing
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import KEY, Case, expect_length, flush, frame_bytes, nothing
+from benchmarks.engine.client import Connection, command
 
 _ENTRIES = 100_000
 #: More than the engine keeps laid out of what was read.

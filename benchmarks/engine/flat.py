@@ -6,7 +6,7 @@ the median of each, and the ratio, which is to be at most 1.5. A million entries
 thousand of the small one. Memory is what the process has in more of it: for each entry, once cold segments are packed,
 and for each pending record.
 
-Run with `python -m benchmarks.flat`.
+Run with `python -m benchmarks.engine.flat`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import servers
-from benchmarks.cases import FRAME_ID
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import FRAME_ID
+from benchmarks.engine.client import Connection, command
 
 SMALL, LARGE, GROUP = "small", "large", "group"
 SMALL_ENTRIES, SMALL_PENDING = 10_000, 5_000
@@ -159,7 +159,7 @@ def settled(connection: Connection, pid: int) -> int:
 
 def main() -> int:
     """Measure, print; the exit status says whether all that must hold on the engine does."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.flat", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.flat", description=__doc__.split("\n")[0])
     parser.add_argument("--entries", type=int, default=10_000_000, help="of the large stream")
     parser.add_argument("--pending", type=int, default=1_000_000, help="of the large stream")
     parser.add_argument("--only", default="", metavar="SERVER", help="engine or redis")

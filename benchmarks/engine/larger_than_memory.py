@@ -6,7 +6,8 @@ XRANGE of 100 entries at random places that nothing has read since they were wri
 rate of reading on from the beginning in pages of 10,000, the seconds of a BGREWRITEAOF, and of a restart until the
 engine answers; and the bytes on the disk.
 
-    python -m benchmarks.larger_than_memory [--sizes 1000000 10000000] [--modes memory disk] [--directory DIRECTORY]
+    python -m benchmarks.engine.larger_than_memory [--sizes 1000000 10000000] [--modes memory disk]
+        [--directory DIRECTORY]
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks import servers
-from benchmarks.client import Connection, command
-from benchmarks.memory import resident_bytes
+from benchmarks.engine.client import Connection, command
+from benchmarks.engine.memory import resident_bytes
 
 KEY = "stream"
 _AT_ONCE, _PAGE, _MOST_READ, _PLACES = 1000, 10_000, 2_000_000, 200

@@ -1,4 +1,4 @@
-"""redis-benchmark with its default tests on redis-server and on the engine: python -m benchmarks.redis_benchmark
+"""redis-benchmark with its default tests on redis-server and on the engine: python -m benchmarks.engine.redis_benchmark
 
 It prints the requests a second of both, and the engine's share of redis-server's. The engine runs a command in Python,
 redis-server in C: worth knowing is where the engine is far off.
@@ -22,7 +22,7 @@ def rates(port: int, requests: int, pipeline: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure both servers, one after the other."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.redis_benchmark", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.redis_benchmark", description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000, help="how many requests in each test")
     parser.add_argument("--pipeline", type=int, default=1, help="how many requests are sent together")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The last looks at each group, for a status that needs several: see `pystreams.streams.status`.
+"""The last looks at each group, for a status that needs several: see `pystreams.streams.groups.status`.
 
 Bounded: at most a dozen looks at a group are kept, over a little more than a minute, and a group that was not looked at
 for a while is forgotten.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from pystreams.streams.groups import Group
-from pystreams.streams.status import LIMIT_MS, Sample, Status, judge
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 
 _APART_MS = 5_000  # looks that follow sooner do not count as looks of their own
 _FORGET_MS = 10 * LIMIT_MS

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report, servers, targets
-from benchmarks.cases import KEY, flush
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import KEY, flush
+from benchmarks.engine.client import Connection, command
 
 TITLE = "resident bytes per entry"
 #: Of fewer entries each takes more, because a process grows by some megabytes whatever it is given: shown, not judged.

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
 
 from benchmarks import report, servers, targets
-from benchmarks.cases import KEY, add_entries
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import KEY, add_entries
+from benchmarks.engine.client import Connection, command
 from spark_streams.source import PystreamsDataSource
 
 TITLE = "Spark trigger, connector's share"

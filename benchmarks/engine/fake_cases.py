@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.cases import KEY, Case, flush, nothing
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import KEY, Case, flush, nothing
+from benchmarks.engine.client import Connection, command
 
 _ENTRIES = 2_000
 

@@ -1,6 +1,6 @@
 """The ways through Spark that are compared: the connector's, those of an afternoon's work, and Spark's ceiling.
 
-Owns what each of them does and how its work is checked; who takes turns with whom is `benchmarks.spark_table`'s. The
+Owns what each of them does and how its work is checked; who takes turns with whom is `benchmarks.spark.table`'s. The
 stream to read is filled once; what is written goes to another stream, which `clear` removes before every turn. All ways
 that can be split have as many tasks as there are cores.
 """
@@ -14,9 +14,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from benchmarks.cases import KEY
-from benchmarks.client import Connection, command
-from benchmarks.spark_session import CORES, session
+from benchmarks.engine.cases import KEY
+from benchmarks.engine.client import Connection, command
+from benchmarks.spark.session import CORES, session
 
 OUT = f"{KEY}:out"
 SCHEMA = "`sensor-id` int, temperature double"

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from benchmarks import report, servers, targets
-from benchmarks.cases import add_entries
-from benchmarks.client import Connection
-from benchmarks.spark_ways import Way, clear, ways
+from benchmarks.engine.cases import add_entries
+from benchmarks.engine.client import Connection
+from benchmarks.spark.ways import Way, clear, ways
 
 _SLOW_ROUNDS = 2
 

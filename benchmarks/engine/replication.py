@@ -5,7 +5,7 @@ the moment when the replica says that its link is up; beside its seconds stands 
 an XADD is processor time of the master, alone and with a redis-server as replica, because on two cores throughput also
 tells what the replica itself takes.
 
-Run with `python -m benchmarks.replication`; `--large` takes ten million entries.
+Run with `python -m benchmarks.engine.replication`; `--large` takes ten million entries.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 import redis
 
 from benchmarks import report, results, servers
-from benchmarks.cases import KEY
-from benchmarks.client import Connection, command
+from benchmarks.engine.cases import KEY
+from benchmarks.engine.client import Connection, command
 
 PAIRS = (("engine", "engine"), ("engine", "redis"), ("redis", "engine"), ("redis", "redis"))
 #: XADDs in one request.

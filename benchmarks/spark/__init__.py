@@ -1,0 +1,1 @@
+"""The connector beside what one would write without it and beside Spark's own ceiling, and what it costs the driver."""
