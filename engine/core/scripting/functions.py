@@ -99,7 +99,6 @@ class Functions:
     def _made(self) -> Interpreter:
         if self._interpreter is None:
             self._interpreter = Interpreter(self._scripts.calls, of_functions=True)
-        self._scripts.used = True
         return self._interpreter
 
     def _registered(self, interpreter: Interpreter, text: bytes) -> list[tuple[bytes, bytes | None, list[bytes]]]:

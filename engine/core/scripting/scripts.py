@@ -54,8 +54,6 @@ class Scripts:
         self.running: Running | None = None
         #: What puts the present run aside, if it can be.
         self._apart: Apart | None = None
-        #: Some script has run since the server started.
-        self.used = False
 
     # -- the cache --------------------------------------------------------------------------------------------------
 
@@ -112,7 +110,6 @@ class Scripts:
         """The interpreter of scripts; a CommandError where there is no Lua."""
         if self._interpreter is None:
             self._interpreter = Interpreter(self.calls, of_functions=False)
-        self.used = True
         return self._interpreter
 
     def run_script(self, ctx: Context, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:

@@ -63,25 +63,30 @@ class Access:
             self._places.release()
 
     def _take(self) -> Connection:
-        while self._idle:
-            connection = self._idle.pop()
+        while (connection := self._idle_one()) is not None:
             if connection.usable():
                 return connection
             connection.close()
         return Connection(self._address)
 
+    def _idle_one(self) -> Connection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
     def _give_back(self, connection: Connection) -> None:
         connection.mark_idle()
+        self._idle.append(connection)
         if self._closed:
-            connection.close()
-        else:
-            self._idle.append(connection)
+            # (Also where it was closed at this moment by another thread.)
+            self.close()
 
     def close(self) -> None:
         """Close what is not lent; what is, is closed when it comes back."""
         self._closed = True
-        while self._idle:
-            self._idle.pop().close()
+        while (connection := self._idle_one()) is not None:
+            connection.close()
 
     def visible(self, names: Sequence[bytes]) -> set[bytes]:
         """Those of the names that the session's user may read."""

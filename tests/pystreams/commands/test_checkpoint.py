@@ -108,6 +108,17 @@ def test_what_does_not_fit_is_named_and_is_status_3(
     assert said in _only(json.loads(result.stdout))["difference"]
 
 
+def test_a_delivery_that_was_cut_off_is_told_from_a_moved_group(
+    cli_of: Cli, checkpoint: Path, client: redis.Redis
+) -> None:
+    """The query will move the group by itself: its mark is there, a consumer named after the end of the batch."""
+    (row,) = json.loads(cli_of.result("checkpoint", "show", str(checkpoint), "--json").stdout)["streams"]
+    client.execute_command("XGROUP", "SETID", "orders", "spark", "5-0")
+    client.xgroup_createconsumer("orders", "spark", f"query-until-{row['committed']}")
+    result = cli_of.result("checkpoint", "diff", str(checkpoint), "--json")
+    assert "is moved to the checkpoint" in _only(json.loads(result.stdout))["difference"]
+
+
 def test_what_is_no_checkpoint(cli_of: Cli, checkpoint: Path) -> None:
     assert "[NO_CHECKPOINT]" in cli_of.failure("checkpoint", "show", str(checkpoint / "commits"), status=4)
     (checkpoint / "offsets" / "2").write_text("v2\n{}\n{}")
