@@ -61,7 +61,7 @@ def test_nothing_but_values_of_lua_is_reachable(core: Core) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("python", "debug", "io", "os", "require", "module", "package", "dofile", "loadfile", "getfenv", "setfenv"),
+        *("python", "debug", "io", "require", "module", "package", "dofile", "loadfile", "getfenv", "setfenv"),
         *("newproxy", "print", "lupa", "host", "arg", "_LOADED"),
     ],
 )
@@ -72,6 +72,13 @@ def test_names_that_are_not_there(core: Core, name: str) -> None:
     assert f"nonexistent global variable '{name}'".encode() in reply.text
     assert run(core, f"return rawget(_G, '{name}')") is None
     assert run(core, f"local f = loadstring('return {name}') return type(select(2, pcall(f)))") == b"string"
+
+
+def test_the_system_gives_the_processor_time_and_nothing_else(core: Core) -> None:
+    """``os`` has one function, and none can be added."""
+    assert run(core, "local n = '' for k in pairs(os) do n = n .. ' ' .. k end return n") == b" clock"
+    assert run(core, "return type(os.clock())") == b"number"
+    assert isinstance(run(core, "os.execute = 1"), CommandError)
 
 
 @pytest.mark.parametrize(
