@@ -24,9 +24,6 @@ class Library:
 class ScriptCache(Protocol):
     """The scripts by their SHA-1, in hexadecimal digits of any case."""
 
-    #: Some script or function has run.
-    used: bool
-
     def __len__(self) -> int: ...
 
     @property
