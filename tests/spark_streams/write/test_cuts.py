@@ -25,6 +25,7 @@ from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -188,6 +189,7 @@ def test_rows_appended_over_a_connection_that_is_gone_are_not_known_to_be_replic
     connection = Connection(Address(site.url))
     sender = AtLeastOnceSender(connection, options)
     write(sender, options)
+    wait_for(lambda: site.client.xlen("s") == 30, "rows that the server has over the first connection")
     site.client.client_kill_filter(_type="normal", skipme=True)
     with pytest.raises(WriteError, match=r"NOT_REPLICATED.*An unknown number of replicas"):
         sender.finish()

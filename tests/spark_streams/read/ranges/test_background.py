@@ -55,7 +55,7 @@ def marks(site: Site) -> list[bytes]:
 
 
 def gone(query: Query) -> None:
-    """Wait until the killed driver's thread has ended, as all of the process has."""
+    """Wait until the thread of the delivery has ended: a killed driver's ends with all of the process."""
     query.reader._source._group._background.wait()
 
 
@@ -69,6 +69,7 @@ def test_a_restart_goes_on_wherever_a_delivery_ended(
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     rows = numbers(query.trigger() or [])
+    gone(query)
     with monkeypatch.context() as patched:
         delivering(patched, killed_after(pages))
         assert query.plan()
