@@ -6,6 +6,7 @@ not answer. How far a copy is, is asked anew by each task.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +21,14 @@ from spark_streams.client.routing import UNREACHABLE
 from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import PystreamsError, fail
 
+_log = logging.getLogger("spark_streams")
 _KEPT_SECONDS = 10.0
 _QUESTION = ("INFO", "replication")
 _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] = {}
 _zones: dict[Endpoint, tuple[float, str]] = {}
 _silent: dict[Address, float] = {}
+_untold: set[Endpoint] = set()
+"""Servers of which this process has said that they do not tell how far they are."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Mark:
 def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
     """How far these nodes of a cluster are now (None: the one server). A node that says nothing of it is left out.
 
-    Raises NO_REPLICAS_TOLD where the user may not ask.
+    That is a warning in the log, once in a process. Raises NO_REPLICAS_TOLD where the user may not ask.
     """
     found: list[tuple[Endpoint | None, Mark]] = []
     for node in nodes:
@@ -54,20 +58,54 @@ def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tup
         if isinstance(reply, redis.ResponseError):
             fail("NO_REPLICAS_TOLD", address=connection.address, reason=refused(connection.address, "INFO", reply))
         lines = _lines(reply)
-        offset = lines.get("master_repl_offset" if lines.get("role") == "master" else "slave_repl_offset", "")
-        if lines.get("master_replid") and offset.isdigit():
-            found.append((node, Mark(lines["master_replid"], int(offset))))
+        mark = _mark(lines)
+        if mark is None:
+            _warn(link.endpoint, lines, "So its replicas are not read, but this server itself.")
+        else:
+            found.append((node, mark))
     return tuple(found)
 
 
 def has_reached(replica: Connection, mark: Mark) -> bool:
-    """Whether that server has everything that was there at the mark; so does one that has been promoted since."""
-    lines = _lines(replica.pipeline([_QUESTION])[0])
-    offset = lines.get("master_repl_offset" if lines.get("role") == "master" else "slave_repl_offset", "")
-    same = lines.get("master_replid") == mark.history
+    """Whether that server has everything that was there at the mark; so does one that has been promoted since.
+
+    If it does not say, it has not; that is a warning in the log, once in a process.
+    """
+    (reply,) = replica.pipeline([_QUESTION])
+    lines = _lines(reply)
+    now = _mark(lines)
+    if now is None:
+        _warn(replica.topology.endpoint(None), lines, "So this replica is not read, but the primary.", reply)
+        return False
     before = lines.get("second_repl_offset", "")  # up to there the history was that of the second ID
     continued = lines.get("master_replid2") == mark.history and before.isdigit() and mark.offset < int(before)
-    return (same or continued) and offset.isdigit() and int(offset) >= mark.offset
+    return (now.history == mark.history or continued) and now.offset >= mark.offset
+
+
+def _mark(lines: Mapping[str, str]) -> Mark | None:
+    """How far a server is that has these lines in its INFO; None if they do not say."""
+    history, offset = lines.get("master_replid"), lines.get(_offset_line(lines), "")
+    return Mark(history, int(offset)) if history and offset.isdigit() else None
+
+
+def _offset_line(lines: Mapping[str, str]) -> str:
+    return "master_repl_offset" if lines.get("role") == "master" else "slave_repl_offset"
+
+
+def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: Any = None) -> None:
+    if server in _untold:
+        return
+    _untold.add(server)
+    wanted = ("role", "master_replid", _offset_line(lines)) if "role" in lines else ("role", "master_replid")
+    missing = [name for name in wanted if not lines.get(name)]
+    reason = f" ({reply})" if isinstance(reply, redis.ResponseError) else ""
+    _log.warning(
+        "readFrom: %s does not say how far it is: INFO replication has no %s%s. %s",
+        server,
+        " and no ".join(missing) or "usable offset",
+        reason,
+        consequence,
+    )
 
 
 def leave_alone(replica: Address) -> None:

@@ -87,6 +87,7 @@ def pair(servers_of_pair: tuple[servers.Running, servers.Running]) -> Iterator[P
         replicas._found.clear()
         replicas._zones.clear()
         replicas._silent.clear()
+        replicas._untold.clear()
         yield made
         pool.close_all()
 
@@ -289,6 +290,38 @@ def test_a_server_without_replicas_is_read_itself(pair: Pair, caplog: pytest.Log
     query = pair.query(user="job", password="pw")
     with pytest.raises(ServerError, match=r"NO_REPLICAS_TOLD.*ROLE.*set readFrom to primary"):
         query.trigger()
+
+
+def test_a_server_that_does_not_say_how_far_it_is(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where INFO names neither offset nor ID, as at some managed servers, the primary is read, with one warning."""
+    pair.fill()
+    pair.caught_up()
+    with monkeypatch.context() as patch:
+        patch.setattr(replicas, "_QUESTION", ("INFO", "server"))
+        assert [len(pair.query().drain()) for _ in range(2)] == [150, 150]
+    (record,) = caplog.records
+    address = pair.master.url.removeprefix("redis://")
+    assert f"{address} does not say how far it is" in record.getMessage()
+    assert "no role and no master_replid. So its replicas are not read" in record.getMessage()
+    assert pair.ranges_read()[1] == 0
+
+
+def test_a_replica_that_does_not_say_how_far_it_is(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    """A user who may ask the primary, but not its replica, reads the primary; one warning has the replica's reason."""
+    pair.fill()
+    for site, rules in ((pair.master, ["+@all"]), (pair.replica, ["+@all", "-info"])):
+        site.client.execute_command("ACL", "SETUSER", "job", "on", ">pw", "~*", *rules)
+    pair.caught_up()
+    pair.ranges_read()
+    query = pair.query(user="job", password="pw", minPartitions="6")
+    assert len(query.drain()) == 150
+    (record,) = caplog.records
+    address = pair.replica.url.removeprefix("redis://")
+    assert f"{address} does not say how far it is" in record.getMessage()
+    assert "no permissions to run the 'info' command). So this replica is not read" in record.getMessage()
+    assert pair.ranges_read()[1] == 0
 
 
 def test_options_that_do_not_go_together() -> None:
