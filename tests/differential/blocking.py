@@ -101,10 +101,18 @@ def _same_wake(words: tuple[str, ...], ours: Any, theirs: Any) -> bool:
     return ours == theirs or (bool(words) and same([word.encode() for word in words], ours, theirs))
 
 
-def _woken_in_vain(ours: Any, theirs: Any) -> bool:
-    """7.0 answers without entries where what woke the client is gone at once; newer releases go on waiting."""
+def _served_by_the_key_alone(ours: Any, theirs: Any) -> bool:
+    """Before 7.2 a key that became ready serves the client; newer releases run the whole command anew.
+
+    So an older one answers nothing where the cause has gone at once, and looks at no other key: an earlier one of another
+    type is no error.
+    """
+    if servers.redis_release().since("7.2"):
+        return False
     found = list(theirs.values()) if isinstance(theirs, dict) else theirs
-    return ours == "nothing" and isinstance(found, list) and len(found) == 1 and found[0] in ([], [ANY, []])
+    in_vain = ours == "nothing" and isinstance(found, list) and len(found) == 1 and found[0] in ([], [ANY, []])
+    other_key = isinstance(ours, Error) and ours.text.startswith("WRONGTYPE") and isinstance(theirs, list)
+    return in_vain or other_key
 
 
 class BlockingMachine:
@@ -146,7 +154,7 @@ class BlockingMachine:
             equal = same(argv, reply, their_reply) or words[0].upper() == "EXEC"
             if not equal and any(one.applies(argv, reply, their_reply) for one in ENDINGS):
                 return None
-            if _woken_in_vain(woken, their_woken):
+            if _served_by_the_key_alone(woken, their_woken):
                 return None
             if not equal or not _same_wake(waiting, woken, their_woken):
                 return Difference(self._proto, done[: position + 1], ours[position], theirs[position])
