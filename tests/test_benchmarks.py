@@ -1,6 +1,7 @@
 """The frame of measurements: it says what it measured, on what, and refuses to count work that was not done."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,9 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import report, servers, targets
+from benchmarks import picture, report, servers, targets
 from benchmarks.curves import axes
-from benchmarks.curves import plot as curves_plot
 from benchmarks.curves.axes import AXES
 from benchmarks.engine import cases, replication, stream_cases
 from benchmarks.engine.client import Connection, command
@@ -105,9 +105,13 @@ def test_a_soak_tells_what_grows() -> None:
 def test_a_soak_is_drawn(tmp_path: Path) -> None:
     """The picture is well-formed, and has a line of every sample for each value that is shown."""
     root = ElementTree.fromstring(plot.svg(soaked(memory=1000), "<soak>"))
-    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(lines) == sum(len(panel.lines) for panel in plot.PANELS)
-    assert {len(line.get("points", "").split()) for line in lines} == {240}
+    assert lines_of(root, 240) == sum(len(lines) for lines in plot.PANELS.values())
+
+
+def lines_of(root: ElementTree.Element, points: int) -> int:
+    """How many lines of a picture have as many points."""
+    paths = [path.get("d") or "" for path in root.iter("{http://www.w3.org/2000/svg}path") if path.get("clip-path")]
+    return sum(len(re.findall("[ML]", path)) == points for path in paths)
 
 
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:
@@ -187,7 +191,7 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
     monkeypatch.setattr(axes, "_REPEATS", 3)
     monkeypatch.setattr(axes, "_IN_STREAMS", 20_000)
     title, of, *_, measurement = AXES[axis]
-    sizes = [1, 20] if axis in ("clients", "streams") else [1000, 2000]
+    sizes = [1, 10, 20] if axis in ("clients", "streams") else [1000, 1500, 2000]
     with Connection(engine_process.port) as connection:
         found = list(measurement(servers.Server("engine", engine_process.port, engine_process.pid), connection, sizes))
         cases.flush(connection)
@@ -197,11 +201,12 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
         for cost in found[0][1]
     }
     assert all(figure >= 0 for lines in curves.values() for line in lines.values() for _, figure in line)
-    picture = ElementTree.fromstring(curves_plot.svg(curves, title, "a machine", of))
-    lines = picture.findall("{http://www.w3.org/2000/svg}polyline")
-    assert len(lines) == 2 * len(curves) >= 4
-    assert {len((line.get("points") or "").split()) for line in lines} == {2}
-    assert "a & b" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    drawn = ElementTree.fromstring(picture.svg(curves, title, "a machine", of, logarithmic=True))
+    assert len(curves) >= 2
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert set(curves) <= set(texts)
+    assert texts.count("engine") == texts.count("a & b") == len(curves)
+    assert lines_of(drawn, len(sizes)) == 2 * len(curves) >= 4
 
 
 def test_what_many_streams_cost_the_driver(

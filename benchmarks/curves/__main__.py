@@ -13,10 +13,10 @@ import argparse
 import csv
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import machine, results, servers
-from benchmarks.curves import plot
+from benchmarks import machine, picture, results, servers
 from benchmarks.curves.axes import AXES
 from benchmarks.engine.client import Connection
 
@@ -47,7 +47,7 @@ def main() -> int:
     for name in options.only:
         curves = measure(name, options.servers, short=options.short)
         title, axis, *_ = AXES[name]
-        (options.output / f"curves-{name}.svg").write_text(plot.svg(curves, title, note, axis))
+        (options.output / f"curves-{name}.svg").write_text(picture.svg(curves, title, note, axis, logarithmic=True))
         keep(curves, options.output / f"curves-{name}.csv", axis)
     return 0
 
@@ -74,7 +74,7 @@ def measure(name: str, wanted: list[str], *, short: bool) -> dict[str, dict[str,
     return curves
 
 
-def keep(curves: plot.Curves, path: Path, axis: str) -> None:
+def keep(curves: Mapping[str, picture.Lines], path: Path, axis: str) -> None:
     """Write the figures beside the picture."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

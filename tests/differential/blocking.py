@@ -104,8 +104,8 @@ def _same_wake(words: tuple[str, ...], ours: Any, theirs: Any) -> bool:
 def _served_by_the_key_alone(ours: Any, theirs: Any) -> bool:
     """Before 7.2 a key that became ready serves the client; newer releases run the whole command anew.
 
-    So an older one answers nothing where the cause has gone at once, and looks at no other key: an earlier one of another
-    type is no error.
+    So an older one answers nothing where the cause has gone at once, and does not see that an earlier key has another
+    type by now.
     """
     if servers.redis_release().since("7.2"):
         return False
