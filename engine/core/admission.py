@@ -5,6 +5,7 @@ The order of the checks is Redis's: where several would refuse a command, client
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 
 from engine.core.clients.accounts import Accounts
@@ -90,7 +91,7 @@ _EXEMPT = {
 class Admission:
     """The checks of one core. The shell sets ``memory_full``, and calls :meth:`refuse`."""
 
-    __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "memory_full", "refuses")
+    __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "flags_of", "memory_counts", "memory_full", "refuses")
 
     def __init__(self, accounts: Accounts, changes: Changes, pause: Pause) -> None:
         self._accounts = accounts
@@ -98,9 +99,13 @@ class Admission:
         self._pause = pause
         #: The process uses more memory than it may: commands that need more are refused.
         self.memory_full = False
+        #: False on a replica that leaves maxmemory to its master: ``memory_full`` is never set there.
+        self.memory_counts = True
         #: Some commands are refused, to all but the master that this server follows.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
+        #: The flags that a command has with these words. The core sets one that knows what scripts say of themselves.
+        self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:
         """Answer the commands that the reason concerns with ``error`` from now on; empty: no more for this reason."""
@@ -117,26 +122,36 @@ class Admission:
         """Raise a CommandError where the session may not call the command now."""
         if session.limited:
             self._accounts.check(session, command, argv)
-        if self.memory_full and not self._changes.replaying and _needs_memory(session, command):
+        if self.memory_full and not self._changes.replaying and self._needs_memory(session, command, argv):
             raise CommandError(server.OUT_OF_MEMORY)
         refuses = self.refuses and not self._changes.replaying and not session.is_master
         if refuses:
-            self._check_writing(session, command)
+            self._check_writing(session, command, argv)
         if session.proto == 2 and session.subscriptions and command.name not in _IN_SUBSCRIPTION:
             raise CommandError(clients.in_subscription(command.full_name))
         if session.monitor and (command.writes or "readonly" in command.flags):
             raise CommandError(server.MONITOR_WITHOUT_KEYS)
         if refuses:
-            self._check_readiness(session, command)
+            self._check_readiness(session, command, argv)
 
-    def check_step(self, session: Session, command: Command) -> None:
+    def check_step(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """Raise a CommandError where a command that is done in steps may not go on: now it would not begin either."""
         if self.refuses and not self._changes.replaying and not session.is_master:
-            self._check_writing(session, command)
-            self._check_readiness(session, command)
+            self._check_writing(session, command, argv)
+            self._check_readiness(session, command, argv)
 
-    def _check_writing(self, session: Session, command: Command) -> None:
-        if _may_write(session, command):
+    def _all_flags(self, session: Session, command: Command, argv: list[bytes]) -> Iterator[frozenset[str]]:
+        """The flags of a command; for EXEC those of each command that is queued, too."""
+        yield self.flags_of(command, argv)
+        if command.name == "exec":
+            for queued, words in session.multi or ():
+                yield self.flags_of(queued, words) if isinstance(words, list) else queued.flags
+
+    def _needs_memory(self, session: Session, command: Command, argv: list[bytes]) -> bool:
+        return any("denyoom" in flags for flags in self._all_flags(session, command, argv))
+
+    def _check_writing(self, session: Session, command: Command, argv: list[bytes]) -> None:
+        if any("write" in flags for flags in self._all_flags(session, command, argv)):
             reasons: tuple[Refusal, ...] = _WRITING
         elif command.name == "ping":
             reasons = (Refusal.DISK,)
@@ -146,10 +161,11 @@ class Admission:
             if why in self._refusals:
                 raise CommandError(self._refusals[why])
 
-    def _check_readiness(self, session: Session, command: Command) -> None:
-        commands = [command, *(queued for queued, _ in session.multi or ())] if command.name == "exec" else [command]
+    def _check_readiness(self, session: Session, command: Command, argv: list[bytes]) -> None:
         for why, (flag, having) in _EXEMPT.items():
-            if why in self._refusals and any((flag in one.flags) is having for one in commands):
+            if why in self._refusals and any(
+                (flag in flags) is having for flags in self._all_flags(session, command, argv)
+            ):
                 raise CommandError(self._refusals[why])
 
     def allows_run(self, session: Session, run: XaddRun) -> bool:
@@ -184,17 +200,3 @@ def _pause_concerns(session: Session, argv: list[bytes]) -> bool:
     if command.name == "exec":
         return any(queued.writes for queued, _ in session.multi or ())
     return session.multi is None and (command.writes or command.name in ("publish", "spublish", "pfcount"))
-
-
-def _may_write(session: Session, command: Command) -> bool:
-    """Whether the command is refused while writing is: EXEC for what is queued."""
-    if command.name == "exec":
-        return any(queued.writes for queued, _ in session.multi or ())
-    return command.writes
-
-
-def _needs_memory(session: Session, command: Command) -> bool:
-    """Whether the command is refused while there is no memory: EXEC for what is queued."""
-    if command.name == "exec":
-        return any("denyoom" in queued.flags for queued, _ in session.multi or ())
-    return "denyoom" in command.flags

@@ -37,6 +37,7 @@ from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
+from engine.core.scripting.declared import Declared
 from engine.core.scripting.functions import Functions
 from engine.core.scripting.scripts import Scripts
 from engine.core.streams.appending import Streams
@@ -102,6 +103,7 @@ class Core:
         )
         self.scripts = self._ctx.scripts = Scripts(self._ctx, self.admission)
         self.functions = self._ctx.functions = Functions(self._ctx, self.scripts)
+        self.admission.flags_of = Declared(self.scripts.flags_of, self.functions.flags_of).flags
         self.blocked = Blocked(self._ctx, self._call_late)
         #: Those whom a command wakes are served later, by whoever set this: more of the kind is about to come.
         self.serve_later = False
@@ -247,7 +249,7 @@ class Core:
         try:
             try:
                 if not steps.is_whole:
-                    self.admission.check_step(session, command)
+                    self.admission.check_step(session, command, steps.argv)
                 reply = steps.next()
             except CommandError as error:
                 failed = True

@@ -31,7 +31,8 @@ from engine.version import REDIS_VERSION
 
 #: They write nothing, but replicas get them as well.
 _REPLICATED = ("publish", "spublish")
-_WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
+#: What forbids to write, in the order in which a script is told.
+_WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
 #: Replies of fewer bytes are not measured while so much memory is left.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
 

@@ -211,6 +211,10 @@ class Functions:
         self._read()
         return name.lower() in self._functions
 
+    def flags_of(self, argv: list[bytes]) -> Flags | None:
+        """The flags of the function that FCALL with these words would run; None where there is none."""
+        return self._functions[argv[1].lower()].flags if self.find(argv[1]) else None
+
     def run(self, ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
         """Run a function: ``argv`` are the words of FCALL."""
         function = self._functions[argv[1].lower()]

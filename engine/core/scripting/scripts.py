@@ -23,7 +23,6 @@ from engine.core.scripting.running import KNOWN_FLAGS, UNDECLARED, Flags, Runnin
 from engine.text.messages import scripting
 from engine.text.words import split_words
 
-_WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
 #: What a script costs besides its text, in bytes.
 _OVERHEAD = 200
 #: Of the scripts that EVAL alone has brought so many are kept, as Redis does from 7.4 on.
@@ -111,6 +110,16 @@ class Scripts:
         if self._interpreter is None:
             self._interpreter = Interpreter(self.calls, of_functions=False)
         return self._interpreter
+
+    def flags_of(self, argv: list[bytes]) -> Flags | None:
+        """The flags of the script that EVAL or EVALSHA with these words would run; None where there is none."""
+        if argv[0].upper().startswith(b"EVALSHA"):
+            _, flags = self._scripts.get(argv[1].lower(), (b"", None))
+            return flags
+        try:
+            return _declared(argv[1])[0]
+        except CommandError:
+            return None
 
     def run_script(self, ctx: Context, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
         """Run the script with that SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
@@ -237,17 +246,11 @@ class Scripts:
         admission, changes = self._admission, self._ctx.changes
         if flags.declared and not flags.no_writes and read_only:
             raise CommandError(scripting.WRITES_UNDER_RO)
-        if changes.replaying or session.is_master:
-            return
-        if admission.refuses:
-            if flags.declared and not flags.no_writes:
-                for why in _WRITING:
-                    if admission.refusal(why):
-                        raise CommandError(admission.refusal(why))
-            if not flags.allow_stale and admission.refusal(Refusal.STALE):
-                raise CommandError(admission.refusal(Refusal.STALE))
-        if admission.memory_full and flags.declared and not (flags.no_writes or flags.allow_oom):
-            raise CommandError(scripting.MEMORY_FULL)
+        if admission.refuses and not flags.allow_stale and not (changes.replaying or session.is_master):
+            # (For what else a script says of itself it was refused before: see declared.)
+            stale = admission.refusal(Refusal.STALE)
+            if stale:
+                raise CommandError(stale)
 
     def _run(self, running: Running, interpreter: Interpreter, count: int, words: list[bytes]) -> Reply:
         caller = running.caller

@@ -75,7 +75,8 @@ class MemoryLimit:
                 self._released_us = now_us
                 self._release()
                 self._measure_now(now_us)
-        self._admission.memory_full = self._size + self._accepted() - self._sent > self.limit
+        used = self._size + self._accepted() - self._sent
+        self._admission.memory_full = used > self.limit and self._admission.memory_counts
 
     def _measure_now(self, now_us: int) -> None:
         self._measured_us, self._size, self._sent = now_us, self._measure(), self._accepted()

@@ -82,3 +82,38 @@ def test_effects_are_recorded_while_anybody_wants_them(core):
     changes.record_for("log", False)
     changes.record_for("replicas", False)
     assert not changes.recording
+
+
+def test_scripts_are_refused_by_what_they_say_of_themselves(core):
+    """A script that may write is refused as a command that writes, before anything else is found wrong with it, and in
+    MULTI where it is queued; one that says no-writes runs, and so does one that says nothing until it writes.
+    """
+    library = b"#!lua name=l\nredis.register_function('w', function() return 1 end)\nredis.register_function"
+    library += b"{function_name='r', flags={'no-writes'}, callback=function() return 1 end}"
+    assert core.execute(core.open_session(1), [b"FUNCTION", b"LOAD", library], 1) == b"l"
+    may_write = [b"EVAL", b"#!lua\nreturn 1", b"0"], [b"FCALL", b"w", b"0"]
+    reads = [b"EVAL", b"#!lua flags=no-writes\nreturn 1", b"0"], [b"FCALL", b"r", b"0"]
+    silent = [b"EVAL", b"return 1", b"0"]
+    for why, error in ((Refusal.DISK, b"MISCONF x"), (Refusal.REPLICAS, b"NOREPLICAS x"), (Refusal.READONLY, b"RO x")):
+        core.admission.refuse(why, error)
+        for argv in may_write:
+            assert refused(core, argv) == error
+            assert refused(core, [argv[0] + b"_RO", *argv[1:]]) == error
+        session = core.open_session(1)
+        assert core.execute(session, [b"MULTI"], 1) == OK
+        assert core.execute(session, may_write[1], 1).text == error
+        assert b"EXECABORT" in core.execute(session, [b"EXEC"], 1).text
+        assert not any(refused(core, argv) for argv in (*reads, silent))
+        core.admission.refuse(why, b"")
+    core.admission.memory_full = True
+    assert all(refused(core, argv).startswith(b"OOM") for argv in may_write)
+    assert not any(
+        refused(core, argv) for argv in (*reads, silent, [b"EVAL", b"#!lua flags=allow-oom\nreturn 1", b"0"])
+    )
+
+
+def test_a_script_on_a_replica_is_told_of_that_first(core):
+    """Where several things forbid a call that writes, the script sees READONLY, as on Redis."""
+    core.admission.refuse(Refusal.DISK, b"MISCONF x")
+    core.admission.refuse(Refusal.READONLY, b"READONLY x")
+    assert refused(core, [b"EVAL", b"return redis.call('SET','k','v')", b"0"]).startswith(b"READONLY x")

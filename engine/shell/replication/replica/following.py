@@ -102,7 +102,7 @@ class Following:
         self._down_since = -1.0
         self._logged = Logged()
         config = core.config
-        for name in ("replica-read-only", "replica-serve-stale-data"):
+        for name in ("replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"):
             config.on_change(name, self._follow_directives)
 
     # -- roles --------------------------------------------------------------------------------------------------------
@@ -214,6 +214,7 @@ class Following:
         stale = state not in (Link.OFF, Link.FOLLOWING) and not config.flag("replica-serve-stale-data")
         loading = state is Link.LOADING
         beside = loading and self._is_beside
+        admission.memory_counts = state is Link.OFF or not config.flag("replica-ignore-maxmemory")
         admission.refuse(Refusal.READONLY, server.READONLY if read_only else b"")
         admission.refuse(Refusal.STALE, server.MASTER_DOWN if stale else b"")
         admission.refuse(Refusal.LOADING, server.LOADING if loading and not beside else b"")

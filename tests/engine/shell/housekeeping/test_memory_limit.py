@@ -49,6 +49,26 @@ class Machine:
         return self.core.admission.memory_full
 
 
+def test_it_is_the_masters_on_a_replica() -> None:
+    """A replica above its maxmemory says READONLY to who would write, and takes writes where it may, as Redis does;
+    with `replica-ignore-maxmemory no`, and once it is no replica any more, it refuses them.
+    """
+    with servers.engine("--maxmemory", "1", "--replicaof", "127.0.0.1 1") as running, Connection(running) as client:
+
+        def refused(error: str) -> bool:
+            return str(client.run("SET", "k", "v")).startswith(error or "b'OK'")
+
+        assert refused("READONLY")
+        client.run("CONFIG", "SET", "replica-read-only", "no")
+        assert refused("")
+        client.run("CONFIG", "SET", "replica-ignore-maxmemory", "no")
+        wait_for(lambda: refused("OOM"), "the memory to count")
+        client.run("CONFIG", "SET", "replica-ignore-maxmemory", "yes")
+        wait_for(lambda: refused(""), "the memory to count no more")
+        client.run("REPLICAOF", "NO", "ONE")
+        wait_for(lambda: refused("OOM"), "the memory to count again")
+
+
 def test_it_is_measured_ten_times_a_second() -> None:
     """In between, what clients have sent since then counts as used."""
     machine = Machine(1000)
