@@ -44,15 +44,17 @@ class RunningSum:
         self._waiting: list[bytes] = []
         self._size = 0
 
-    def add(self, piece: bytes) -> None:
-        """The next bytes."""
+    def add(self, piece: bytes) -> bool:
+        """The next bytes; whether some were summed now, which takes a millisecond or two."""
         self._waiting.append(piece)
         self._size += len(piece)
-        if self._size >= _BLOCK:
-            data = b"".join(self._waiting)
-            end = len(data) - len(data) % _BLOCK
-            self._sum = crc64(memoryview(data)[:end], self._sum)
-            self._waiting, self._size = [data[end:]], len(data) - end
+        if self._size < _BLOCK:
+            return False
+        data = b"".join(self._waiting)
+        end = len(data) - len(data) % _BLOCK
+        self._sum = crc64(memoryview(data)[:end], self._sum)
+        self._waiting, self._size = [data[end:]], len(data) - end
+        return True
 
     def total(self) -> int:
         """The sum of all that was added."""
@@ -117,15 +119,15 @@ def _over_zeros(sums: _Words, tables: _Words) -> _Words:
 @cache
 def _tables_of_words() -> list[_Words]:
     """For each 16 bits of a word, by their place: the word's sum, were all its other bits 0."""
-    crcs = np.arange(1 << 16, dtype=np.uint64)
     table = np.array(_TABLE, np.uint64)
-    tables: list[_Words] = []
-    for _ in range(4):
-        # Two bytes nearer to the word's beginning: two more bytes come behind them.
-        for _ in range(2):
-            crcs = table[(crcs & np.uint64(255)).astype(np.intp)] ^ (crcs >> np.uint64(8))
-        tables.insert(0, crcs)
-    return tables
+    crcs = np.arange(256, dtype=np.uint64)
+    tables_of_bytes: list[_Words] = []
+    for _ in range(8):
+        # A byte nearer to the word's beginning: one more byte comes behind it.
+        crcs = table[(crcs & np.uint64(255)).astype(np.intp)] ^ (crcs >> np.uint64(8))
+        tables_of_bytes.insert(0, crcs)
+    pairs = zip(tables_of_bytes[::2], tables_of_bytes[1::2], strict=True)
+    return [(high[:, None] ^ low).ravel() for low, high in pairs]
 
 
 @cache
@@ -138,4 +140,4 @@ def _tables_of_zeros(size: int) -> _Words:
             crcs = table[(crcs & np.uint64(255)).astype(np.intp)] ^ (crcs >> np.uint64(8))
         return crcs
     half = _tables_of_zeros(size // 2)
-    return np.array([_over_zeros(row, half) for row in half])
+    return _over_zeros(half.ravel(), half).reshape(half.shape)

@@ -235,6 +235,7 @@ class Loading:
         magic, summary.version = _version(header)
         self._is_valkey = magic == _VALKEY
         yield from self._items()
+        yield False
         source.drop_read()
         if summary.version >= _SUMMED_SINCE:
             expected, self._began = source.sum.total(), source.offset

@@ -36,13 +36,13 @@ def write(
     image: Image, version: int, *, checksum: bool = True, about: Mapping[bytes, bytes] | None = None
 ) -> Iterator[bytes]:
     """The file, in pieces, of a version of Redis's, or of Valkey's own; without ``checksum`` its sum is 0, which says
-    that there is none. ``about`` are more auxiliary fields.
+    that there is none. ``about`` are more auxiliary fields. An empty piece is a moment at which others may run.
     """
     total = RunningSum()
     for piece in _pieces(image, version, about or {}):
         yield piece
-        if checksum:
-            total.add(piece)
+        if checksum and total.add(piece):
+            yield b""
     yield total.total().to_bytes(8, "little")
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from engine.core.formats.rdb import writer
 from engine.core.keyspace.image import Image, Taking
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.threads import Background
+from engine.shell.durability.background.threads import Background, free_aside
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.observation.reporting import LOG
@@ -63,6 +63,8 @@ class Transfer:
         self._loop = loop
         self._ended = ended
         self._attempt: Attempt | None = None
+        #: The file that is sent, where there is one; it has no name any more.
+        self._file = memoryview(b"")
         self._is_over = False
         self._stretches: Iterator[tuple[bytes, bool]] | None = None
 
@@ -74,7 +76,8 @@ class Transfer:
             # (A method, not a function in here that names itself: that cycle would keep the image for long.)
             self._loop.call_soon(self.start, mark, files, directory, background)
         elif self.form is Form.RDB_BY_MARK:
-            self._send(_by_mark(self._taking.image, self._options, mark))
+            self._stretches = _by_mark(self._taking.image, self._options, mark)
+            self._loop.call_soon(self._step)
         else:
             self._write(files, directory, background)
 
@@ -95,7 +98,7 @@ class Transfer:
             data = memoryview(b"")
             if error is None and not self._is_over:
                 try:
-                    data = files.map(attempt.temporary)
+                    data = self._file = files.map(attempt.temporary)
                 except OSError as problem:
                     error = problem
             # Whoever has it mapped keeps it.
@@ -105,7 +108,8 @@ class Transfer:
             if error is not None:
                 self._end(error)
             else:
-                self._send(_by_length(data))
+                self._stretches = _by_length(data)
+                self._step()
 
         background(write, done)
 
@@ -113,6 +117,8 @@ class Transfer:
         """Nobody wants it any more."""
         self._is_over = True
         self._stretches = None
+        free_aside(self._file.release, len(self._file))
+        self._file = memoryview(b"")
         self._taking.cancel()
         if self._attempt is not None:
             self._attempt.abandon()
@@ -123,15 +129,11 @@ class Transfer:
 
     # -- sending ------------------------------------------------------------------------------------------------------
 
-    def _send(self, stretches: Iterator[tuple[bytes, bool]]) -> None:
-        self.is_sending = True
-        self._stretches = stretches
-        self._step()
-
     def _step(self) -> None:
         """Send one stretch to all, when all have taken those before it."""
         if self._stretches is None:
             return
+        self.is_sending = True
         now = time.monotonic()
         slow = False
         for replica in self.receivers:
@@ -149,8 +151,9 @@ class Transfer:
             self._end(OSError(str(error)))
             return
         self.size += len(stretch)
-        for replica in list(self.receivers):
-            replica.peer.send([stretch])
+        if stretch:
+            for replica in list(self.receivers):
+                replica.peer.send([stretch])
         if is_last:
             # In the same step: a replica may acknowledge at once.
             self._end(None)

@@ -10,12 +10,14 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from engine.core.dispatch import Core
 from engine.core.formats.rdb.reader import State, Summary
 from engine.shell.clock import now_us
 from engine.shell.durability.background.attempt import Attempt
+from engine.shell.durability.background.threads import free_aside
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats import snapshot
 from engine.shell.replication.replica.fresh import Fresh
@@ -158,12 +160,9 @@ class Transfer:
     def close(self) -> None:
         """Let go of the file; nothing of it is left, and nobody is told when a thread has loaded it."""
         self.on_loaded = lambda: None
-        if self._fd >= 0:
-            with suppress(OSError):
-                self._files.close(self._fd)
-            self._fd = -1
         if self._attempt is not None:
-            self._attempt.remove()
+            free_aside(partial(_close, self._files, self._fd, self._attempt), self._payload.received)
+        self._fd = -1
 
     # -- what is told -------------------------------------------------------------------------------------------------
 
@@ -186,3 +185,11 @@ class Transfer:
     def seconds(self) -> float:
         """Since when they are being read, or received."""
         return self._clock() - self._began
+
+
+def _close(files: Files, fd: int, attempt: Attempt) -> None:
+    """Close a file, if it is open, and remove it, if it is there."""
+    if fd >= 0:
+        with suppress(OSError):
+            files.close(fd)
+    attempt.remove()

@@ -167,7 +167,7 @@ def _widths(values: _Ints) -> _Ints:
 
 def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) -> None:
     """Write the numbers' elements."""
-    for width in np.unique(widths).tolist():
+    for width in np.flatnonzero(np.bincount(widths)).tolist():
         at = np.flatnonzero(widths == width)
         begin, value = begins[at], values[at]
         if width == 2:

@@ -81,9 +81,12 @@ class Pending:
             at = end
 
     def finish(self) -> Steps[PendingList]:
-        """The pending list, once all owners have been told."""
+        """The pending list, once all owners have been told. Nothing is left here: to free all at once takes long."""
         pending = PendingList()
-        for ids, times, counts, owners in zip(self._ids, self._times, self._counts, self._owners, strict=True):
+        for column in (self._ids, self._times, self._counts, self._owners):
+            column.reverse()
+        while self._ids:
+            ids, times, counts, owners = self._ids.pop(), self._times.pop(), self._counts.pop(), self._owners.pop()
             if (owners == _NOT_YET).any():
                 raise BadFormatError
             restore.add_block(pending, _block(ids, times, counts, owners))

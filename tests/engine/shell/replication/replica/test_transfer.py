@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from engine.core.keyspace import image
 from engine.shell.replication.replica.transfer import Transfer, TransferError
 from tests.faults.disk import Disk
 from tests.replay import NOW_US, new_core, state
+from tests.waiting import wait_for
 
 
 def filled() -> Core:
@@ -124,3 +126,29 @@ def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
         finish(transfer)
     transfer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+class WhoCloses(Disk):
+    """Notes which threads close files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[threading.Thread] = []
+
+    def close(self, fd: int) -> None:
+        self.threads.append(threading.current_thread())
+        super().close(fd)
+
+
+@pytest.mark.parametrize("size", [1 << 10, 2 << 20])
+def test_a_large_file_is_freed_beside_the_loop(tmp_path, size):
+    """The system frees a file's content when it is closed, so another thread closes a large one; none is left."""
+    files = WhoCloses()
+    _, transfer = transfer_of(tmp_path, files=files)
+    transfer.feed(b"$%d\r\n%b" % (size + 1, bytes(size)))
+    transfer.close()
+    wait_for(lambda: not list(tmp_path.iterdir()), "the file's end")
+    [thread] = files.threads
+    assert (thread is threading.current_thread()) == (size < 1 << 20)
+    if thread is not threading.current_thread():
+        thread.join(10)
