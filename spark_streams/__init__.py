@@ -6,6 +6,8 @@ the engine of a driver that names no server.
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,9 +18,29 @@ def register(spark: SparkSession) -> None:
     """Make the data source `pystreams` known to this session, of Spark or of Spark Connect.
 
     Spark finds it by itself where the package was installed before Spark's processes started. It does not where the
-    package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`): there
+    package comes with the application (`--py-files`, `--archives`, `addPyFile`, `addArtifacts`), nor where this program
+    runs in another Python than the first `python3` of PATH and PYSPARK_PYTHON is not set, as in a notebook. There
     `format("pystreams")` is DATA_SOURCE_NOT_FOUND until this was called. Calling it again changes nothing.
+
+    Without PYSPARK_PYTHON a local Spark then runs the data source in this program's Python.
     """
     from spark_streams.source import PystreamsDataSource  # noqa: PLC0415 - the command line has no use for Spark
 
-    spark.dataSource.register(PystreamsDataSource)
+    if (
+        _is_connect(spark)
+        or "PYSPARK_PYTHON" in os.environ
+        or not (spark.sparkContext.master or "").startswith("local")
+    ):
+        spark.dataSource.register(PystreamsDataSource)
+        return
+    context = spark.sparkContext
+    default = context.pythonExec  # what Spark notes down with the source, and runs it in
+    context.pythonExec = sys.executable
+    try:
+        spark.dataSource.register(PystreamsDataSource)
+    finally:
+        context.pythonExec = default
+
+
+def _is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")

@@ -1,0 +1,75 @@
+"""A notebook: its kernel's Python is not the one that Spark starts by itself, and gets the package by `%pip`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.distributions import environment, surroundings
+from tests.long import long_only
+
+_CELLS = [
+    "%pip install --quiet --no-deps --no-index {wheel}",
+    """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+try:
+    spark.read.format("pystreams").load()
+except Exception as error:
+    print("DATA_SOURCE_NOT_FOUND" in str(error))
+""",
+    """
+import spark_streams
+spark_streams.register(spark)
+spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
+print(spark.read.format("pystreams").option("stream", "s").load().count(), spark.sparkContext.pythonExec)
+""",
+    """
+rows = spark.readStream.format("pystreams").option("stream", "s").option("startingOffsets", "earliest")
+copy = rows.schema("id long").load().writeStream.format("pystreams").option("stream", "copy")
+query = copy.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start()
+query.awaitTermination()
+copied = spark.read.format("pystreams").option("stream", "copy").schema("id long").load()
+print(sorted(row.id for row in copied.collect()))
+spark.stop()
+""",
+]
+
+_RUN = """
+import json, sys
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+notebook = new_notebook(cells=[new_code_cell(cell) for cell in json.load(sys.stdin)])
+NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+print(json.dumps(["".join(out.get("text", "") for out in cell.outputs) for cell in notebook.cells]))
+"""
+
+
+@long_only
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_notebook_needs_no_settings(wheel: Path, tmp_path: Path) -> None:
+    """PYSPARK_PYTHON is not set and PATH has another python3: `%pip install` and `register` are all that is needed."""
+    kernel = environment(tmp_path / "kernel", None)
+    others = environment(tmp_path / "others", None).parent
+    ended = subprocess.run(
+        [str(kernel), "-c", _RUN],
+        input=json.dumps([cell.format(wheel=wheel) for cell in _CELLS]),
+        cwd=tmp_path,
+        env=surroundings(HOME=str(tmp_path), TMPDIR=str(tmp_path), PATH=f"{others}{os.pathsep}{os.environ['PATH']}"),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    installed, session, batch, query = json.loads(ended.stdout.splitlines()[-1])
+    assert "ERROR" not in installed
+    assert "True" in session
+    assert "5 python3" in batch  # Spark's own functions run where they ran before
+    assert "[0, 1, 2, 3, 4]" in query
