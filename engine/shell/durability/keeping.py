@@ -25,6 +25,8 @@ from engine.shell.observation.reporting import LOG
 
 #: Seconds between two looks at whether a new base of the log would let segment files go.
 _LOOK_EVERY = 10.0
+#: After records of segment files were moved, none are for so many times as long as that took.
+_REST = 4
 #: While data are loaded so many sealed segments wait for the housekeeping, and of more so many are stored at a time: a
 #: hundred megabytes or two of frames. Storing takes as long as reading the commands that made them.
 MOST_WAITING, _STORED_AT_ONCE = 512, 64
@@ -49,6 +51,7 @@ class Keeping:
         self._background = background
         self._clock = clock
         self._look_at = 0.0
+        self._rest_until = 0.0
         self._log_folder = directory
         disk = config.text("stream-storage") == b"disk"
         self.segments = SegmentFiles(
@@ -123,7 +126,18 @@ class Keeping:
 
     def tidy(self) -> None:
         """Remove what nobody refers to. To be called in the loop, now and then, while no document is being written."""
-        self.segments.tidy(self._background)
+        self.segments.tidy(self._in_background, may_move=self._clock() >= self._rest_until)
+
+    def _in_background(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """Do work beside the loop, which is to rest afterwards: the disk is there for clients."""
+        began = self._clock()
+
+        def ended(error: OSError | None) -> None:
+            now = self._clock()
+            self._rest_until = now + _REST * (now - began)
+            done(error)
+
+        self._background(work, ended)
 
     def wants_new_base(self) -> bool:
         """Whether the log's base keeps segment files, worth a whole one, in which nothing is live any more."""

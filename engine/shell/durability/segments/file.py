@@ -73,6 +73,11 @@ class SegmentFile:
         with suppress(OSError, AttributeError):
             os.close(self._fd)
 
+    @property
+    def dead(self) -> int:
+        """Bytes of records that nobody in memory refers to."""
+        return max(self.size - self.live, 0)
+
     def read(self, size: int, offset: int) -> bytes:
         """Bytes of the file; fewer where it ends."""
         return self._files.read_at(self._fd, size, offset)

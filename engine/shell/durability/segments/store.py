@@ -5,9 +5,16 @@ that cannot be written leaves the file as it was, or the file is left and anothe
 
 Who refers to a record is known in two ways. Segments in memory hold its *place*; that is noticed when it goes. Files on
 the disk (the log's base, a snapshot) are *documents*: of each it is known which segment files it names. A segment file
-goes when nobody in memory refers to a record of it and no document names it. A file of which most is dead is emptied:
-its live records are written again, some at a time, and their places moved. Both happen only while no document is being
-written, so whoever writes one finds every file that he names.
+goes when nobody in memory refers to a record of it and no document names it. A file that holds much that is dead is
+emptied: its live records are written again, some at a time, and their places moved. Both happen only while no document
+is being written, so whoever writes one finds every file that he names.
+
+Which file is emptied: the one with the largest dead part, if that is more than half of it, or if more than a quarter of
+all files is dead and that is worth a whole file. So files take at most a third more than what is live in them, and one
+file; for each byte that is reclaimed at most three are written again, and none of a stream that is trimmed from its
+beginning, whose files die one after the other.
+
+It is one module of more than 400 lines because all of it keeps one set of books: which file has which places.
 """
 
 from __future__ import annotations
@@ -42,10 +49,12 @@ from engine.shell.observation.reporting import LOG
 
 FOLDER = "segments"
 NAME = re.compile(r"segments-([0-9]{10})\.pss")
-#: A file is emptied when less than this part of it is live, ...
-_LIVE_SHARE = 0.5
-#: ... so many bytes, and records, at a time.
+#: The dead part of a file that is emptied, and of all files at which the deadest one is (see the module).
+_DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
+#: So many bytes, and records, are moved at a time.
 _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
+#: A file's number has so many bits in the file.
+_NUMBER_BITS = 32
 #: So many places that went are followed at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000
 
@@ -70,8 +79,11 @@ class SegmentFiles:
         self._directory_changed = False
         #: Files that are being synced.
         self._syncing: set[int] = set()
-        #: Files of which an fsync was refused: what was added to them may be lost although a later one succeeds.
+        #: Files of which an fsync was refused (what was added to them may be lost although a later one succeeds), and
+        #: those that somebody has removed or cut: their descriptors may still give what was in them.
         self._doubtful: set[int] = set()
+        #: Files that cannot be emptied, because what is live in them is damaged.
+        self._damaged: set[int] = set()
         #: One thread writes, another one syncs: this is held while the file is chosen and written to, ...
         self._lock = threading.Lock()
         #: ... and this for a moment, by the loop too, while the places of a file are noted.
@@ -93,7 +105,7 @@ class SegmentFiles:
         """Know the files that are there. An OSError where that is not possible."""
         for name in self._files.names(self.directory):
             found = NAME.fullmatch(name)
-            if found:
+            if found and not int(found[1]) >> _NUMBER_BITS:
                 number, path = int(found[1]), self.directory / name
                 self._by_number[number] = SegmentFile(self._files, path, number, self._files.size(path))
                 self._last_number = max(self._last_number, number)
@@ -239,6 +251,9 @@ class SegmentFiles:
             except OSError as error:
                 trouble = error
                 self._doubtful.add(number)
+        self._doubtful |= {
+            file.number for file in self._files_now() if file.places and self._files.size(file.path) < file.size
+        }
         with self._lock:
             if self._current is not None and self._current.number in self._doubtful:
                 self._leave_file()
@@ -254,6 +269,9 @@ class SegmentFiles:
             raise
         doubtful = [file for file in self._files_now() if file.number in self._doubtful and file.places]
         if trouble is not None or doubtful:
+            lost = [file for file in doubtful if file.number in self._damaged]
+            if lost:
+                raise OSError(f"{lost[0].path} is not what was written, and streams refer to what is lost in it")
             raise trouble or OSError(f"what is in {doubtful[0].path} may not be on the disk: it is written again")
 
     def _files_now(self) -> list[SegmentFile]:
@@ -300,10 +318,11 @@ class SegmentFiles:
 
     # -- tidying up ---------------------------------------------------------------------------------------------------
 
-    def tidy(self, background: Background) -> None:
-        """Delete files that nobody refers to, or begin to move some records out of one that is mostly dead.
+    def tidy(self, background: Background, *, may_move: bool = True) -> None:
+        """Delete files that nobody refers to, or begin to move some records out of one that holds much that is dead.
 
-        To be called in the loop, now and then, while no document is being written.
+        To be called in the loop, now and then, while no document is being written. Without ``may_move`` no records are
+        moved this time.
         """
         self._notice_gone()
         if self._is_emptying or self._keeps_all:
@@ -314,7 +333,7 @@ class SegmentFiles:
             for file in idle:
                 if file.number not in named:
                     self._delete(file)
-        if self.is_in_use and not self.trouble:
+        if may_move and self.is_in_use and not self.trouble:
             self._empty_one(background)
 
     def _delete(self, file: SegmentFile) -> None:
@@ -325,12 +344,25 @@ class SegmentFiles:
             return
         del self._by_number[file.number]
 
+    def _next_to_empty(self) -> SegmentFile | None:
+        """The file of which records are to be moved now; see the module."""
+        found = [
+            file
+            for file in self._files_now()
+            if file.places and file is not self._current and file.number not in self._damaged
+        ]
+        for file in found:
+            if file.number in self._doubtful:
+                return file
+        worst = max(found, key=lambda file: file.dead / file.size, default=None)
+        if worst is None or worst.dead > _DEAD_SHARE * worst.size:
+            return worst
+        dead, size = sum(file.dead for file in found), sum(file.size for file in found)
+        return worst if dead >= max(_DEAD_SHARE_OF_ALL * size, self._file_size()) else None
+
     def _empty_one(self, background: Background) -> None:
-        for file in self._files_now():
-            little = file.live < _LIVE_SHARE * file.size or file.number in self._doubtful
-            if little and file.places and file is not self._current:
-                break
-        else:
+        file = self._next_to_empty()
+        if file is None:
             return
         places: list[SegmentPlace] = []
         size = 0
@@ -352,16 +384,11 @@ class SegmentFiles:
             for place, there in moved:
                 self._move(place, there)
             if error is None and not moved and places:
-                LOG.error("%s is mostly dead and cannot be emptied, because what is live in it is damaged", file.path)
-                self._damaged(file)
+                LOG.error("%s cannot be emptied, because what is live in it is damaged", file.path)
+                self._damaged.add(file.number)
 
         self._is_emptying = True
         background(move, done)
-
-    def _damaged(self, file: SegmentFile) -> None:
-        """Do not try to empty a file again."""
-        with self._books:
-            file.live = max(file.live, file.size)
 
     def _move(self, place: SegmentPlace, there: SegmentPlace) -> None:
         """Let a place be where its record was written again. ``there`` is forgotten."""
@@ -392,6 +419,6 @@ class SegmentFiles:
         return {
             "engine_segment_files": len(found),
             "engine_segment_bytes": size,
-            "engine_segment_dead_bytes": max(size - sum(min(file.live, file.size) for file in found), 0),
+            "engine_segment_dead_bytes": sum(file.dead for file in found),
             "engine_segment_last_write_status": "err" if self.trouble else "ok",
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,81 @@ def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
     for one in kept:
         one.cache.clear()
     assert [one.frames(0, 50) for one in kept] == frames
+
+
+@pytest.mark.parametrize(("dead_of_ten", "emptied"), [(2, False), (4, True)])
+def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, dead_of_ten, emptied):
+    """No file is mostly dead: where more than a quarter of all bytes is, the deadest files are emptied until less is."""
+    files = segment_files(tmp_path, file_size=4000)
+    bodies = [stored(files, number) for number in range(60)]
+    files._leave_file()
+    kept = [body for number, body in enumerate(bodies) if number % 10 >= dead_of_ten]
+    frames = [one.frames(0, 50) for one in kept]
+    bodies.clear()
+    gc.collect()
+    before = files.facts()
+    assert not any(file.dead > file.size / 2 for file in files._files_now())
+    for _ in range(40):
+        files.tidy(now, may_move=False)
+    assert files.facts() == before, "nothing is moved while it is to rest"
+    for _ in range(40):
+        files.tidy(now)
+    after = files.facts()
+    assert (after["engine_segment_dead_bytes"] < before["engine_segment_dead_bytes"]) == emptied
+    assert after["engine_segment_dead_bytes"] <= max(after["engine_segment_bytes"] / 4, 4000)
+    assert after["engine_segment_bytes"] <= before["engine_segment_bytes"]
+    for one in kept:
+        one.cache.clear()
+    assert [one.frames(0, 50) for one in kept] == frames
+    files.close()
+
+
+def test_a_file_that_somebody_has_removed_is_written_again(tmp_path):
+    """No document may name a file that is not there: what it held is still read, and written to another one."""
+    files = segment_files(tmp_path)
+    body = stored(files, 1)
+    files.sync()
+    body.place.location[0].path.unlink()
+    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on the disk: it is written again"):
+        files.sync()
+    files.tidy(now)
+    files.sync()
+    assert body.place.location[0].number == 2
+    assert body.frames(0, 50) == packed(1).frames(0, 50)
+    assert names(tmp_path) == ["segments-0000000002.pss"]
+    files.close()
+
+
+def test_a_file_that_somebody_has_cut_is_named_by_no_document(tmp_path, caplog):
+    """What can still be read is written again, once; the rest is told, until nobody refers to it any more."""
+    files = segment_files(tmp_path)
+    bodies = [stored(files, 1), stored(files, 2)]
+    file, offset = bodies[1].place.location
+    os.truncate(file.path, offset + 40)
+    with pytest.raises(OSError, match="it is written again"):
+        files.sync()
+    for _ in range(10):
+        files.tidy(now)
+    assert bodies[0].place.location[0].number == 2
+    assert bodies[0].frames(0, 50) == packed(1).frames(0, 50)
+    assert len([record for record in caplog.records if "byte" in record.message]) == 2, "it is not tried for ever"
+    with pytest.raises(OSError, match=r"segments-0000000001.pss is not what was written, and streams refer to"):
+        files.sync()
+    bodies.pop()
+    gc.collect()
+    files.tidy(now)
+    files.sync()
+    files.close()
+
+
+def test_a_number_that_no_file_can_have_is_passed_over(tmp_path):
+    """A name with a number that does not fit into a file's header is not ours, and the next file is begun as usual."""
+    (tmp_path / "segments").mkdir()
+    (tmp_path / "segments" / "segments-9999999999.pss").write_bytes(b"not ours")
+    files = segment_files(tmp_path)
+    assert stored(files, 1).place.location[0].number == 1
+    assert names(tmp_path) == ["segments-0000000001.pss", "segments-9999999999.pss"]
+    files.close()
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path):
