@@ -10,11 +10,17 @@ import resource
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
+from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.observation.reporting import LOG
 from engine.text.messages import settings
 
-#: Descriptors that are not for clients, as many as Redis keeps.
+#: Descriptors that are not for clients, as many as Redis keeps; segment files come on top.
 RESERVED = 32
+
+
+def reserved(config: Config) -> int:
+    """How many descriptors are not for clients."""
+    return RESERVED + (MOST_OPEN if config.text("stream-storage") == b"disk" else 0)
 
 
 def reserve(config: Config) -> None:
@@ -22,30 +28,30 @@ def reserve(config: Config) -> None:
 
     A ConfigError where hardly a client could be served. ``CONFIG SET maxclients`` is then held to the same.
     """
-    wanted = config.integer("maxclients")
-    limit = _raise_limit(wanted + RESERVED)
-    if limit < wanted + RESERVED:
-        if limit <= RESERVED:
+    wanted, others = config.integer("maxclients"), reserved(config)
+    limit = _raise_limit(wanted + others)
+    if limit < wanted + others:
+        if limit <= others:
             raise ConfigError(
-                f"maxclients: the limit of open files is {limit}, too few to start with; at least {RESERVED + 1} are "
+                f"maxclients: the limit of open files is {limit}, too few to start with; at least {others + 1} are "
                 "needed (ulimit -n)"
             )
-        config.put("maxclients", b"%d" % (limit - RESERVED))
+        config.put("maxclients", b"%d" % (limit - others))
         LOG.warning(
             "maxclients %d needs %d open files, and the system allows %d: it is lowered to %d (ulimit -n)",
             wanted,
-            wanted + RESERVED,
+            wanted + others,
             limit,
-            limit - RESERVED,
+            limit - others,
         )
     config.on_change("maxclients", lambda: _follow(config))
 
 
 def _follow(config: Config) -> None:
-    wanted = config.integer("maxclients")
-    limit = _raise_limit(wanted + RESERVED)
-    if limit < wanted + RESERVED:
-        raise ConfigError(settings.too_many_clients(limit - RESERVED))
+    wanted, others = config.integer("maxclients"), reserved(config)
+    limit = _raise_limit(wanted + others)
+    if limit < wanted + others:
+        raise ConfigError(settings.too_many_clients(limit - others))
 
 
 def _raise_limit(wanted: int) -> int:

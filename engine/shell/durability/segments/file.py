@@ -16,6 +16,7 @@ import os
 import struct
 import weakref
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,9 @@ _HEADER = struct.Struct("<16sII4xI")
 _RECORD = b"PSsg"
 _HEAD = struct.Struct("<4sIIIQ4xI")
 HEADER_SIZE, HEAD_SIZE = _HEADER.size, _HEAD.size
+#: So many segment files are held open for reading, however many there are: descriptors are scarce. Another one is
+#: opened when it is read.
+MOST_OPEN = 32
 #: A record's length and sum take 32 bits.
 MOST_BYTES = (1 << 32) - 1
 
@@ -52,14 +56,42 @@ def padded(size: int) -> int:
     return HEAD_SIZE + size + -size % 8
 
 
+class _Descriptor:
+    """A file that is open for reading, as long as somebody holds this: another thread may be reading it."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            os.close(self.fd)
+
+
+class OpenFiles:
+    """The segment files that are open for reading, the one that was opened first closed first. For several threads."""
+
+    def __init__(self) -> None:
+        self._files: deque[SegmentFile] = deque()
+
+    def add(self, file: SegmentFile) -> None:
+        """A file has been opened: close others, where there are too many."""
+        self._files.append(file)
+        while len(self._files) > MOST_OPEN:
+            with suppress(IndexError):
+                self._files.popleft().close()
+
+
 class SegmentFile:
     """A segment file that is there. ``size``: bytes that are in use."""
 
-    __slots__ = ("__weakref__", "_fd", "_files", "live", "number", "path", "places", "size")
+    __slots__ = ("__weakref__", "_descriptor", "_files", "_open_files", "live", "number", "path", "places", "size")
 
-    def __init__(self, files: Files, path: Path, number: int, size: int) -> None:
+    def __init__(self, files: Files, path: Path, number: int, size: int, open_files: OpenFiles) -> None:
         self._files = files
-        self._fd = files.open_read(path)
+        self._open_files = open_files
+        self._descriptor: _Descriptor | None = None
         self.path = path
         self.number = number
         self.size = size
@@ -68,10 +100,15 @@ class SegmentFile:
         #: The places in it that somebody in memory refers to, by offset.
         self.places: dict[int, PlaceRef] = {}
 
-    def __del__(self) -> None:
-        # (Only when nobody reads it any more: another thread may be about to.)
-        with suppress(OSError, AttributeError):
-            os.close(self._fd)
+    def open(self) -> _Descriptor:
+        """Open it for reading, which a read does as well."""
+        descriptor = self._descriptor = _Descriptor(self._files.open_read(self.path))
+        self._open_files.add(self)
+        return descriptor
+
+    def close(self) -> None:
+        """Hold no descriptor; the next read opens the file again."""
+        self._descriptor = None
 
     @property
     def dead(self) -> int:
@@ -80,7 +117,8 @@ class SegmentFile:
 
     def read(self, size: int, offset: int) -> bytes:
         """Bytes of the file; fewer where it ends."""
-        return self._files.read_at(self._fd, size, offset)
+        descriptor = self._descriptor or self.open()
+        return self._files.read_at(descriptor.fd, size, offset)
 
 
 class SegmentPlace:

@@ -38,6 +38,7 @@ from engine.shell.durability.segments.file import (
     HEAD_SIZE,
     HEADER_SIZE,
     MOST_BYTES,
+    OpenFiles,
     PlaceRef,
     SegmentFile,
     SegmentPlace,
@@ -69,6 +70,7 @@ class SegmentFiles:
         self._file_size = file_size
         self.directory = directory
         self.is_in_use = is_in_use
+        self._open_files = OpenFiles()
         #: By their numbers. The newest one is written to, if it is ours.
         self._by_number: dict[int, SegmentFile] = {}
         self._last_number = 0
@@ -107,7 +109,8 @@ class SegmentFiles:
             found = NAME.fullmatch(name)
             if found and not int(found[1]) >> _NUMBER_BITS:
                 number, path = int(found[1]), self.directory / name
-                self._by_number[number] = SegmentFile(self._files, path, number, self._files.size(path))
+                size = self._files.size(path)
+                self._by_number[number] = SegmentFile(self._files, path, number, size, self._open_files)
                 self._last_number = max(self._last_number, number)
 
     @property
@@ -214,7 +217,9 @@ class SegmentFiles:
         self._directory_changed = True
         try:
             write_all(self._files, fd, [header(number)])
-            file = SegmentFile(self._files, path, number, HEADER_SIZE)
+            file = SegmentFile(self._files, path, number, HEADER_SIZE, self._open_files)
+            # (While it is open it can be read even if somebody removes it.)
+            file.open()
         except OSError:
             self._files.close(fd)
             with suppress(OSError):
@@ -232,10 +237,16 @@ class SegmentFiles:
             self._leave_file()
 
     def _leave_file(self) -> None:
-        """Add nothing more to the file that is written to."""
+        """Add nothing more to the file that is written to, and sync it: its descriptor is needed no more."""
         file, fd = self._current, self._fd
         self._current, self._fd = None, -1
-        if file is not None and file.number not in self._unsynced and file.number not in self._syncing:
+        # (Who is syncing it closes it, too.)
+        if file is not None and file.number not in self._syncing:
+            if self._unsynced.pop(file.number, None) is not None:
+                try:
+                    self._files.sync(fd)
+                except OSError:
+                    self._doubtful.add(file.number)
             self._files.close(fd)
 
     def sync(self) -> None:
@@ -342,6 +353,7 @@ class SegmentFiles:
         except OSError as error:
             LOG.warning("%s cannot be removed: %s", file.path, error)
             return
+        file.close()
         del self._by_number[file.number]
 
     def _next_to_empty(self) -> SegmentFile | None:

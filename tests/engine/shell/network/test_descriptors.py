@@ -51,6 +51,34 @@ def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch,
                 one.close()
 
 
+def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp_path):
+    """With stream-storage disk, and far more segment files than descriptors, clients are served, entries are read, the
+    log is rewritten, and the engine starts again.
+    """
+    original = servers.tied_to_us
+    monkeypatch.setattr(servers, "tied_to_us", lambda command: original([*few_files, *command]))
+    flags = ("--dir", str(tmp_path), "--appendonly", "yes", "--stream-storage", "disk", "--stream-file-size", "1024")
+    for there in (0, 1500):
+        with servers.engine(*flags, module="tests.tiny_engine") as server, Connection(server) as client:
+            assert client.run("CONFIG", "GET", "maxclients")[1] == b"%d" % (MOST - 32)
+            for number in range(there, 1500):
+                client.run("XADD", "s", "*", "number", number, "value", "v" * 1000)
+            wait_for(lambda: len(list((tmp_path / "segments").iterdir())) > LIMIT, "many segment files")
+            others = [Connection(server) for _ in range(MOST - 33)]
+            try:
+                assert [one.run("PING") for one in others] == [b"PONG"] * len(others)
+                assert len(client.run("XRANGE", "s", "-", "+")) == 1500
+                assert b"started" in client.run("BGREWRITEAOF")
+                wait_for(
+                    lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"),
+                    "the rewrite to end",
+                )
+                assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
+            finally:
+                for one in others:
+                    one.close()
+
+
 def test_too_few_files_stop_the_start(few_files, monkeypatch):
     """With fewer files than it keeps for itself the engine does not start, and says why."""
     original = servers.tied_to_us

@@ -15,6 +15,7 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.compressed.stored import Stored, UnreadableError
 from engine.core.streams.entries import Plain
 from engine.core.streams.frames import frame
+from engine.shell.durability.segments import file as segment_file
 from engine.shell.durability.segments import store
 from engine.shell.durability.segments.checking import check_file
 from tests.faults.disk import Disk
@@ -144,7 +145,7 @@ def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
 
 @pytest.mark.parametrize(("dead_of_ten", "emptied"), [(2, False), (4, True)])
 def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, dead_of_ten, emptied):
-    """No file is mostly dead: where more than a quarter of all bytes is, the deadest files are emptied until less is."""
+    """No file is mostly dead: where over a quarter of all bytes is, the deadest files are emptied until less is."""
     files = segment_files(tmp_path, file_size=4000)
     bodies = [stored(files, number) for number in range(60)]
     files._leave_file()
@@ -204,6 +205,41 @@ def test_a_file_that_somebody_has_cut_is_named_by_no_document(tmp_path, caplog):
     gc.collect()
     files.tidy(now)
     files.sync()
+    files.close()
+
+
+def test_few_files_are_open_however_many_there_are(tmp_path, monkeypatch):
+    """A file that is full is synced and closed; of those that are read only the last few stay open, and each is read
+    as before when its turn comes again.
+    """
+    monkeypatch.setattr(segment_file, "MOST_OPEN", 3)
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    files = segment_files(tmp_path, file_size=1)
+    bodies = [stored(files, number) for number in range(20)]
+    assert len(names(tmp_path)) == 20
+    for _ in range(2):
+        for number, body in enumerate(bodies):
+            body.cache.clear()
+            assert body.frames(0, 50) == packed(number).frames(0, 50)
+        assert len(list(Path("/proc/self/fd").iterdir())) <= opened + 4
+    files.sync()
+    files.close()
+
+
+def test_a_full_file_that_cannot_be_synced_is_written_again(tmp_path):
+    """A refused fsync of a file that is left because it is full is no different from one that somebody asked for."""
+    disk = Disk()
+    files = segment_files(tmp_path, disk, file_size=1)
+    first = stored(files, 1)
+    disk.fail("sync", errno.EIO)
+    second = stored(files, 2)
+    disk.heal()
+    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on the disk: it is written again"):
+        files.sync()
+    files.tidy(now)
+    files.sync()
+    assert [body.place.location[0].number for body in (first, second)] == [3, 2]
+    assert first.frames(0, 50) == packed(1).frames(0, 50)
     files.close()
 
 
