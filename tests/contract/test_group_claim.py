@@ -243,3 +243,15 @@ def test_an_empty_pending_list(server: Server) -> None:
     server.expect("XAUTOCLAIM s g c 0 0", ["0-0", [], []])
     server.expect("XCLAIM s g c 0 1-0", [])
     server.expect("XGROUP SETID s g 0", OK)
+
+
+@pytest.mark.parametrize("word", ["", " JUSTID"])
+def test_many_entries_are_claimed_at_once(server: Server, word: str) -> None:
+    """However many there are, as many are in the reply as its length says, by XAUTOCLAIM and by XCLAIM."""
+    numbers = range(1, 2101)
+    server.given(*(f"XADD s {n}-0 f {n}" for n in numbers), "XGROUP CREATE s g 0", "XGROUP CREATE s h 0")
+    server.given("XREADGROUP GROUP g a STREAMS s >", "XREADGROUP GROUP h a STREAMS s >")
+    found = [f"{n}-0" for n in numbers] if word else entries(*(f"{n}-0 f {n}" for n in numbers))
+    server.expect(f"XAUTOCLAIM s g b 0 0 COUNT 3000{word}", ["0-0", found, []])
+    server.expect(f"XCLAIM s h b 0 {' '.join(f'{n}-0' for n in numbers)}{word}", found)
+    server.expect("XLEN s", 2100)

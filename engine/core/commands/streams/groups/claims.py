@@ -56,7 +56,7 @@ class Claim:
     ) -> None:
         self.ctx, self.key, self.stream, self.group_name, self.group = ctx, key, stream, group_name, group
         self.consumer, self.min_idle, self.time, self.count, self.justid = consumer, min_idle, time, count, justid
-        #: What goes into the reply, and how many entries that is.
+        #: What goes into the reply (a part may hold several entries), and how many entries that is.
         self.parts: list[bytes | memoryview] = []
         self.taken = 0
         self.effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
@@ -203,6 +203,7 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
         yield
     options = _take_options(ctx, argv, at)
     parts: list[bytes | memoryview] = []
+    taken = 0
     for begin in range(0, max(len(entry_ids), 1), _STEP):
         stream, group = need_group(ctx, key, name)
         claim = _begin_claim(ctx, argv, stream, group, min_idle, options)
@@ -212,8 +213,9 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
             record_position(ctx, key, name, group)
         claim.effects.flush()
         parts += claim.parts
+        taken += claim.taken
         yield
-    return paged(list(parts)) if options.justid else Frames(len(parts), parts)
+    return paged(list(parts)) if options.justid else Frames(taken, parts)
 
 
 def _take_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
@@ -316,13 +318,15 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
     def work() -> Generator[None, None, Reply]:
         parts: list[bytes | memoryview] = []
+        taken = 0
         while not search.is_over:
             claim = begun()
             search.go_on(claim, _WORK)
             claim.effects.flush()
             parts += claim.parts
+            taken += claim.taken
             yield
-        claimed = paged(list(parts)) if justid else Frames(len(parts), parts)
+        claimed = paged(list(parts)) if justid else Frames(taken, parts)
         return holding([ids.text(search.cursor), claimed, paged(search.deleted)])
 
     return ctx.in_steps(argv, work())
