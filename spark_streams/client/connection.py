@@ -250,6 +250,9 @@ class Connection:
                 failure = cause
                 continue
             for at, reply in zip(indexes, found, strict=True):
+                replies[at] = reply
+                if not isinstance(reply, redis.ResponseError):
+                    continue
                 replies[at] = reply = self._follow_ask(commands[at], reply)
                 if is_transient(reply):
                     self.learn_from(str(reply), link)
@@ -261,9 +264,9 @@ class Connection:
         self.topology.forget()
         self.raise_permanent(cause)
 
-    def _follow_ask(self, command: Command, reply: Any) -> Any:
-        """The reply of the node that an ASK redirection names; any other reply as it is."""
-        if not (isinstance(reply, redis.ResponseError) and str(reply).startswith("ASK ")):
+    def _follow_ask(self, command: Command, reply: redis.ResponseError) -> Any:
+        """The reply of the node that an ASK redirection names; any other refusal as it is."""
+        if not str(reply).startswith("ASK "):
             return reply
         try:
             return self.link_for_ask(str(reply)).pipeline([("ASKING",), command])[1]

@@ -273,7 +273,7 @@ class Link:
     @contextmanager
     def _patience(self, commands: Sequence[Command]) -> Iterator[None]:
         """Give blocking commands their own time on top of the socket's timeout."""
-        blocks = [_blocks(command) for command in commands if command[0] in ("XREAD", "XREADGROUP", "WAIT", "BLPOP")]
+        blocks = [_blocks(command) for command in commands if command[0] in ("XREAD", "XREADGROUP", "WAIT")]
         if not any(blocks):
             yield
             return
@@ -365,13 +365,18 @@ class Link:
             filled += got
 
 
+def streams_at(command: Command) -> int:
+    """Where the word STREAMS is in an XREAD or XREADGROUP. Group and consumer stand before it and may be called so."""
+    return command.index("STREAMS", 4 if command[0] == "XREADGROUP" else 1)
+
+
 def _blocks(command: Command) -> float | None:
-    """How many seconds a command may block: 0.0 if it does not, None for ever."""
+    """How many seconds an XREAD, XREADGROUP or WAIT may block: 0.0 if it does not, None for ever."""
     if command[0] == "WAIT":
         ms = int(command[2])
         return ms / 1000 if ms else None
-    for at, word in enumerate(command):
-        if isinstance(word, str) and word.upper() == "BLOCK":
-            ms = int(command[at + 1])
-            return ms / 1000 if ms else None
-    return 0.0
+    begin, end = 4 if command[0] == "XREADGROUP" else 1, streams_at(command)
+    if "BLOCK" not in command[begin:end]:
+        return 0.0
+    ms = int(command[command.index("BLOCK", begin, end) + 1])
+    return ms / 1000 if ms else None

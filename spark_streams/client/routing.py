@@ -7,13 +7,14 @@ link and closes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis
 
-from spark_streams.client.link import BROKEN, Command, Link
+from spark_streams.client.link import BROKEN, Command, Link, streams_at
 from spark_streams.client.refusals import refused
-from spark_streams.client.slots import slot_of
+from spark_streams.client.slots import COUNT, slot_of
 from spark_streams.config.address import Address, Endpoint, Login
 
 _KEYLESS = frozenset(
@@ -54,15 +55,13 @@ class Topology:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        self.is_cluster = address.kind == "cluster"
+        """Whether keys are spread over several nodes."""
         self._ranges: list[tuple[int, int, Endpoint]] | None = None
+        self._owners: list[Endpoint | None] = []  # of each slot, where the ranges are known
         self._nodes: list[Endpoint] = []
         self._followers: dict[Endpoint, list[Endpoint]] = {}  # the replicas of a cluster's masters
         self._master: Endpoint | None = None
-
-    @property
-    def is_cluster(self) -> bool:
-        """Whether keys are spread over several nodes."""
-        return self.address.kind == "cluster"
 
     def endpoint(self, key: bytes | None) -> Endpoint:
         """The server that has the key (None: any server)."""
@@ -71,10 +70,10 @@ class Topology:
             if key is None:
                 return ranges[0][2]
             slot = slot_of(key)
-            for first, last, endpoint in ranges:
-                if first <= slot <= last:
-                    return endpoint
-            raise NoServerError(f"no node serves the slot {slot}")
+            owner = self._owners[slot]
+            if owner is None:
+                raise NoServerError(f"no node serves the slot {slot}")
+            return owner
         if self._master is None:
             self._master = self._find_master()
         return self._master
@@ -107,16 +106,19 @@ class Topology:
         self._master = None
 
     def learn_moved(self, refusal: str) -> None:
-        """Learn from `MOVED slot host:port`. All slots are asked for again: more than one may have moved."""
-        _, slot, target = refusal.split()[:3]
+        """Learn from `MOVED slot host:port`. All slots are asked for again: more than one may have moved.
+
+        The refusals of many keys come together: where the slot is known to be there already, nobody is asked.
+        """
+        _, slot, host = refusal.split()[:3]
+        number, target = int(slot), self._endpoint_of(host)
         known = self._ranges
+        if known is not None and self._owners[number] == target:
+            return
         self._ranges = None
-        try:
-            self._slots()
-        except UNREACHABLE:
-            self._ranges = known
-        number = int(slot)
-        self._ranges = [(number, number, self._endpoint_of(target)), *(self._ranges or [])]
+        with suppress(*UNREACHABLE):
+            known = self._slots()
+        self._learn([(number, number, target), *(known or [])])
 
     def asked(self, refusal: str) -> Endpoint:
         """The node that `ASK slot host:port` names."""
@@ -129,9 +131,18 @@ class Topology:
 
     def _slots(self) -> list[tuple[int, int, Endpoint]]:
         if self._ranges is None:
-            self._ranges = self._ask_slots([*self._nodes, *self.address.endpoints])
-            self._nodes = [endpoint for _, _, endpoint in self._ranges]
+            ranges = self._ask_slots([*self._nodes, *self.address.endpoints])
+            self._learn(ranges)
+            self._nodes = [endpoint for _, _, endpoint in ranges]
+            return ranges
         return self._ranges
+
+    def _learn(self, ranges: list[tuple[int, int, Endpoint]]) -> None:
+        """The nodes of all slots. What stands first holds."""
+        owners: list[Endpoint | None] = [None] * COUNT
+        for first, last, endpoint in reversed(ranges):
+            owners[first : last + 1] = [endpoint] * (last + 1 - first)
+        self._ranges, self._owners = ranges, owners
 
     def _ask_slots(self, endpoints: Sequence[Endpoint]) -> list[tuple[int, int, Endpoint]]:
         for endpoint, reply in self._first_answer(endpoints, self.address.login, ("CLUSTER", "SLOTS")):
@@ -196,7 +207,7 @@ def key_of(command: Command) -> bytes | None:
     if word in _KEYLESS or len(command) < 2:
         return None
     if word in ("XREAD", "XREADGROUP"):
-        at = next(i for i, each in enumerate(command) if isinstance(each, str) and each.upper() == "STREAMS") + 1
+        at = streams_at(command) + 1
     elif word == "EVAL":
         at = 3
     else:

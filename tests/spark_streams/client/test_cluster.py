@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -126,6 +126,48 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
         plain.finish()
         assert sorted(numbers(client, "moving")) == list(range(1200))
         connection.close()
+
+
+def test_many_slots_that_have_moved_are_asked_for_once(cluster: topologies.Cluster) -> None:
+    """Of the refusals that come together the first has all slots asked for; the others tell nothing new."""
+    streams = [f"moved:{number}" for number in range(12)]
+    with closing(Connection(Address(cluster.url))) as connection:
+        source = cluster.owner(slot_of(streams[0].encode()))
+        streams = [name for name in streams if cluster.owner(slot_of(name.encode())) is source]
+        assert len(streams) > 2
+        connection.commands([("XADD", name, "1-0", "n", 0) for name in streams])
+        for name in streams:
+            with moving(cluster, name.encode()):
+                pass
+        asked = 0
+        clients = [redis.Redis(port=node.port, protocol=2) for node in cluster.masters()]
+        for client in clients:
+            client.config_resetstat()
+        assert connection.pipeline([("XLEN", name) for name in streams]) == [1] * len(streams)
+        for client in clients:
+            asked += client.info("commandstats").get("cmdstat_cluster|slots", {"calls": 0})["calls"]
+            client.close()
+        assert asked == 1
+        connection.commands([("DEL", name) for name in streams])
+
+
+@pytest.mark.parametrize("name", ["streams", "BLOCK"])
+def test_groups_whose_names_are_words_of_commands(cluster: topologies.Cluster, name: str) -> None:
+    """Queries with such a group read streams of all nodes, each alone and all together; a stream may be called so."""
+    streams = [name, "words:0", "words:1", "words:2"]
+    with cluster.client() as client:
+        for stream in streams:
+            for n in range(10):
+                client.xadd(stream, {"n": n})
+        for some in (*([stream] for stream in streams), streams):
+            query = Query(cluster.url, streams=",".join(some), group=name, startingOffsets="earliest")
+            assert sorted(column(query.drain())) == sorted([*range(10)] * len(some))
+            query.reader.stop()
+            for stream in some:
+                assert client.xpending(stream, name)["pending"] == 0
+                client.xgroup_destroy(stream, name)
+        for stream in streams:
+            client.delete(stream)
 
 
 def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Cluster) -> None:
