@@ -1,4 +1,7 @@
-"""Processor time of processes and of all that descend from them, read from /proc."""
+"""Processor time of processes and of all that descend from them, read from /proc.
+
+A process that has ended counts with the one that waited for it, as Linux has it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def spent(root: int, without: int | None = None) -> dict[int, int]:
-    """Processor time so far, in ticks, of a process and its descendants, by their IDs."""
+    """Processor time so far, in ticks, of a process and its descendants, by their IDs; with that of ended children."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -19,7 +22,7 @@ def spent(root: int, without: int | None = None) -> dict[int, int]:
         except OSError:
             continue
         pid = int(path.parent.name)
-        parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:13]))
+        parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
     family = {root}
     while grown := {pid for pid, parent in parents.items() if parent in family and pid != without} - family:
         family |= grown
@@ -28,4 +31,4 @@ def spent(root: int, without: int | None = None) -> dict[int, int]:
 
 def since(before: Mapping[int, int], after: Mapping[int, int]) -> float:
     """Seconds of processor time between two answers of `spent`."""
-    return sum(ticks - before.get(pid, 0) for pid, ticks in after.items()) / _TICKS
+    return (sum(after.values()) - sum(before.values())) / _TICKS

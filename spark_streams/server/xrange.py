@@ -148,23 +148,41 @@ def marks(connection: Connection, asked: Sequence[Counting]) -> list[tuple[list[
 def _counted(
     connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int, counted: int, most: int
 ) -> _Counted:
-    """What `marks` says of one stream: a generator of requests' tokens that gets their replies."""
+    """What `marks` says of one stream: a generator of requests' tokens that gets their replies.
+
+    As in `pages`, the next page is requested before a page is decoded.
+    """
     found: list[StreamId] = []
     total = counted
     size = PageSize(_COUNT_PAGE)
-    while total < most:
-        asked = min(size.now, most - total)
-        buffer, stop = yield connection.request([command(stream, after, upto, asked)])
-        page = _page(connection, stream, buffer, stop)
-        if page is None:
+
+    def ask(behind: StreamId, left: int) -> tuple[int, bytes]:
+        asked = min(size.now, left)
+        return asked, connection.request([command(stream, behind, upto, asked)])
+
+    asked, token = ask(after, most - total)
+    while True:
+        buffer, stop = yield token
+        count, start = _head(connection, stream, buffer)
+        if count < 1:
             break
+        ahead: tuple[int, bytes] | None = None
+        goes_on = count >= asked and total + count < most
+        size.learn(count, stop)
+        guess = _last_id(buffer, stop) if goes_on else None
+        if guess is not None:
+            ahead = ask(guess, most - total - count)
+        page = decode_page(buffer, start, stop, count)
         first = (grid - 1 - total) % grid
         found.extend(StreamId.parse(entry_id) for entry_id in page.ids()[first::grid].to_pylist())
-        total += page.count
-        after = StreamId.parse(page.last_id())
-        if page.count < asked:
+        total += count
+        if not goes_on:
             break
-        size.learn(page.count, stop)
+        after = StreamId.parse(page.last_id())
+        if ahead is not None and guess != after:
+            yield ahead[1]
+            ahead = None
+        asked, token = ahead or ask(after, most - total)
     return found, total
 
 
