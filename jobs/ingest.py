@@ -14,17 +14,24 @@ import json
 from typing import Any
 
 import click
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 
+from pystreams.errors import fail
 from pystreams.jobs.flags import query_flags, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 
-_TEXTS: dict[str, dict[str, Any]] = {"csv": {"header": True}, "json": {"primitivesAsString": True}, "parquet": {}}
+# A row that cannot be read, or is no row of the schema, is an error, and no entry without some of its fields.
+_TEXTS: dict[str, dict[str, Any]] = {
+    "csv": {"header": True, "mode": "FAILFAST"},
+    "json": {"primitivesAsString": True, "mode": "FAILFAST"},
+    "parquet": {},
+}
 # A header that differs from the schema is an error, not columns that change places.
-_CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {"header": True, "enforceSchema": False}}
+_CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {**_TEXTS["csv"], "enforceSchema": False}}
 
 _FILE, _ROW = "_pystreams_file", "_pystreams_row"
 """Columns beside those of the files: which file a row is of, and its place there."""
@@ -110,11 +117,21 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> StructType:
-    """The columns of the files that are there; those of the first run, once it has noted them beside its checkpoint."""
-    note = f"{run.need_checkpoint()}/_ingest/columns.json"
+    """The columns of the files that are there; those of the first run, once it has noted them beside its checkpoint.
+
+    NO_COLUMNS where no file says any.
+    """
+    note = f"{run.take_checkpoint()}/_ingest/columns.json"
     if run.files.exists(note):
         return StructType.fromJson(json.loads(run.files.read_text(note)))
-    found = run.spark.read.format(form).options(**{**_TEXTS[form], **options}).load(source).schema
+    try:
+        found = run.spark.read.format(form).options(**{**_TEXTS[form], **options}).load(source).schema
+    except AnalysisException as refusal:
+        if refusal.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+            raise
+        found = StructType()
+    if not found:
+        fail("NO_COLUMNS", source=source)
     run.files.write_text(note, found.json())
     return found
 

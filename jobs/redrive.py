@@ -66,8 +66,10 @@ def redrive(
         for page in dead_letters.find(connection, name, which, whole.generated):
             for letters in pages(page, size):
                 letters = letters if limit is None else letters[: limit - told.total()]
-                if letters and not dry_run:
-                    dead_letters.put_back(connection, name, letters, to, keep=False)
+                if dry_run:
+                    letters = [letter for letter in letters if letter.words]
+                else:
+                    letters = dead_letters.put_back(connection, name, letters, to, keep=False)
                 told.update(_kind(letter, to) for letter in letters)
                 if limit is not None and told.total() >= limit:
                     break

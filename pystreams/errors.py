@@ -187,6 +187,22 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
             "Add --checkpoint URI, a directory that is this job's alone.",
         ),
     ),
+    "CHECKPOINT_TAKEN": (
+        Status.USAGE,
+        Condition(
+            OptionsError,
+            "The checkpoint {checkpoint} is one of the job {owner}, not of {job}.",
+            "Name another directory, one that is this job's alone.",
+        ),
+    ),
+    "NO_COLUMNS": (
+        Status.USAGE,
+        Condition(
+            OptionsError,
+            "Nothing in {source} says which columns there are: no file, or none with content.",
+            "Name them, --schema 'customer string, price double', or run the job when there are files.",
+        ),
+    ),
     "JOB_FILE_MALFORMED": (
         Status.USAGE,
         Condition(OptionsError, "The file {file} cannot be used: {reason}.", "'--help' shows the job's flags."),

@@ -144,9 +144,8 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
     with run.out.progress(words[0], count) as advance:
         for page in dead_letters.find(run.connection, stream, which, upto):
             done += act(page)
-            left += len(page)
+            left += dead_letters.without_fields(page)
             advance(len(page))
-    left -= done
     if left and words[0] == "replay":
         run.out.warn(dead_letters.left_alone(left))
     run.done(
@@ -157,7 +156,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 
 @verb(
     "replay",
-    needs="+xinfo|stream +xrange +xadd +xdel +type +multi +exec +time",
+    needs="+xinfo|stream +xrange +xadd +xdel +type +watch +unwatch +multi +exec +time",
     changes=True,
     examples=(
         "pystreams dlq replay failed --all --dry-run",
@@ -177,7 +176,7 @@ def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any)
     """
 
     def act(page: list[Letter]) -> int:
-        return dead_letters.put_back(run.connection, stream, page, to, keep=keep)
+        return len(dead_letters.put_back(run.connection, stream, page, to, keep=keep))
 
     where = " to where they came from" if to is None else f" to {names.shown(to)}"
     _change(run, stream, chosen, ("replay", "replayed"), where, act)
@@ -185,7 +184,7 @@ def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any)
 
 @verb(
     "move",
-    needs="+xinfo|stream +xrange +xadd +xdel +type +multi +exec +time",
+    needs="+xinfo|stream +xrange +xadd +xdel +type +watch +unwatch +multi +exec +time",
     changes=True,
     examples=("pystreams dlq move failed parked --reason 'delivered more than'",),
 )
@@ -198,8 +197,7 @@ def move(run: Run, stream: bytes, to: bytes, **chosen: Any) -> None:
         raise click.UsageError("Both streams are the same.")
 
     def act(page: list[Letter]) -> int:
-        dead_letters.move(run.connection, stream, page, to)
-        return len(page)
+        return dead_letters.move(run.connection, stream, page, to)
 
     _change(run, stream, chosen, ("move", "moved"), f" to {names.shown(to)}", act)
 

@@ -146,8 +146,10 @@ def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -
         return
     try:
         table = tomllib.loads(_text(place))
-    except (OSError, UnicodeDecodeError) as cause:
-        fail("FILE_UNUSABLE", file=place, reason=getattr(cause, "strerror", None) or type(cause).__name__)
+    except OSError as cause:
+        fail("FILE_UNUSABLE", file=place, reason=cause.strerror or type(cause).__name__)
+    except UnicodeDecodeError:
+        fail("JOB_FILE_MALFORMED", file=place, reason="it is not UTF-8, so it is no TOML")
     except tomllib.TOMLDecodeError as cause:
         fail("JOB_FILE_MALFORMED", file=place, reason=f"it is no TOML ({cause})")
     flags = {
@@ -165,6 +167,8 @@ def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -
         if parameter is None or parameter.name in (None, "options"):
             nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.0)[0]
             fail("JOB_FILE_MALFORMED", file=place, reason=f"no flag is called '{name}'; the nearest is '{nearest}'")
+        if isinstance(value, Mapping):
+            fail("JOB_FILE_MALFORMED", file=place, reason=f"'{name}' is a table; the only one is [options]")
         if isinstance(value, list) != parameter.multiple if isinstance(parameter, click.Option) else False:
             value = [value] if not isinstance(value, list) else _word(value)
         assert parameter.name is not None

@@ -88,9 +88,9 @@ def _guarded(run: Run, work: Callable[[], None]) -> int:
     except BROKEN as cause:
         return _failed(connector_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")))
     except Py4JJavaError as failure:
-        return _of_spark(str(failure.java_exception.toString()))
+        return _of_spark(str(failure.java_exception.toString()), _causes(failure.java_exception))
     except PySparkException as failure:
-        return _of_spark(str(failure))
+        return _of_spark(str(failure), _causes(getattr(failure, "_origin", None)))
     except Py4JError as failure:
         if not run.stop.asked.is_set():
             return _of_spark(str(failure))
@@ -106,13 +106,29 @@ def _failed(failure: PystreamsError) -> int:
     return status_of(failure)
 
 
-def _of_spark(text: str) -> int:
-    """Show what Spark says. If it is an error of the connector or of a job, that alone; else Spark's first lines."""
+def _causes(thrown: Any) -> list[str]:
+    """What the causes of a failure in the JVM say, the last one that which all began with."""
+    found = []
+    while thrown is not None and (thrown := thrown.getCause()) is not None:
+        found.append(str(thrown.getMessage() or thrown.getClass().getSimpleName()))
+    return found
+
+
+def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
+    """Show what Spark says: an error of the connector or of a job alone, else its own line and the cause's."""
     known = {**CONNECTORS, **{name: entry for name, (_, entry) in CONDITIONS.items()}}
-    for found in re.finditer(r"\[([A-Z][A-Z_]+)\] (?=([^\n]*))", text):
+    for found in re.finditer(r"\[([A-Z][A-Z_]+)\] (?=([^\n]*))", "\n".join((text, *causes))):
         if found[1] in known:
             return _failed(known[found[1]].error(found[0] + found[2], found[1]))
+    shown = _line(text)
+    click.echo(f"error: {shown}".rstrip(), err=True)
+    if causes and (began := _line(causes[-1])) not in text:
+        click.echo(f"cause: {began}".rstrip(), err=True)
+    return Status.FAILED
+
+
+def _line(text: str) -> str:
+    """The line with a condition of Spark's, from that on; else the first."""
     lines = [line for line in text.splitlines() if line.strip()]
     said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
-    click.echo(f"error: {said[0] if said else (lines[0] if lines else text)}".rstrip(), err=True)
-    return Status.FAILED
+    return said[0] if said else lines[0] if lines else text

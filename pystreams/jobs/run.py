@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 from pyspark.errors import StreamingQueryException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
@@ -62,14 +63,19 @@ class Run:
         self.rows = 0
         self.committed = -1
         """The last batch with rows that Spark has committed, once the query has ended."""
+        self._of_batch: Exception | None = None
+        """Why a batch failed; what Spark says of it has no causes."""
         of_connector.check_names(options)
         common, self._reading, self._writing = split(options)
         self._common = {**common, **({} if url is None else {"url": url})}
         self._spark: SparkSession | None = None
         self._closing = ExitStack()
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-        # A failure of a batch is the query's: it is shown there, once.
+        # A failure is shown once, as the job's last line. Else a batch's is logged by py4j as well, and a mistake in an
+        # expression by Spark, as JSON with all that called it.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        for each in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)
 
     @property
     def once(self) -> bool:
@@ -169,6 +175,16 @@ class Run:
             fail("MISSING_CHECKPOINT", job=self.name)
         return self.checkpoint
 
+    def take_checkpoint(self) -> str:
+        """The checkpoint, which is this job's from now on. MISSING_CHECKPOINT, CHECKPOINT_TAKEN."""
+        place = self.need_checkpoint()
+        note = f"{place}/_job"
+        if not self.files.exists(note):
+            self.files.write_text(note, self.name)
+        elif (owner := self.files.read_text(note)) != self.name:
+            fail("CHECKPOINT_TAKEN", checkpoint=place, owner=owner, job=self.name)
+        return place
+
     def query_id(self) -> str:
         """The ID of the query that the checkpoint belongs to, once it has begun."""
         text = self.files.read_text(f"{self.need_checkpoint()}/metadata")
@@ -182,7 +198,11 @@ class Run:
 
         def batch(rows: DataFrame, number: int) -> None:
             with self.stop.batch():
-                work(rows, number)
+                try:
+                    work(rows, number)
+                except Exception as failure:
+                    self._of_batch = failure
+                    raise
 
         self._follow(self._writer(frame).foreachBatch(batch).outputMode(output_mode).start())
 
@@ -192,7 +212,7 @@ class Run:
 
     def _writer(self, frame: DataFrame) -> DataStreamWriter:
         writer = frame.writeStream.queryName(f"pystreams-{self.name}").trigger(**self.trigger)
-        return writer.option("checkpointLocation", self.need_checkpoint())
+        return writer.option("checkpointLocation", self.take_checkpoint())
 
     def _follow(self, query: StreamingQuery) -> None:
         watch = _Progress(self, StreamMonitor(**self._of_monitor()))
@@ -209,7 +229,7 @@ class Run:
         failure = query.exception()
         stopped = self.stop.asked.is_set()
         if failure is not None and not (stopped and StopAskedError.__name__ in str(failure)):
-            raise failure
+            raise self._of_batch or failure
         self.committed = watch.seen
         self.say(f"{'stopped' if stopped else 'done'}: {self.rows:,} rows in {self.batches:,} batches")
 

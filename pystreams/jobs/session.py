@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from spark_streams.source import PystreamsDataSource
 
 _ZONE, _SHUFFLES = "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"
-
+_REDACTION = "spark.redaction.regex"
+_SPARKS_REDACTION = "(?i)secret|password|passphrase|token|access[.]?key"
+_LOGIN_IN_URL = "(redis|rediss|unix)([+](sentinel|cluster))?://[^/ ]*@"
 
 _SPARK = "org.apache.spark.sql.execution"
 _QUIET = {
@@ -23,12 +26,14 @@ def session(name: str) -> tuple[SparkSession, bool]:
     """A session for the job, in which `pystreams` is registered, and whether it was made here and is to be stopped.
 
     What the user's configuration does not say: days are those of UTC, and a shuffle has as many partitions as there are
-    cores, for Spark's 200 are 200 tasks a batch.
+    cores, for Spark's 200 are 200 tasks a batch. Spark's event log and UI show no command line with a login in a URL.
     """
     active = SparkSession.getActiveSession()
     # Workers, and Spark's search for data sources, must use this Python; without this it is the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"pystreams-{name}")
+    if active is None:
+        builder = builder.config(_REDACTION, f"{SparkConf().get(_REDACTION, _SPARKS_REDACTION)}|{_LOGIN_IN_URL}")
     spark = active.newSession() if active is not None else builder.getOrCreate()
     configured = spark.sparkContext.getConf()
     if not configured.contains(_ZONE):

@@ -1,8 +1,9 @@
 """Dead letters: the entries that a query with `consume=shared` gave up, in the stream of the option `deadLetterStream`.
 
 A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`; the original's
-fields follow. What is put back or moved is added and removed in one transaction where one node has both streams;
-otherwise it is added first, so that a letter may be there twice rather than not at all.
+fields follow. What is put back or moved is added and removed in one transaction where one node has both streams, if
+it is still there then: of two who do that at once, one does. Otherwise it is added first, so that a letter may be there
+twice rather than not at all.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 
@@ -21,9 +23,12 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.client.slots import slot_of
 from spark_streams.errors import error
 from spark_streams.stream_id import ZERO, StreamId
+from spark_streams.write.records.guarded import change
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
 _CHUNK = 500
+_AT_ONCE = 100
+"""Letters of one transaction: a new letter in the stream before it ends has it begun again."""
 
 
 @dataclass(frozen=True)
@@ -99,19 +104,27 @@ def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) ->
             yield letters
 
 
-def put_back(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None, *, keep: bool) -> int:
+def put_back(
+    connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes | None, *, keep: bool
+) -> list[Letter]:
     """Add the originals again, where they came from or elsewhere, and remove the letters unless they are kept.
 
-    How many were added: a letter without a field of an original stays, since no entry can be made of it.
+    The letters that were added: a letter without a field of an original stays, since no entry can be made of it, and
+    one that is gone by now was put back or removed by somebody else.
     """
     by_target: dict[bytes, list[Letter]] = {}
     for letter in letters:
         if letter.words:
             by_target.setdefault(letter.stream if to is None else to, []).append(letter)
+    done: list[Letter] = []
     for target, some in by_target.items():
-        adds: list[Command] = [("XADD", target, "*", *letter.words) for letter in some]
-        _transfer(connection, stream, target, adds, [] if keep else [letter.id for letter in some])
-    return sum(map(len, by_target.values()))
+        done += _transfer(connection, stream, target, [(letter, letter.words) for letter in some], keep=keep)
+    return done
+
+
+def without_fields(letters: Iterable[Letter]) -> int:
+    """How many of these `put_back` leaves alone."""
+    return sum(not letter.words for letter in letters)
 
 
 def left_alone(count: int) -> str:
@@ -119,10 +132,9 @@ def left_alone(count: int) -> str:
     return f"Left there, without a field of an original: {numbers.things(count, 'dead letter')}."
 
 
-def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> None:
-    """Move letters as they are to another dead-letter stream."""
-    adds: list[Command] = [("XADD", to, "*", *letter.whole) for letter in letters]
-    _transfer(connection, stream, to, adds, [letter.id for letter in letters])
+def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> int:
+    """Move letters as they are to another dead-letter stream. How many were still there."""
+    return len(_transfer(connection, stream, to, [(letter, letter.whole) for letter in letters], keep=False))
 
 
 def remove(connection: Connection, stream: bytes, letters: Sequence[Letter]) -> int:
@@ -131,17 +143,42 @@ def remove(connection: Connection, stream: bytes, letters: Sequence[Letter]) -> 
 
 
 def _transfer(
-    connection: Connection, source: bytes, target: bytes, adds: Sequence[Command], gone: Sequence[bytes]
-) -> None:
+    connection: Connection, source: bytes, target: bytes, written: Sequence[tuple[Letter, list[bytes]]], *, keep: bool
+) -> list[Letter]:
+    """Add an entry of these words for each letter, and remove the letter. The letters for which that was done."""
     if ask(connection, "TYPE", target) not in (b"stream", b"none"):
         # XADD alone would fail in the transaction.
         raise error("NOT_A_STREAM", stream=target.decode("utf-8", "backslashreplace"), address=connection.address)
-    removal: list[Command] = [("XDEL", source, *gone)] if gone else []
-    if removal and (not connection.topology.is_cluster or slot_of(source) == slot_of(target)):
-        *_, results = ask_all(connection, [("MULTI",), *adds, *removal, ("EXEC",)])
-        for command, result in zip([*adds, *removal], results or (), strict=False):
-            if isinstance(result, redis.ResponseError):
-                raise failure(connection, command, result)
-    else:
-        ask_all(connection, adds)
-        ask_all(connection, removal)
+    one_node = not connection.topology.is_cluster or slot_of(source) == slot_of(target)
+    done: list[Letter] = []
+    for page in pages(written, _AT_ONCE):
+        if one_node and not keep:
+            done += _at_once(connection, source, target, page)
+            continue
+        ask_all(connection, [("XADD", target, "*", *words) for _, words in page])
+        if not keep:
+            ask(connection, "XDEL", source, *(letter.id for letter, _ in page))
+        done += [letter for letter, _ in page]
+    return done
+
+
+def _at_once(
+    connection: Connection, source: bytes, target: bytes, written: Sequence[tuple[Letter, list[bytes]]]
+) -> list[Letter]:
+    """The same for letters that are still there, in one transaction."""
+    changed: list[Command] = []
+    there: list[Letter] = []
+
+    def decide(replies: list[Any]) -> list[Command]:
+        nonlocal changed, there
+        left = [one for one, reply in zip(written, replies, strict=True) if reply]
+        there = [letter for letter, _ in left]
+        changed = [("XADD", target, "*", *words) for _, words in left]
+        changed += [("XDEL", source, *(letter.id for letter in there))] if there else []
+        return changed
+
+    results = change(connection, [source], [("XRANGE", source, letter.id, letter.id) for letter, _ in written], decide)
+    for command, result in zip(changed, results, strict=True):
+        if isinstance(result, redis.ResponseError):
+            raise failure(connection, command, result)
+    return there

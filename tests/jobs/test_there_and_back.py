@@ -106,3 +106,24 @@ def test_columns_that_have_the_names_of_ours(jobs: Jobs) -> None:
     ]
     jobs.run(replay, "--from", kept, "--to", "back", "--checkpoint", jobs.path("replay"))
     assert jobs.client.xlen("back") == 2
+
+
+@long_only
+@on("redis")
+def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(jobs: Jobs) -> None:
+    """No entry lacks a field that the file has; empty files say nothing of the columns, and another job's checkpoint
+    is not taken."""
+    landing = jobs.path("landing")
+    landing.mkdir()
+    (landing / "1.csv").write_text("")
+    words = ["--from", landing, "--format", "csv", "--stream", "s", "--checkpoint", jobs.path("checkpoint")]
+    assert f"error: [NO_COLUMNS] Nothing in {landing} says which columns" in jobs.run(ingest, *words, status=2)
+    (landing / "1.csv").write_text("k,n\na,1\nb")
+    said = jobs.run(ingest, *words, status=1)
+    assert ("landing/1.csv" in said, "\ncause: [MALFORMED_CSV_RECORD] Malformed CSV record: b" in said) == (True, True)
+    assert jobs.client.exists("s") == 0
+    (landing / "1.csv").write_text("k,n\na,1\nb,2\n")
+    jobs.run(ingest, *words)
+    assert jobs.rows("s") == [{"k": "a", "n": "1"}, {"k": "b", "n": "2"}]
+    said = jobs.run(archive, "--stream", "s", "--to", jobs.path("kept"), *words[-2:], status=2)
+    assert f"error: [CHECKPOINT_TAKEN] The checkpoint {words[-1]} is one of the job ingest, not of archive." in said

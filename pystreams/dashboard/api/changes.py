@@ -313,9 +313,8 @@ def _replay(connection: Connection, asked: Asked) -> Done:
 
     def act(page: list[Letter]) -> int:
         nonlocal empty
-        done = dead_letters.put_back(connection, asked.key("stream"), page, asked.key_or_none("to"), keep=False)
-        empty += len(page) - done
-        return done
+        empty += dead_letters.without_fields(page)
+        return len(dead_letters.put_back(connection, asked.key("stream"), page, asked.key_or_none("to"), keep=False))
 
     done = _in_parts(_letter_pages(connection, asked), act, "Replayed", "dead letter")
     if not empty:

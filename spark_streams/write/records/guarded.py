@@ -14,16 +14,17 @@ Decide = Callable[[list[Any]], list[Command]]
 """The commands that make the change, from the replies of what was read; none if there is nothing to change."""
 
 
-def change(connection: Connection, keys: Sequence[bytes], reads: Sequence[Command], decide: Decide) -> None:
-    """Read, decide, and execute the commands, unless one of `keys` has changed meanwhile: then again.
+def change(connection: Connection, keys: Sequence[bytes], reads: Sequence[Command], decide: Decide) -> list[Any]:
+    """Read, decide, and execute the commands, unless one of `keys` has changed meanwhile: then again. Their replies.
 
     The keys are in one slot. After a broken connection nobody knows whether the commands were executed, and `decide` is
     asked once more. Raises WRITE_CONTENDED, and what `decide` raises.
     """
     link: Link | None = None
+    done: list[Any] = []
 
     def attempt() -> bool | None:
-        nonlocal link
+        nonlocal link, done
         link = None
         link = connection.link(keys[0])
         looking: list[Command] = [("WATCH", *keys), *reads]
@@ -38,6 +39,7 @@ def change(connection: Connection, keys: Sequence[bytes], reads: Sequence[Comman
         replies = link.pipeline(changing)
         if _is_refused(changing, replies, link):
             return None
+        done = replies[-1] or []
         return True if replies[-1] is not None else None
 
     def _is_refused(commands: Sequence[Command], replies: Sequence[Any], link: Link) -> bool:
@@ -49,3 +51,4 @@ def change(connection: Connection, keys: Sequence[bytes], reads: Sequence[Comman
 
     if not connection.retry(attempt, lambda: connection.drop(link)):
         fail("WRITE_CONTENDED", address=connection.address)
+    return done

@@ -70,16 +70,18 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("strem = 'a'", "no flag is called 'strem'; the nearest is 'stream'"),
-        ("stream = ", "it is no TOML"),
-        ("options = 3", "'options' is not a table"),
+        (b"strem = 'a'", "no flag is called 'strem'; the nearest is 'stream'"),
+        (b"stream = ", "it is no TOML"),
+        (b"stream = '\xff'", "it is not UTF-8"),
+        (b"options = 3", "'options' is not a table"),
+        (b"[stream]\na = 'b'", "'stream' is a table; the only one is [options]"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes, reason: str
 ) -> None:
     file = tmp_path / "job.toml"
-    file.write_text(text)
+    file.write_bytes(text)
     status, said = failure(redrive, capsys, "--conf", str(file))
     assert status == Status.USAGE
     assert said.startswith(f"error: [JOB_FILE_MALFORMED] The file {file} cannot be used: {reason}")
@@ -125,8 +127,11 @@ def test_letters_go_back_by_reason_and_limit_and_a_dry_run_changes_nothing(
     redrive.main([*words, "--limit", "2"], standalone_mode=False)
     assert [fields[b"n"] for _, fields in client.xrange("orders")] == [b"1", b"3"]
     assert [fields[b"n"] for _, fields in client.xrange("failed")] == [b"0", b"2", b"4", b"5", b"6"]
+    client.xadd("failed", {**LETTER, "_reason": "no original"})
+    capsys.readouterr()
     redrive.main([*words[:4], "--to", "elsewhere"], standalone_mode=False)
-    assert (client.xlen("failed"), client.xlen("elsewhere"), client.xlen("orders")) == (0, 5, 2)
+    assert "put back: 5 letters\n" in capsys.readouterr().out
+    assert (client.xlen("failed"), client.xlen("elsewhere"), client.xlen("orders")) == (1, 5, 2)
     assert redrive.main(["--stream", "none", "--url", place.url], standalone_mode=False) == Status.MISSING
 
 
