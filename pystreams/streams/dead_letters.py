@@ -20,10 +20,10 @@ from pystreams.streams.asking import ask, ask_all, failure, pages
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
 from spark_streams.client.connection import Command, Connection
+from spark_streams.client.guarded import change
 from spark_streams.client.slots import slot_of
 from spark_streams.errors import error
 from spark_streams.stream_id import ZERO, StreamId
-from spark_streams.write.records.guarded import change
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
 _CHUNK = 500

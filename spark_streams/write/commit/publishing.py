@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from spark_streams.client.connection import Command, Connection
+from spark_streams.client.guarded import change
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.stream_id import StreamId
@@ -40,7 +41,6 @@ from spark_streams.write.records.batch_record import (
     roll_key,
 )
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
-from spark_streams.write.records.guarded import change
 from spark_streams.write.records.ledger import Account, Ledger, has_ledger, kept_ms
 from spark_streams.write.records.stream_state import StreamState
 from spark_streams.write.rows.digest import RowDigest

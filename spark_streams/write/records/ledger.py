@@ -25,11 +25,11 @@ from typing import Any
 import redis
 
 from spark_streams.client.connection import Command, Connection
+from spark_streams.client.guarded import change
 from spark_streams.client.refusals import refused
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, WriterId, shown
-from spark_streams.write.records.guarded import change
 from spark_streams.write.rows.digest import RowDigest
 
 _REMOVED_AT_ONCE = 1000
