@@ -172,7 +172,7 @@ class Shutdown:
     def _report(self) -> None:
         replicas, lagging = self._replicas(), self._lagging()
         for one in lagging:
-            behind = max(self._master.written - one.offset, 0)
+            behind = max(self._master.written - max(one.offset, 0), 0)
             LOG.warning("replica %s (%s) is %d bytes behind at the end", one.name, one.state.name.lower(), behind)
         if replicas:
             LOG.info("%d of %d replicas have everything", len(replicas) - len(lagging), len(replicas))

@@ -60,8 +60,8 @@ class Replica:
         self._over_soft_since: float | None = None
         #: It has acknowledged something: it has found the end of its file.
         self.has_answered = False
-        #: Up to where it has done the stream, and has it on its disk.
-        self.offset = self.on_disk = 0
+        #: Up to where it has done the stream, and has it on its disk; -1: it has not said so yet.
+        self.offset = self.on_disk = -1
         #: When it last said so; when it last took bytes of the file.
         self.heard = self.progress = now
 
@@ -94,7 +94,7 @@ class Replica:
         """Its line in INFO."""
         host, port = self.address
         lag = self.lag(now) if self.state is Sync.ONLINE else 0
-        return f"ip={host},port={port},state={_SHOWN[self.state]},offset={self.offset},lag={lag}"
+        return f"ip={host},port={port},state={_SHOWN[self.state]},offset={max(self.offset, 0)},lag={lag}"
 
     def queue(self, block: bytes, limit: OutputLimit, now: float) -> bool:
         """Keep bytes for behind the file; False where that is more than the limit allows."""

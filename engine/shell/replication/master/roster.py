@@ -32,7 +32,7 @@ class Roster:
 
     def described(self) -> list[list[bytes]]:
         """Those online, as ROLE tells of them."""
-        told = ((*one.address, one.offset) for one in self.online)
+        told = ((*one.address, max(one.offset, 0)) for one in self.online)
         return [[host.encode(), b"%d" % port, b"%d" % offset] for host, port, offset in told]
 
     def lines(self, now: float) -> list[tuple[str, Any]]:

@@ -111,8 +111,8 @@ class Applying:
         """How far this server is, in memory and, where there is a log, on the disk."""
         offset, durability = self._history.offset, self._core.durability
         words = [b"REPLCONF", b"ACK", b"%d" % offset]
-        if durability.logging:
-            words += [b"FACK", b"%d" % self._logged.on_disk(durability, offset)]
+        if durability.logging and (on_disk := self._logged.on_disk(durability, offset)) >= 0:
+            words += [b"FACK", b"%d" % on_disk]
         return command(*words)
 
     def close(self) -> None:

@@ -408,6 +408,7 @@ class Following:
         self._sync = None
         self._history.adopt(sync.full.id, sync.full.offset)
         self._has_history, self._unconfirmed = True, 0
+        self._logged.forget()
         selected = summary.about.get(b"repl-stream-db", b"")
         self._db = int(selected) if selected.isdigit() and int(selected) < len(self._core.databases) else 0
         self._machine.fire(LinkEvent.LOADED)

@@ -11,7 +11,13 @@ class Logged:
     def __init__(self) -> None:
         #: What was handed to the log and is not known to be on the disk: (place in the log, offset), in order.
         self._waiting: list[tuple[int, int]] = []
-        self._on_disk = 0
+        #: -1: nothing.
+        self._on_disk = -1
+
+    def forget(self) -> None:
+        """The data are others from now on: nothing of them is on the disk, as far as is known."""
+        self._waiting.clear()
+        self._on_disk = -1
 
     def clear(self) -> None:
         """The link is a new one: what was handed over before it counts no more."""
@@ -23,7 +29,7 @@ class Logged:
             self._waiting.append((durability.log_offset(), offset))
 
     def on_disk(self, durability: Durability, offset: int) -> int:
-        """Up to where the log is on the disk, where the replica is at ``offset``."""
+        """Up to where the log is on the disk, where the replica is at ``offset``; -1: nothing is."""
         synced = 0
         for place, reached in self._waiting:
             if not durability.is_synced(place):

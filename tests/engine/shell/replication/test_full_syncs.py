@@ -22,6 +22,7 @@ from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.replication.history import History
 from engine.shell.replication.master import transfer
 from engine.shell.replication.master.master import Master
+from engine.shell.replication.master.states import Sync
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.faults.disk import Disk
 from tests.replay import new_core, state
@@ -176,6 +177,22 @@ async def test_a_replica_may_be_quicker_than_the_loop(tmp_path):
     world.run(*SET)
     await turns()
     assert peer.got.endswith(MARK + FED)
+
+
+@in_loop
+async def test_who_has_acknowledged_nothing_does_not_count(tmp_path):
+    """WAIT and WAITAOF count no replica that may still be reading its file, also before anything was fed: offset 0."""
+    world = World(tmp_path, "--repl-diskless-sync", "no")
+    world.run(*SET)
+    peer = await world.join()
+    world.finish()
+    await turns()
+    assert [one.state for one in world.master.roster.online] == [Sync.ONLINE]
+    counts = [[world.master.acknowledged(0, on_disk=on_disk) for on_disk in (False, True)]]
+    for on_disk in (-1, 0):
+        world.master.acknowledge(peer.session, 0, on_disk)
+        counts.append([world.master.acknowledged(0, on_disk=on_disk) for on_disk in (False, True)])
+    assert counts == [[0, 0], [1, 0], [1, 1]]
 
 
 @in_loop

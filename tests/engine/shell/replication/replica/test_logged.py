@@ -1,0 +1,44 @@
+"""What a replica says of its log: up to where the master's stream is on its disk."""
+
+from __future__ import annotations
+
+from engine.core.environment.durability import WithoutDisk
+from engine.shell.replication.replica.logged import Logged
+
+
+class Log(WithoutDisk):
+    """A log that is synced when the test says so."""
+
+    logging = True
+    written = synced = 0
+
+    def log_offset(self) -> int:
+        return self.written
+
+    def is_synced(self, offset: int) -> bool:
+        return self.synced >= offset
+
+
+def test_only_what_is_synced_counts():
+    """The offset follows the log's syncs, and the last one where nothing waits."""
+    logged, log = Logged(), Log()
+    log.written = 10
+    logged.note(log, 100)
+    log.written = 20
+    logged.note(log, 250)
+    assert logged.on_disk(log, 250) == -1
+    log.synced = 15
+    assert logged.on_disk(log, 250) == 100
+    log.synced = 20
+    assert logged.on_disk(log, 300) == 300
+
+
+def test_other_data_are_not_on_the_disk():
+    """After a full synchronisation the offsets of an earlier history, which may be higher, say nothing any more."""
+    logged, log = Logged(), Log()
+    assert logged.on_disk(log, 1_000_000) == 1_000_000
+    log.written = 1
+    logged.forget()
+    assert logged.on_disk(log, 7) == -1
+    log.synced = 1
+    assert logged.on_disk(log, 7) == 7
