@@ -11,9 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from engine.core.keyspace.elements import Elements
+
 #: Tables of more elements are freed in pieces of so many: each takes a few milliseconds at the most.
 _LARGE = 10_000
 Table = dict[Any, Any] | list[Any] | deque[Any]
+#: The types of values that are freed piece by piece.
+_VALUES = (Elements, deque)
 #: Later than any time.
 NEVER = 1 << 63
 #: (database, command) of what happened: a command as words, or as bytes of one or more commands that are encoded.
@@ -135,21 +139,38 @@ class Changes:
             effects[first:] = [effect for effect in effects[first:] if effect[1] not in ([b"MULTI"], [b"EXEC"])]
             self.seal_effects(first)
 
-    def discard(self, *tables: Table) -> None:
-        """Free tables that nobody uses any more: now where they are small together, else by pieces (:meth:`free`)."""
-        if not self.replaying and sum(map(len, tables)) > _LARGE:
-            self.discarded += tables
+    def discard(self, *tables: Table) -> bool:
+        """Free tables that nobody uses any more: now where they are small together, else by pieces (:meth:`free`).
+
+        Whether it is by pieces.
+        """
+        if self.replaying or sum(map(len, tables)) <= _LARGE:
+            return False
+        self.discarded += tables
+        return True
+
+    def discard_value(self, value: Any) -> None:
+        """Free the value of a key, which nobody uses any more: by pieces, if it is large."""
+        if isinstance(value, deque):
+            self.discard(value)
+        elif isinstance(value, Elements) and not value.readings:
+            self.discard(*value.tables())
 
     def free(self, most: int = _LARGE) -> bool:
-        """Free up to ``most`` elements of discarded tables; whether any are left."""
+        """Free up to ``most`` elements of discarded tables; whether any are left. Large values in them come later."""
         while self.discarded and most > 0:
             table = self.discarded[-1]
             count = min(most, len(table))
             most -= count
             if isinstance(table, dict):
-                for _ in range(count):
-                    table.popitem()
-            elif isinstance(table, deque):
+                values = [table.popitem()[1] for _ in range(count)]
+                if not table:
+                    self.discarded.pop()
+                for value in values:
+                    if isinstance(value, _VALUES):
+                        self.discard_value(value)
+                continue
+            if isinstance(table, deque):
                 for _ in range(count):
                     table.pop()
             else:

@@ -19,7 +19,6 @@ from typing import Any
 
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.deadlines import Deadlines
-from engine.core.keyspace.elements import Elements
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.slots import Slots
@@ -208,7 +207,7 @@ class Database:
         former = self._values[key]
         changes_type = type(former) is not type(value)
         if type(former) is not bytes and former is not value:
-            self._free_later(former)
+            self.changes.discard_value(former)
         self._values[key] = value
         if self._hashes:
             self._hashes.pop(key, None)
@@ -226,15 +225,8 @@ class Database:
         value = self._values[key]
         self._drop(key, changes)
         if type(value) is not bytes:
-            self._free_later(value)
+            self.changes.discard_value(value)
         return True
-
-    def _free_later(self, value: Value) -> None:
-        """Have a value that nobody uses any more freed piece by piece, if it is large."""
-        if isinstance(value, deque):
-            self.changes.discard(value)
-        elif isinstance(value, Elements) and not value.readings:
-            self.changes.discard(*value.tables())
 
     def _drop(self, key: bytes, changes: int) -> None:
         del self._values[key]
@@ -257,7 +249,9 @@ class Database:
         count = len(self._values)
         self._tell(None)
         tables = (self._values, self._expires, self._used, self._hashes, *self._slots.tables())
-        self.changes.discard(*tables, *self._deadlines.tables(), *self._field_deadlines.tables())
+        if not self.changes.discard(*tables, *self._deadlines.tables(), *self._field_deadlines.tables()):
+            for value in self._values.values():
+                self.changes.discard_value(value)
         self._values, self._expires, self._used, self._hashes, self._slots = {}, {}, {}, {}, Slots()
         self._deadlines, self._field_deadlines = Deadlines(self._expires), Deadlines(self._hashes)
         self.changes.dirty += count
@@ -327,13 +321,16 @@ class Database:
         value = self._values[key]
         self._drop(key, 0)
         if type(value) is not bytes:
-            self._free_later(value)
+            self.changes.discard_value(value)
         self.changes.expired_keys += 1
         self.changes.record(self.index, [b"DEL", key])
         self.changes.notify("x", b"expired", key, self.index)
 
     def expire_due(self, now: int, limit: int) -> int:
-        """Drop keys and fields of hashes that have expired at ``now``, about ``limit`` at most; how many."""
+        """Drop keys and fields of hashes that have expired at ``now``, and look at about ``limit`` deadlines at most.
+
+        How many keys went, and how many deadlines of fields were looked at.
+        """
         dropped = 0
         for key in self._deadlines.take_due(now, limit):
             # (What stands in the list twice is dropped once.)
@@ -364,17 +361,19 @@ class Database:
             self.changes.next_expiry = min(self.changes.next_expiry, deadline)
 
     def _expire_fields(self, key: bytes, now: int, most: int) -> int:
-        """Remove fields of a hash whose time has come; how many. It is noted anew for those that are left."""
+        """Remove fields of a hash whose time has come, out of the ``most`` earliest deadlines; of how many. The hash is
+        noted anew for those that are left.
+        """
         fields = self.peek(key)
         self._hashes.pop(key, None)
         if type(fields) is not Hash:
             return 0
-        due = fields.take_due(now, most)
+        due, looked = fields.take_due(now, most)
         if due:
             self.drop_fields(key, fields, due)
         if fields:
             self.note_fields(key, fields)
-        return max(len(due), 1)
+        return max(looked, 1)
 
     def drop_fields(self, key: bytes, fields: Hash, due: list[bytes]) -> None:
         """Remove fields whose time has come, and the hash where none is left; the log records a deletion. It does not
@@ -388,6 +387,8 @@ class Database:
         self.changes.notify("h", b"hexpired", key, self.index)
         if not fields:
             self._drop(key, 0)
+            # (What is left of its deadlines can be large.)
+            self.changes.discard_value(fields)
             self.changes.notify("g", b"del", key, self.index)
 
     # -- who is told of it ----------------------------------------------------------------------------------------

@@ -35,6 +35,10 @@ class Deadlines:
         heapq.heapify(made._heap)
         return made
 
+    def __len__(self) -> int:
+        """How many deadlines it keeps, those among them that were replaced or removed."""
+        return len(self._heap) + len(self._former)
+
     def put(self, key: bytes, deadline: int) -> None:
         """Set a key's deadline, in milliseconds since the epoch."""
         self._by_key[key] = deadline
@@ -43,6 +47,23 @@ class Deadlines:
             self._move()
         elif self._too_large():
             self._former, self._heap = self._heap, []
+
+    def put_all(self, keys: list[bytes], deadline: int) -> None:
+        """Set one deadline, in milliseconds since the epoch, for several keys, all of which are different."""
+        heap = self._heap
+        if self._former:
+            for key in keys:
+                self.put(key, deadline)
+            return
+        self._by_key.update(dict.fromkeys(keys, deadline))
+        if len(keys) < len(heap):
+            for key in keys:
+                heapq.heappush(heap, (deadline, key))
+        else:
+            heap += [(deadline, key) for key in keys]
+            heapq.heapify(heap)
+        if self._too_large():
+            self._former, self._heap = heap, []
 
     def _too_large(self) -> bool:
         return len(self._heap) > _SMALL + 2 * len(self._by_key)

@@ -75,6 +75,15 @@ class Hash(Elements[bytes]):
         else:
             self._by_time.put(field, deadline)
 
+    def set_one_deadline(self, fields: list[bytes], deadline: int) -> None:
+        """Let existing fields, all of which are different, expire at ``deadline`` (milliseconds since the epoch)."""
+        if self.readings:
+            self._disturb()
+        if self._by_time is None or self.deadlines is None:
+            self.set_deadlines(dict.fromkeys(fields, deadline))
+        else:
+            self._by_time.put_all(fields, deadline)
+
     def set_deadlines(self, deadlines: dict[bytes, int]) -> None:
         """Let fields expire, all of which are there; the hash keeps the dictionary."""
         self.deadlines = deadlines
@@ -89,9 +98,15 @@ class Hash(Elements[bytes]):
         """Whether the field's time has come."""
         return self.deadlines is not None and self.deadlines.get(field, _NEVER) <= now
 
-    def take_due(self, now: int, most: int) -> list[bytes]:
-        """Fields whose time has come, out of the ``most`` earliest deadlines; the caller removes them."""
-        return [] if self._by_time is None else list(dict.fromkeys(self._by_time.take_due(now, most)))
+    def take_due(self, now: int, most: int) -> tuple[list[bytes], int]:
+        """Fields whose time has come, out of the ``most`` earliest deadlines, which the caller removes; and how many
+        deadlines were looked at, those that were replaced among them.
+        """
+        if self._by_time is None:
+            return [], 0
+        before = len(self._by_time)
+        due = list(dict.fromkeys(self._by_time.take_due(now, most)))
+        return due, before - len(self._by_time)
 
 
 class LiveFields:

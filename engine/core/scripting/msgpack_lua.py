@@ -278,7 +278,9 @@ local function whole(name, n, otherwise, ...)
     if value == nil and otherwise then return otherwise end
     if type(value) == "string" then value = tonumber(value) or value end
     if type(value) ~= "number" then expected(n, name, "number", ...) end
-    if value ~= value or value >= 9223372036854775808 then return -9223372036854775808 end
+    if value ~= value or value >= 9223372036854775808 or value < -9223372036854775808 then
+        return -9223372036854775808
+    end
     return value < 0 and -floor(-value) or floor(value)
 end
 function library.unpack(...)

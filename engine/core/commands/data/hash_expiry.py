@@ -75,8 +75,7 @@ def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], d
     if is_past(ctx, deadline):
         _remove(ctx, key, fields, names)
         return
-    for name in names:
-        fields.set_deadline(name, deadline)
+    fields.set_one_deadline(names, deadline)
     ctx.db.note_fields(key, fields)
     ctx.db.touch(key, changes=len(names))
     ctx.changes.notify("h", b"hexpire", key, ctx.db.index)
@@ -135,8 +134,13 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     fields = hash_at(ctx, key, names)
     if fields is None:
         return [-2] * len(names)
-    chosen: dict[bytes, None] = {}
     goes = is_past(ctx, deadline)
+    if not (goes or condition):
+        found = [name for name in names if name in fields]
+        replies = [1] * len(names) if len(found) == len(names) else [1 if name in fields else -2 for name in names]
+        _set_deadlines(ctx, key, fields, list(dict.fromkeys(found)), deadline)
+        return paged(replies)
+    chosen: dict[bytes, None] = {}
     replies = []
     for name in names:
         if name not in fields or (goes and name in chosen):

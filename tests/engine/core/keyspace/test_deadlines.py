@@ -97,3 +97,46 @@ def test_many_fields_expire_some_at_a_time() -> None:
     core.expire_due(NOW_US + 20_000)
     assert b"late" not in core.databases[0]
     check_replay(core, NOW_US + 20_000)
+
+
+def test_deadlines_of_fields_that_were_replaced_are_passed_over_some_at_a_time() -> None:
+    """A hash whose fields all got another deadline does not keep the others waiting when the first ones are reached."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    names = [b"f%d" % number for number in range(1000)]
+    core.execute(session, [b"HSET", b"a", *(word for name in names for word in (name, b"v"))], NOW_US)
+    for milliseconds in (b"10", b"9000"):
+        core.execute(session, [b"HPEXPIRE", b"a", milliseconds, b"FIELDS", b"1000", *names], NOW_US)
+    fields = core.databases[0].peek(b"a")
+    for _ in range(10):
+        before = sum(map(len, fields.tables()))
+        assert core.expire_due(NOW_US + 10_000, 100) == 100
+        assert sum(map(len, fields.tables())) == before - 100
+    assert core.expire_due(NOW_US + 10_000, 100) <= 1
+    assert core.changes.next_expiry == NOW_US // 1000 + 9000
+    assert len(fields) == 1000
+
+
+def test_many_keys_get_one_deadline() -> None:
+    """It makes no difference whether they get it together or one by one, whatever deadlines there were before."""
+    for before in (0, 10, 300, 3000):
+        keys = [b"%d" % number for number in range(200)]
+        taken = []
+        for at_once in (True, False):
+            by_key: dict[bytes, int] = {}
+            deadlines = Deadlines(by_key)
+            for number in range(before):
+                deadlines.put(b"%d" % (number % 400), number)
+            if at_once:
+                deadlines.put_all(keys, 250)
+            else:
+                for key in keys:
+                    deadlines.put(key, 250)
+            for now in (100, 250, 5000):
+                due = deadlines.due(now)
+                assert due == set(deadlines.take_due(now, 10_000))
+                for key in due:
+                    del by_key[key]
+                taken.append(due)
+            assert (by_key, deadlines.next()) == ({}, None)
+        assert taken[:3] == taken[3:]

@@ -151,6 +151,28 @@ def test_a_large_value_that_goes_is_freed_piece_by_piece(monkeypatch, core, fill
     assert len(value) == size - 3 * goes
 
 
+@pytest.mark.parametrize("others", [0, 50])
+def test_large_values_of_a_database_that_is_emptied_are_freed_piece_by_piece(monkeypatch, core, others):
+    """FLUSHALL lets few large values go no faster than many small ones, and than DEL of one."""
+    monkeypatch.setattr(changes, "_LARGE", 20)
+    session = core.open_session(NOW_US)
+    core.execute(session, [b"RPUSH", b"list", *[b"x"] * 100], NOW_US)
+    core.execute(session, [b"HSET", b"hash", *(b"%d" % number for number in range(200))], NOW_US)
+    for number in range(others):
+        core.execute(session, [b"SET", b"key:%d" % number, b"v"], NOW_US)
+    values = [core.databases[0].peek(b"list"), core.databases[0].peek(b"hash")]
+    core.execute(session, [b"FLUSHALL"], NOW_US)
+    left = sum(map(len, values))
+    assert left == 200
+    for _ in range(100):
+        is_more = core.changes.free(20)
+        assert sum(map(len, values)) >= left - 20
+        left = sum(map(len, values))
+        if not is_more:
+            break
+    assert (left, core.changes.discarded) == (0, [])
+
+
 def test_expired_keys_are_dropped_without_a_lookup(core):
     """expire_due drops what nobody asks for, and not what got a later deadline meanwhile."""
     session = core.open_session(NOW_US)
