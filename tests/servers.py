@@ -23,7 +23,7 @@ from pathlib import Path
 
 from tests import ROOT, tools
 from tests.harness.releases import Release, release_in
-from tests.waiting import DEADLINE, wait_for
+from tests.waiting import DEADLINE, START_DEADLINE, wait_for
 
 _READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
 
@@ -150,7 +150,8 @@ def _on_a_free_port(command: Callable[[Path, int], list[str]], ready: str) -> It
                     stderr=subprocess.STDOUT,
                 )
             try:
-                if wait_for(lambda: _state(process, output, ready), "redis-server to start") == "ready":  # noqa: B023
+                state = wait_for(lambda: _state(process, output, ready), "redis-server to start", START_DEADLINE)  # noqa: B023
+                if state == "ready":
                     unixsocket = directory / "s"
                     socket_or_none = unixsocket if unixsocket.exists() else None
                     yield Running(process, "127.0.0.1", port, socket_or_none, directory, output)
@@ -206,7 +207,7 @@ def ready_line(process: subprocess.Popen[bytes], output: Path) -> tuple[str, int
     assert process.stdout is not None
     seen = b""
     while True:
-        readable, _, _ = select.select([process.stdout], [], [], DEADLINE)
+        readable, _, _ = select.select([process.stdout], [], [], START_DEADLINE)
         piece = os.read(process.stdout.fileno(), 4096) if readable else b""
         if not piece:
             raise RuntimeError(f"the engine did not get ready; it said {seen!r} and\n{output.read_text()}")

@@ -162,6 +162,20 @@ _ENDINGS = [
         lambda words, ours, theirs: words[0].upper().endswith(b"SCAN") and "invalid cursor" in _text(ours),
     ),
     Ending(
+        "what a cursor shows that the server has not given to anybody",
+        lambda words, ours, theirs: (
+            words[0].upper().endswith(b"SCAN")
+            and words[1 if words[0].upper() == b"SCAN" else 2].strip() != b"0"
+            and isinstance(ours, list)
+            and isinstance(theirs, list)
+        ),
+        still=True,
+    ),
+    Ending(
+        "LREM has no least count before 7.2",
+        lambda words, ours, theirs: words[0].upper() == b"LREM" and "value must between" in _text(ours),
+    ),
+    Ending(
         "XREAD takes + since 7.4",
         lambda words, ours, theirs: words[0].upper() == b"XREAD" and b"+" in words,
     ),

@@ -48,7 +48,7 @@ _FAILING = _parts(
 #: Numbers and texts with which the libraries are tried, and what is tried with them: {a}, {b} and {c} are such values.
 _ODD = _parts(
     r"""
-    0  -0  1  -1  1.5  2.5  -2.5  31  32  33  127  128  255  256  -128  -129  65536  2^31  2^32  -2^31  2^40+5  2^52+1
+    0  1  -1  1.5  2.5  -2.5  31  32  33  127  128  255  256  -128  -129  65536  2^31  2^32  -2^31  2^40+5  2^52+1
     -2^53  2^53  1e15  1e17  0.1  1e300  1/0  -1/0  nil  true  false  {}  {1, 2}  {a = 1}  {1, nil, 3}  ''  'a'  'x y'
     '12'  '0x10'  '\1\2'  'i4'  '>I2'  'bhl'  'c0'  's'  '!4d'  '[1,{"a":null}]'  '"\\u00e9"'  '-0.5e1'  '{"a":[]}'
     '\147\1\2\3'  '\129\161a\192'  cjson.null  #ARGV[2]
@@ -92,6 +92,8 @@ _CALLS = _parts(
 )
 
 if NEW:
+    # (Lua gives a 0 that stands beside a -0 its sign, and 7.0 passes that on to commands as "-0".)
+    _ODD.append("-0")
     # (Before 7.2 what waits is refused; since then it is answered as if its time were over, and numbers are shorter.)
     _CALLS += _parts(
         """

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: Jobs of a driver, and after how many seconds without news a job is submitted again.
-JOBS, AGAIN, DEADLINE = 24, 5.0, 60.0
+#: Jobs of a driver; after how many seconds without news a job is submitted again, and after how many all has failed.
+JOBS, AGAIN, DEADLINE = 24, 5.0, 240.0
 
 
 def mode() -> tuple[str, str]:
