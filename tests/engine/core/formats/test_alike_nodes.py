@@ -5,9 +5,11 @@ from __future__ import annotations
 from array import array
 from random import Random
 
+from engine.core.formats.rdb.streams import writer
 from engine.core.formats.rdb.streams.alike_writer import alike_nodes
 from engine.core.formats.rdb.streams.writer import _node
 from engine.core.streams.frames import frame
+from engine.core.streams.segment import SealedQueue, Segment
 
 WORDS = [
     b"",
@@ -90,3 +92,26 @@ def test_values_that_look_like_frames_are_not_taken_for_some():
     evil = b"v\r\n*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nf\r\n$1\r\nw"
     frames = [frame(b"1-1", [b"f", evil]), frame(b"1-2", [b"f", b"v"])]
     assert alike_nodes(b"".join(frames), (ms, seq), 3) is None
+
+
+def test_few_entries_are_written_one_by_one(monkeypatch):
+    """The quick way is for many: of few entries it takes ten times as long, which a million small streams would pay."""
+    asked: list[int] = []
+
+    def alike(data: bytes, ids: tuple[array[int], array[int]], size: int) -> list[bytes] | None:
+        asked.append(len(ids[0]))
+        return alike_nodes(data, ids, size)
+
+    monkeypatch.setattr(writer, "alike_nodes", alike)
+    for count, expected in ((10, []), (100, []), (1000, [1000])):
+        segment = Segment(SealedQueue())
+        for number in range(1, count + 1):
+            segment.append(number << 64, frame(b"%d-0" % number, [b"f", b"%d" % number]))
+        written = b"".join(writer._whole_nodes(segment, 0, count, 100))
+        assert asked == expected
+        slow = (
+            writer._node(segment.frames(at, at + 100), *segment.id_columns(at, min(at + 100, count)))
+            for at in range(0, count, 100)
+        )
+        assert written == b"".join(slow)
+        asked.clear()

@@ -22,6 +22,8 @@ from engine.core.streams.position import shown
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 
+#: So many entries are written in less time one by one: the quick way takes 0.35 ms at the least.
+_FEW = 120
 #: A node has up to so many entries, of about so many bytes of frames.
 _NODE_ENTRIES = 100
 _NODE_BYTES = 6144
@@ -91,14 +93,13 @@ def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator
     at_once = max(_BATCH_BYTES * len(segment) // (max(segment.body.data_size, 1) * size), 1) * size
     for begin in range(first, last, at_once):
         end = min(begin + at_once, last)
-        nodes = _alike(segment, begin, end, size)
+        nodes = _alike(segment, begin, end, size) if end - begin > _FEW else b""
         if nodes:
             yield nodes
             continue
         for at in range(begin, end, size):
             behind = min(at + size, end)
-            node = _alike(segment, at, behind, size) if at_once > size else b""
-            yield node or _node(segment.frames(at, behind), *segment.id_columns(at, behind))
+            yield _node(segment.frames(at, behind), *segment.id_columns(at, behind))
 
 
 def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
