@@ -18,15 +18,13 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
-from engine.core.streams.appending import next_id
+from engine.core.streams.appending import counted, next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
 
 _AUTO = b"$1\r\n*\r\n"
 #: Ends of IDs.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
-#: From so many numbers on, numpy counts them more quickly.
-_MANY = 64
 
 
 class _Part:
@@ -229,7 +227,7 @@ def add_framed(ctx: Context, run: FramedRun) -> bool:
     last = stream.last_id if stream is not None else 0
     if ctx.changes.recording or ids.make(run.ms[0], run.seq[0]) <= last:
         return False
-    _extended(ctx, run.key, stream, run.frames, run.sizes, run.ms, run.seq)
+    ctx.add_entries(run.key, stream, run.frames, run.sizes, run.ms, run.seq)
     ctx.telemetry.commands += run.count
     return True
 
@@ -239,32 +237,11 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
     data, sizes = _frames(part, words)
     if part.explicit is None:
         part.ms = array("Q", (part.first >> 64,)) * count
-        part.seq = _counted(part.first & ids.U64_MAX, count)
-    stream = _extended(ctx, part.key, part.stream, data, sizes, part.ms, part.seq)
+        part.seq = counted(part.first & ids.U64_MAX, count)
+    stream = ctx.add_entries(part.key, part.stream, data, sizes, part.ms, part.seq)
     trimmed = trim is not None and _trim(trim, stream, count)
     if ctx.changes.recording:
         _record(ctx, part, words, stream.length if trimmed else None)
-
-
-def _extended(
-    ctx: Context,
-    key: bytes,
-    stream: Stream | None,
-    data: bytes | bytearray,
-    sizes: list[int],
-    ms: array[int],
-    seq: array[int],
-) -> Stream:
-    """Add entries to a key's stream, a new one where there is none: their frames, the sizes of these, and the IDs."""
-    if stream is None:
-        stream = ctx.streams.new()
-        stream.extend(data, sizes, ms, seq)
-        ctx.db.add(key, stream, changes=len(ms))
-    else:
-        stream.extend(data, sizes, ms, seq)
-        ctx.db.touch(key, changes=len(ms))
-        ctx.db.signal(key)
-    return stream
 
 
 def _trim(trim: Trim, stream: Stream, count: int) -> bool:
@@ -295,15 +272,6 @@ def _frames(part: _Part, words: int) -> tuple[bytes, list[int]]:
         sizes += [size + more for size in part.sizes[at:end]]
         at = end
     return b"".join(pieces), sizes
-
-
-def _counted(first: int, count: int) -> array[int]:
-    """``count`` numbers from ``first`` on."""
-    if count < _MANY:
-        return array("Q", range(first, first + count))
-    numbers = array("Q")
-    numbers.frombytes(np.arange(first, first + count, dtype=np.uint64).tobytes())
-    return numbers
 
 
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:

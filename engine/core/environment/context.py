@@ -6,6 +6,7 @@ deterministic commands: what the log keeps and the replicas get, and what brings
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
 from engine.core.streams.appending import Streams
+from engine.core.streams.entries import Sizes
+from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
 #: Runs what EXEC finds queued: the replies, one by one or several at once.
@@ -90,6 +93,26 @@ class Context:
         changes = self.changes
         if changes.recording:
             changes.effects.append((self.db.index, list(argv)))
+
+    def add_entries(
+        self,
+        key: bytes,
+        stream: Stream | None,
+        frames: bytes | bytearray,
+        sizes: Sizes,
+        ms: array[int],
+        seq: array[int],
+    ) -> Stream:
+        """Add entries to a key's stream, a new one where there is none: their frames, the sizes of these, the IDs."""
+        if stream is None:
+            stream = self.streams.new()
+            stream.extend(frames, sizes, ms, seq)
+            self.db.add(key, stream, changes=len(ms))
+        else:
+            stream.extend(frames, sizes, ms, seq)
+            self.db.touch(key, changes=len(ms))
+            self.db.signal(key)
+        return stream
 
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:
         """Do a long command in steps, with others' commands in between; within a transaction all at once."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
+
+import numpy as np
+
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.idempotency import Producers
@@ -9,6 +13,9 @@ from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text.messages import streams
+
+#: From so many numbers on, numpy counts them more quickly.
+_MANY = 64
 
 
 class Streams:
@@ -70,3 +77,12 @@ def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
     if entry_id <= last_id:
         raise CommandError(streams.ID_TOO_SMALL)
     return entry_id
+
+
+def counted(first: int, count: int) -> array[int]:
+    """``count`` numbers from ``first`` on, as sequence numbers are kept."""
+    if count < _MANY:
+        return array("Q", range(first, first + count))
+    numbers = array("Q")
+    numbers.frombytes(np.arange(first, first + count, dtype=np.uint64).tobytes())
+    return numbers

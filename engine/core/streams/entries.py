@@ -14,6 +14,9 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.core.protocol.ids import U64_MAX, position
 
 #: Frames of at most so many bytes together are copied, because a view keeps the whole buffer alive.
@@ -21,6 +24,9 @@ _VIEW_BYTES = 512
 
 #: IDs as two columns, milliseconds and sequence numbers.
 IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
+
+#: How many bytes each of many frames has.
+Sizes = Sequence[int] | NDArray[np.int64]
 
 
 class Plain:
@@ -94,11 +100,13 @@ class Plain:
         self.ms.append(entry_id >> 64)
         self.seq.append(entry_id & U64_MAX)
 
-    def extend(
-        self, data: bytes | bytearray | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]
-    ) -> None:
+    def extend(self, data: bytes | bytearray | memoryview, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
         """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
-        self.offsets.extend(accumulate(sizes[:-1], initial=len(self.data)))
+        if isinstance(sizes, np.ndarray):
+            begins = np.cumsum(sizes) - sizes + len(self.data)
+            self.offsets.frombytes(begins.astype(np.uint32).tobytes())
+        else:
+            self.offsets.extend(accumulate(sizes[:-1], initial=len(self.data)))
         self.data += data  # type: ignore[operator]
         self.ms += ms
         self.seq += seq

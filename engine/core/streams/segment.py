@@ -15,14 +15,14 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate
 
 from engine.core.protocol.ids import position
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.compressed.stored import Stored
-from engine.core.streams.entries import Plain
+from engine.core.streams.entries import Plain, Sizes
 from engine.core.streams.nodes import SegmentNodes
 
 #: A segment is sealed when its frames reach so many bytes or it holds so many entries, ...
@@ -256,9 +256,7 @@ class Segment:
         if self.dead is not None:
             self.dead.append(0)
 
-    def extend(
-        self, data: bytes | bytearray | memoryview, sizes: Sequence[int], ms: array[int], seq: array[int]
-    ) -> None:
+    def extend(self, data: bytes | bytearray | memoryview, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
         """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
         self.plain.extend(data, sizes, ms, seq)
         if self.dead is not None:

@@ -11,9 +11,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import Frames
 from engine.core.streams.compressed.stored import Stored
+from engine.core.streams.entries import Sizes
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.nodes import COUNTED_SEGMENTS, count_nodes, extents, node_of, synced
@@ -328,7 +331,7 @@ class Stream:
         self.entries_added += 1
         self.last_id = entry_id
 
-    def extend(self, data: bytes | bytearray, sizes: Sequence[int], ms: array[int], seq: array[int]) -> None:
+    def extend(self, data: bytes | bytearray, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
         """Add entries, whose IDs ascend from above :attr:`last_id`: their frames back to back, and each one's size."""
         count, at, begin = len(ms), 0, 0
         tail = self._segments[-1] if self._segments else None
@@ -340,8 +343,9 @@ class Stream:
             if type(tail) is not Segment or tail.full:
                 tail = self._open_segment(ms[at] << 64 | seq[at])
             end = min(at + tail.room(len(data) // count), count)
-            size = sum(sizes[at:end])
-            tail.extend(view[begin : begin + size], sizes[at:end], ms[at:end], seq[at:end])
+            some = sizes[at:end]
+            size = int(some.sum()) if isinstance(some, np.ndarray) else sum(some)
+            tail.extend(view[begin : begin + size], some, ms[at:end], seq[at:end])
             at, begin = end, begin + size
         self.length += count
         self.entries_added += count

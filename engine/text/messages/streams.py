@@ -138,6 +138,11 @@ RECORD_CONFLICT = b"ERR IID already exists for this producer with a different st
 COUNT_NOT_POSITIVE = b"ERR count must be a positive integer"
 PARTS_NOT_POSITIVE = b"ERR parts must be a positive integer"
 NOTHING_TO_APPEND = b"ERR no such hash or field"
+BAD_COUNT = b"ERR count must be an integer from 0 to 16777216"
+COLUMNS_TOO_LARGE = b"ERR the entries would have more than 512 megabytes"
+BAD_COLUMNS = (
+    b"ERR columns are a field, count + 1 ascending 32-bit positions from 0 on, and values up to the last of them"
+)
 NO_ADDS_TO_APPEND = b"ERR the field must hold nothing but commands XADD key * field value ... for that key"
 
 # -- HELP ---------------------------------------------------------------------------------------------------------

@@ -138,9 +138,9 @@ def test_refusals():
 
 
 def test_a_client_finds_them():
-    """COMMAND INFO knows all five."""
+    """COMMAND INFO knows all of them."""
     run = Client()
-    names = ["ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange", "ps.append"]
+    names = ["ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange", "ps.append", "ps.add"]
     assert [row[0].decode() for row in run("COMMAND", "INFO", *names)] == names
 
 

@@ -1,0 +1,70 @@
+"""PS.ADD adds entries that come as columns: all values of a field one behind the other, and where each of them ends.
+
+Redis does not have it. It does what as many XADDs with ``*`` do, without commands to parse and replies to make.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from engine.core.commands.families import stream_command
+from engine.core.environment.context import Context
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import CommandError, Reply
+from engine.core.streams.appending import counted, next_id
+from engine.core.table.registry import COMMANDS
+from engine.text.messages import general, streams
+from engine.wire.columns import Column, Rows
+
+#: What a command adds at most, in entries and in bytes: a field's name is sent once, and kept with each entry.
+_MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29
+_ENTRY_BYTES, _FIELD_BYTES = 80, 32  # the most of an entry, or of a field, besides names and values
+
+
+@stream_command(
+    "ps.add key count field positions values [field positions values ...]",
+    "write denyoom",
+    since="8.10.0",
+    complexity="O(N) with N entries added.",
+)
+def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
+    """Adds entries to a stream from columns, creating the stream if it does not exist, and returns how many.
+
+    The value of a field in entry i lies in ``values`` from position i to position i + 1. There are ``count`` + 1
+    positions, integers of 32 bits, the lowest byte first. With a count of 0 nothing is added, and no stream created.
+    """
+    args = Args(argv, 1)
+    key, count = args.take(), args.take_int()
+    if not 0 <= count <= _MAX_COUNT:
+        raise CommandError(streams.BAD_COUNT)
+    words = args.rest()
+    if len(words) % 3:
+        raise CommandError(general.wrong_arity(b"ps.add"))
+    try:
+        parts = zip(words[::3], words[1::3], words[2::3], strict=True)
+        columns = [Column(name, positions, values, count) for name, positions, values in parts]
+    except ValueError:
+        raise CommandError(streams.BAD_COLUMNS) from None
+    if ctx.session.limited:
+        ctx.accounts.check(ctx.session, COMMANDS[b"XADD"], [b"XADD", key, b"*", b"field", b"value"])
+    stream = ctx.db.stream(key)
+    if not count:
+        return 0
+    first = next_id(stream, b"*", ctx.now)
+    ms, seq = first >> 64, first & ids.U64_MAX
+    if seq + count > ids.U64_MAX:
+        raise CommandError(streams.ID_EXHAUSTED)
+    each = _ENTRY_BYTES + sum(_FIELD_BYTES + len(column.name) for column in columns)
+    if count * each + sum(len(column.values) for column in columns) > _MAX_BYTES:
+        raise CommandError(streams.COLUMNS_TOO_LARGE)
+    rows = Rows(columns, count)
+    frames, sizes = rows.frames(ms, seq)
+    ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
+    changes = ctx.changes
+    if changes.on_event is not None:
+        for _ in range(count):
+            changes.notify("t", b"xadd", key, ctx.db.index)
+    if changes.recording:
+        changes.effects.append((ctx.db.index, rows.commands(key, ms, seq)))
+    return count

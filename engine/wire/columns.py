@@ -1,0 +1,228 @@
+r"""Entries that come as columns: all their bytes at once, as frames (XRANGE's form) and as XADDs (the log's form).
+
+Row i of a column is ``values[bounds[i]:bounds[i + 1]]``, so nothing has to be parsed. Rows whose values have the same
+lengths are copies of one text with the values written into it::
+
+    *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
+
+Values are copied by numpy, as items of their size. Where few rows share their lengths, each row is put together by
+itself (:func:`_one_by_one`), which gives the same bytes and is the oracle of the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+_Ints = npt.NDArray[np.int64]
+_Buffer = bytes | bytearray
+
+#: If there are fewer rows for each length of a column's values, they are put together one by one.
+_FEW = 32
+#: Columns with longer values than that are not looked at for what they have in common.
+_LONG = 1 << 16
+#: The last four digits of sequence numbers, so that IDs differ in nothing else for so many rows.
+_DIGITS, _PERIOD = 4, 10_000
+_LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERIOD)), np.uint8)
+
+
+class Column:
+    """A field of each entry: its name, and its values back to back. ``bounds``: rows + 1 numbers."""
+
+    __slots__ = ("bounds", "lengths", "name", "values", "variety")
+
+    def __init__(self, name: bytes, bounds: bytes, values: bytes, count: int) -> None:
+        """A ValueError where ``bounds`` (32 bits each, the lowest byte first) do not divide ``values``."""
+        found = np.frombuffer(bounds, "<i4").astype(np.int64)
+        lengths = np.diff(found)
+        if len(found) != count + 1 or found[0] or found[-1] != len(values) or (count and lengths.min() < 0):
+            raise ValueError
+        self.name = name
+        self.values = values
+        self.bounds: _Ints = found
+        self.lengths: _Ints = lengths
+        #: How many different lengths its values have; more than there are rows where they were not counted.
+        self.variety = _lengths(lengths).size if count and lengths.max() < _LONG else count + 1
+
+
+@dataclass(slots=True)
+class _Values:
+    """What is written into rows: the bytes, and where each row's begin. ``length`` is None where rows differ in it."""
+
+    data: npt.NDArray[np.uint8]
+    starts: _Ints
+    lengths: _Ints
+    length: int | None
+
+    def items(self, length: int, rows: _Ints | None = None) -> npt.NDArray[np.void]:
+        """The values of these rows (None: all of them), which are of this length."""
+        kind = np.dtype((np.void, length))
+        starts = self.starts if rows is None else self.starts[rows]
+        begin, last = int(starts[0]), int(starts[-1])
+        if rows is None and last - begin == length * (len(starts) - 1):  # one behind the other
+            return self.data[begin : last + length].view(kind)
+        return _overlapping(self.data, kind)[starts]
+
+
+@dataclass(slots=True)
+class _Text:
+    """What some rows have in common: a text with holes (offset, size, values), and at its end a value of any length."""
+
+    text: bytearray = field(default_factory=bytearray)
+    holes: list[tuple[int, int, _Values]] = field(default_factory=list)
+    last: _Values | None = None
+
+    def sizes(self) -> int | _Ints:
+        """How many bytes it takes in each row."""
+        if self.last is None:
+            return len(self.text)
+        lengths = self.last.lengths
+        digits = np.searchsorted(10 ** np.arange(1, 10), lengths, side="right") + 1
+        return lengths + digits + (len(self.text) + len(b"$\r\n\r\n"))
+
+    def filled(self, count: int, rows: _Ints | None = None, length: int = 0) -> tuple[bytearray, int]:
+        """It, with the values of these rows, back to back, and the size of each; ``length`` is the last value's."""
+        text, holes = bytes(self.text), self.holes
+        if self.last is not None:
+            text += b"$%d\r\n" % length
+            holes = [*holes, (len(text), length, self.last)]
+            text += bytes(length) + b"\r\n"
+        data = bytearray(text) * count
+        for at, size, values in holes:
+            if size:
+                kind = np.dtype((np.void, size))
+                np.ndarray((count,), kind, data, at, (len(text),))[:] = values.items(size, rows)
+        return data, len(text)
+
+
+class Rows:
+    """The fields of ``count`` entries, at least one of each."""
+
+    __slots__ = ("_columns", "_count")
+
+    def __init__(self, columns: Sequence[Column], count: int) -> None:
+        self._columns = columns
+        self._count = count
+
+    def frames(self, ms: int, seq: int) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """The frames of entries with consecutive IDs from ``ms-seq`` on, back to back, and their sizes."""
+        return self._encoded(b"*2\r\n", ms, seq, b"*%d\r\n" % (2 * len(self._columns)))
+
+    def commands(self, key: bytes, ms: int, seq: int) -> bytes:
+        """The XADDs that add the same entries."""
+        words = 3 + 2 * len(self._columns)
+        return self._encoded(b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words, len(key), key), ms, seq, b"")[0]
+
+    def _encoded(self, before: bytes, ms: int, seq: int, after: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """Every row with this text before and after its ID."""
+        least = _FEW * max(column.variety for column in self._columns)
+        found: list[_Buffer] = []
+        sizes: list[_Ints] = []
+        for first, end in _stretches(seq, self._count):
+            if end - first < least:
+                rows = self._one_by_one(before, ms, seq, after, first, end)
+                found.append(b"".join(rows))
+                sizes.append(np.fromiter(map(len, rows), np.int64, len(rows)))
+                continue
+            data, each = self._stamped(before, ms, seq, after, first, end)
+            found.append(data)
+            sizes.append(each)
+        return b"".join(found), np.concatenate(sizes)
+
+    def _one_by_one(self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int) -> list[bytes]:
+        """The rows [first, end), each by itself."""
+        fields = [
+            [
+                b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(column.name), column.name, high - low, column.values[low:high])
+                for low, high in pairwise(column.bounds[first : end + 1].tolist())
+            ]
+            for column in self._columns
+        ]
+        texts = [b"%d-%d" % (ms, number) for number in range(seq + first, seq + end)]
+        heads = [b"%b$%d\r\n%b\r\n%b" % (before, len(text), text, after) for text in texts]
+        return list(map(b"".join, zip(heads, *fields, strict=True)))
+
+    def _stamped(
+        self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
+    ) -> tuple[_Buffer, npt.NDArray[np.int64]]:
+        """The rows [first, end), whose IDs differ in the last digits alone, together."""
+        count, begin = end - first, seq + first
+        texts = self._texts(before, ms, begin, after, first, end)
+        parts = [text.sizes() for text in texts]
+        ends = np.cumsum(np.broadcast_to(sum(parts), count))
+        sizes = np.diff(ends, prepend=0)
+        if len(texts) == 1 and texts[0].last is None:
+            return texts[0].filled(count)[0], sizes
+        data = np.empty(int(ends[-1]), np.uint8)
+        at = ends - sizes
+        for text, part in zip(texts, parts, strict=True):
+            _put(data, text, at, count)
+            at = at + part
+        return data.tobytes(), sizes
+
+    def _texts(self, before: bytes, ms: int, begin: int, after: bytes, first: int, end: int) -> list[_Text]:
+        """What the rows have in common, in the fewest parts: each but the last ends with a value of any length."""
+        digits = len(b"%d" % begin)
+        own = min(digits, _DIGITS)
+        lead = b"%d-%b" % (ms, (b"%d" % begin)[:-own])
+        text = _Text(bytearray(b"%b$%d\r\n%b" % (before, len(lead) + own, lead)))
+        at = np.arange(begin % _PERIOD, begin % _PERIOD + end - first) * _DIGITS + _DIGITS - own
+        ids = _Values(_LAST_DIGITS, at, at, None)
+        text.holes.append((len(text.text), own, ids))
+        text.text += bytes(own) + b"\r\n" + after
+        texts = [text]
+        for column in self._columns:
+            if text.last is not None:
+                text = _Text()
+                texts.append(text)
+            text.text += b"$%d\r\n%b\r\n" % (len(column.name), column.name)
+            starts, lengths = column.bounds[first:end], column.lengths[first:end]
+            size = int(lengths[0])
+            is_same = bool((lengths == size).all())
+            values = _Values(np.frombuffer(column.values, np.uint8), starts, lengths, size if is_same else None)
+            if not is_same:
+                text.last = values
+                continue
+            text.text += b"$%d\r\n" % size
+            text.holes.append((len(text.text), size, values))
+            text.text += bytes(size) + b"\r\n"
+        return texts
+
+
+def _stretches(seq: int, count: int) -> Iterator[tuple[int, int]]:
+    """``count`` rows from this sequence number on, cut where more than their last digits would change."""
+    first = 0
+    while first < count:
+        number = seq + first
+        end = min(10 ** len(b"%d" % number), (number // _PERIOD + 1) * _PERIOD)
+        yield first, min(end - seq, count)
+        first = end - seq
+
+
+def _put(data: npt.NDArray[np.uint8], text: _Text, at: _Ints, count: int) -> None:
+    """Write a text at these offsets, one for each row."""
+    if text.last is None:
+        filled, size = text.filled(count)
+        kind = np.dtype((np.void, size))
+        _overlapping(data, kind)[at] = np.frombuffer(filled, kind)
+        return
+    lengths = text.last.lengths
+    for length in _lengths(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        filled, size = text.filled(len(rows), rows, length)
+        kind = np.dtype((np.void, size))
+        _overlapping(data, kind)[at[rows]] = np.frombuffer(filled, kind)
+
+
+def _lengths(lengths: _Ints) -> npt.NDArray[np.intp]:
+    """Which lengths there are."""
+    return np.flatnonzero(np.bincount(lengths))
+
+
+def _overlapping(data: npt.NDArray[np.uint8], kind: np.dtype[np.void]) -> npt.NDArray[np.void]:
+    """The items of this kind that begin at each byte."""
+    return np.ndarray((data.size - kind.itemsize + 1,), kind, data, 0, (1,))

@@ -1,0 +1,135 @@
+"""PS.ADD: entries that come as columns are what their XADDs would have made."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
+from engine.wire.columns import Column, Rows
+from engine.wire.parser import RequestParser
+from tests.engine.core.commands.test_extensions import NOW, Client
+from tests.replay import check_replay
+
+VALUES = st.one_of(
+    st.lists(st.sampled_from([b"", b"a", b"1234", b"\r\n", b"$3\r\n"]), min_size=1, max_size=4),
+    st.just([b"1234"]),
+    st.just([b"v" * size for size in range(20)]),
+)
+FIELDS = st.lists(st.tuples(st.sampled_from([b"", b"f", b"temperature"]), VALUES), min_size=1, max_size=3)
+COUNTS = st.sampled_from([1, 3, 33, 100, 400])
+SEQUENCES = st.sampled_from([0, 7, 95, 9_980, 9_999, 10_000, 99_995, 123_456])
+
+
+def words_of(fields: list[tuple[bytes, list[bytes]]], count: int) -> list[bytes]:
+    """PS.ADD's words behind the count; values are repeated as often as needed."""
+    words = []
+    for name, values in fields:
+        rows = [values[row % len(values)] for row in range(count)]
+        words += [name, np.array([0, *accumulate(map(len, rows))], "<i4").tobytes(), b"".join(rows)]
+    return words
+
+
+def rows_of(fields: list[tuple[bytes, list[bytes]]], count: int) -> list[list[bytes]]:
+    """The same as the words of each entry."""
+    return [[word for name, values in fields for word in (name, values[row % len(values)])] for row in range(count)]
+
+
+@given(FIELDS, COUNTS)
+def test_columns_are_what_their_commands_are(fields, count):
+    """PS.ADD adds what as many XADDs add, in the same form, one that replays; and answers how many."""
+    one, other = Client(), Client()
+    one.core.changes.recording = True
+    for _ in range(2):
+        assert one("PS.ADD", "s", count, *words_of(fields, count)) == count
+        for row in rows_of(fields, count):
+            other("XADD", "s", "*", *row)
+    check_replay(one.core, NOW)
+    assert one("PS.STATE", "s") == other("PS.STATE", "s")
+    entries, wanted = (b"".join(run("XRANGE", "s", "-", "+").parts) for run in (one, other))
+    assert entries == wanted
+
+
+@given(FIELDS, COUNTS, SEQUENCES)
+def test_rows_together_are_the_rows_one_by_one(fields, count, seq):
+    """Whatever the digits of IDs and the lengths of values, copying by numpy gives the bytes of plain formatting."""
+    words = words_of(fields, count)
+    parts = zip(words[::3], words[1::3], words[2::3], strict=True)
+    rows = Rows([Column(*part, count) for part in parts], count)
+    frames, sizes = rows.frames(1_518_951_480_106, seq)
+    plain = rows._one_by_one(b"*2\r\n", 1_518_951_480_106, seq, b"*%d\r\n" % (2 * len(fields)), 0, count)
+    assert (frames, sizes.tolist()) == (b"".join(plain), [*map(len, plain)])
+    commands = RequestParser().parse(rows.commands(b"key", 5, seq))
+    wanted = rows_of(fields, count)
+    assert commands == [[b"XADD", b"key", b"5-%d" % (seq + at), *row] for at, row in enumerate(wanted)]
+
+
+def positions(*numbers: int) -> bytes:
+    """Positions as they are sent."""
+    return np.array(numbers, "<i4").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("x", "f", positions(0, 1), b"a"), b"not an integer"),
+        (("-1", "f", positions(0, 1), b"a"), b"count must be"),
+        (("1", "f", positions(0, 1)), b"wrong number"),
+        (("1",), b"wrong number"),
+        (("1", "f", positions(0, 1, 1), b"a"), b"columns are"),
+        (("1", "f", positions(0, 2), b"a"), b"columns are"),
+        (("1", "f", positions(1, 1), b"a"), b"columns are"),
+        (("2", "f", positions(0, 2, 1), b"a"), b"columns are"),
+        (("1", "f", b"\0\0\0", b"a"), b"columns are"),
+        (("0", "f", b"", b""), b"columns are"),
+        (("600", "f" * 1_000_000, positions(*[0] * 601), b""), b"more than 512 megabytes"),
+    ],
+)
+def test_what_is_no_columns_adds_nothing(words, reason):
+    """Positions that do not divide the values, half a column, more than memory should hold: an error, and no stream."""
+    run = Client()
+    reply = run("PS.ADD", "s", *words)
+    assert isinstance(reply, CommandError)
+    assert reason in reply.text
+    assert run("EXISTS", "s") == 0
+
+
+def test_nothing_added_is_a_question_whether_it_would_be():
+    """With a count of 0 the reply is 0 and there is no stream; a key of another type is an error all the same."""
+    run = Client()
+    run("SET", "text", "v")
+    assert run("PS.ADD", "s", 0, "f", positions(0), b"") == 0
+    assert run("EXISTS", "s") == 0
+    assert b"WRONGTYPE" in run("PS.ADD", "text", 0, "f", positions(0), b"").text
+
+
+def test_who_may_not_add_one_may_not_add_columns():
+    """PS.ADD needs the right to run XADD on the key as well."""
+    run = Client()
+    for rules in ("~s +ps.add", "~s +@all -xadd", "~t +@all", "%R~s +@all"):
+        run("ACL", "SETUSER", "u", "reset", "on", "nopass", *rules.split())
+        user = Client()
+        user.core, user.session = run.core, run.core.open_session(NOW)
+        user("AUTH", "u", "x")
+        assert b"NOPERM" in user("PS.ADD", "s", 1, "f", positions(0, 1), b"v").text, rules
+    assert run("EXISTS", "s") == 0
+
+
+def test_who_waits_or_watches_hears_of_columns():
+    """A blocked reader gets the entries, a transaction that watches the key does not run, each entry is an event."""
+    run, reader, watcher = Client(), Client(), Client()
+    for other in (reader, watcher):
+        other.core, other.session = run.core, run.core.open_session(NOW)
+    watcher("WATCH", "s")
+    watcher("MULTI")
+    assert reader("XREAD", "BLOCK", "0", "STREAMS", "s", "$") is BLOCKED
+    events: list[tuple[object, ...]] = []
+    run.core.changes.on_event = lambda *event: events.append(event)
+    run("PS.ADD", "s", 3, "f", positions(0, 1, 2, 3), b"abc")
+    assert reader.session.waiter is None
+    assert watcher("EXEC") is NIL_ARRAY
+    assert sum(b"xadd" in event for event in events) == 3
