@@ -39,6 +39,8 @@ def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> 
 
     An ID is two lines, of which the first begins with `$` and a digit.
     """
+    if not count:
+        return start
     data = np.frombuffer(buffer, np.uint8, stop - start, start)
     ends = np.flatnonzero(data == 10)[: 2 * count]
     if ends.size < 2 * count:

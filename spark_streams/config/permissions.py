@@ -18,6 +18,7 @@ RULES: dict[str, str] = {
     "+pexpire +xadd +xinfo|stream",
     "the same, for repeated batches, staged and foreachBatch": "+hexists",
     "having staged rows moved by the server (not needed)": "+command|info +eval +ps.append",
+    "having rows sent to the engine as columns (not needed)": "+command|info +ps.add",
     "the same, to see that records are not evicted (not needed)": "+info",
     "the same, to see that a stream was deleted and has more entries again (not needed)": "+xrange",
     "writing with append": "+xadd",

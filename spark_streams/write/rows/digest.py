@@ -1,20 +1,29 @@
 """Digests of rows: a hash of each row, and what many of them make together. Vectorised and pure.
 
-A row's hash depends on its bytes alone, so it can be compared whatever chunk or task the row came in. A digest has two
+A row's hash depends on its fields and its own ID alone, so it can be compared whatever chunk or task the row came in,
+and however it was sent. A digest has two
 halves of 64 bits: one depends on the order of the rows, the other does not. They find accidents, not attacks.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from spark_streams.codec.encode import Column
+
 _MASK = (1 << 64) - 1
-_MARK = "n"  # digests of earlier forms had none, or "m"
+_MARK = "o"  # digests of earlier forms had none, or "m", or "n"
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _THIRD = np.uint64(32), np.uint64(29)
+_WORD = 8
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
+_OWN_ID = b"\0id"  # in place of a field's name
 
 
 def _factors(count: int) -> Any:
@@ -30,63 +39,73 @@ def _factors(count: int) -> Any:
 _FACTORS = _factors(256)
 
 
-def row_hashes(commands: memoryview, bounds: Any, skip: int = 0) -> Any:
-    """The hash of each row `commands[bounds[i]:bounds[i + 1]]`, as an array of uint64.
+def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, ids: Any | None, rows: int) -> Any:
+    """The hash of each row, as an array of uint64: of its fields, whatever their order, and of its own ID.
 
-    The first `skip` bytes, which are the same in all rows, are left out. A row has 8 bytes more at least.
+    `columns`, `pairs` and `ids` are those of `spark_streams.codec.encode.encode_adds`.
     """
-    bounds = np.asarray(bounds, np.int64)
-    at, ends = bounds[:-1] + skip, bounds[1:]
-    lengths = ends - at
-    if not len(at):
-        return np.zeros(0, np.uint64)
-    hashes = lengths.astype(np.uint64) * _ODD
-    if int(lengths.max()) > 8 * len(_FACTORS):
-        return _hashes_of_long_rows(commands, at, ends, hashes)
-    words = _unaligned_words(commands)
-    shortest, longest = int(lengths.min()) >> 3, (int(lengths.max()) + 7) >> 3
-    for number in range(shortest):
-        hashes += _mixed(words[at], number)
-        at += 8
-    last = ends - 8
-    for number in range(shortest, longest):
-        left = np.flatnonzero(at < ends)
-        hashes[left] += _mixed(words[np.minimum(at[left], last[left])], number)
-        at += 8
-    return _final(hashes)
-
-
-def _unaligned_words(commands: memoryview) -> Any:
-    """The eight bytes from each position, as a number."""
-    return np.ndarray((len(commands) - 7,), np.dtype("<u8"), np.frombuffer(commands, np.uint8), 0, (1,))
-
-
-def _mixed(words: Any, number: int) -> Any:
-    words ^= words >> _HALF
-    words *= _FACTORS[number]
-    return words
-
-
-def _final(hashes: Any) -> Any:
+    hashes = np.zeros(rows, np.uint64)
+    if not rows:
+        return hashes
+    for name, values in columns:
+        hashes += _present(values, _value_hashes(values) * _seed(name))
+    if ids is not None:
+        hashes += _present(ids, _value_hashes(ids) * _seed(_OWN_ID))
+    if pairs is not None and len(pairs[1]):
+        offsets, names, values = pairs
+        known = names.dictionary_encode()
+        seeds = np.array([_seed(name) for name in known.dictionary.to_pylist()], np.uint64)
+        sums = np.zeros(len(names) + 1, np.uint64)
+        np.cumsum(_value_hashes(values) * seeds[known.indices.to_numpy()], out=sums[1:])
+        bounds = offsets.to_numpy()
+        hashes += sums[bounds[1:]] - sums[bounds[:-1]]
     hashes ^= hashes >> _HALF
     hashes *= _FACTORS[0]
     hashes ^= hashes >> _THIRD
     return hashes
 
 
-def _hashes_of_long_rows(commands: memoryview, starts: Any, ends: Any, hashes: Any) -> Any:
-    """The same hashes, a row at a time: of rows of more than a few kilobytes there are few in a chunk."""
-    for at, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        row = commands[start:end]
-        whole = len(row) >> 3
-        words = np.frombuffer(row[: 8 * whole], "<u8").copy()
-        if len(row) & 7:
-            words = np.append(words, np.frombuffer(row[-8:], "<u8"))
-        words ^= words >> _HALF
-        factors = _FACTORS if len(words) <= len(_FACTORS) else _factors(len(words))
-        words *= factors[: len(words)]
-        hashes[at : at + 1] += np.add.reduce(words)
-    return _final(hashes)
+@functools.lru_cache(maxsize=4096)
+def _seed(name: bytes) -> np.uint64:
+    """The factor for the values of a field; odd, and the same for ever."""
+    return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") | 1)
+
+
+def _present(values: Any, hashes: Any) -> Any:
+    """The hashes, 0 where there is no value."""
+    return hashes * np.asarray(values.is_valid()) if values.null_count else hashes
+
+
+def _value_hashes(values: Any) -> Any:
+    """The hash of each value of a binary array."""
+    _, offsets, data = values.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
+    begin, end = int(bounds[0]), int(bounds[-1])
+    text = np.zeros(end - begin + _WORD, np.uint8)  # so that a word begins everywhere
+    if end > begin:
+        text[: end - begin] = np.frombuffer(data, np.uint8, end - begin, begin)
+    at, lengths = bounds[:-1] - begin, np.diff(bounds)
+    hashes = (lengths + 1).astype(np.uint64) * _ODD
+    words = np.ndarray((len(text) - _WORD + 1,), np.dtype("<u8"), text, 0, (1,))
+    for number in range(min(len(_FACTORS), -(-int(lengths.max()) // _WORD))):
+        left = lengths - number * _WORD
+        if int(left.min()) > 0:
+            hashes += _mixed(words[at] & _MASKS[np.minimum(left, _WORD)], number)
+        else:
+            rows = np.flatnonzero(left > 0)
+            hashes[rows] += _mixed(words[at[rows]] & _MASKS[np.minimum(left[rows], _WORD)], number)
+        at = at + _WORD
+    for row in np.flatnonzero(lengths > _WORD * len(_FACTORS)).tolist():
+        rest = text[int(bounds[row]) - begin + _WORD * len(_FACTORS) : int(bounds[row + 1]) - begin]
+        hashes[row : row + 1] += _seed(hashlib.blake2b(rest.tobytes()).digest())
+    hashes ^= hashes >> _HALF
+    return hashes
+
+
+def _mixed(words: Any, number: int) -> Any:
+    words ^= words >> _HALF
+    words *= _FACTORS[number]
+    return words
 
 
 @dataclass(frozen=True)

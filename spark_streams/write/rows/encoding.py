@@ -7,9 +7,9 @@ alone, never on the clock or on options that may change between two runs: their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_streams.client.slots import checksum
-from spark_streams.codec.encode import encode_adds
+from spark_streams.codec.encode import Column, encode_adds
 from spark_streams.columns.names import ID, STREAM
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
@@ -30,19 +30,30 @@ OWN_IDS = "The column '_id' gives the entries their IDs; with the option keepIds
 """What to know where an ID was refused because the stream has newer entries."""
 
 
-@dataclass(frozen=True)
 class EncodedRows:
-    """Rows for one stream, encoded. Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD.
+    """Rows for one stream. Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD.
 
     `rows[i]` is its number among the task's rows, from 0. `ids[i]` is the row's own ID, None if the server is to choose
-    one; `ids` is None where the server chooses all of them.
+    one; `ids` is None where the server chooses all of them. `columns`: the fields of all rows, where these have nothing
+    else and no value is missing; the commands are made of them when they are asked for. Else None.
     """
 
-    stream: bytes
-    commands: memoryview
-    bounds: Any
-    rows: Any
-    ids: list[bytes | None] | None
+    def __init__(
+        self,
+        stream: bytes,
+        rows: Any,
+        ids: list[bytes | None] | None,
+        hashes: Callable[[], Any],
+        *,
+        columns: tuple[Column, ...] | None = None,
+        encoded: tuple[memoryview, Any] | None = None,
+    ) -> None:
+        self.stream = stream
+        self.rows = rows
+        self.ids = ids
+        self.columns = columns
+        self._hashes = hashes
+        self._given = encoded
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -50,26 +61,65 @@ class EncodedRows:
     @cached_property
     def hashes(self) -> Any:
         """The hash of each row."""
-        header = len(b"*9\r\n$4\r\nXADD\r\n$1\r\n\r\n") + len(self.stream)
-        return row_hashes(self.commands, self.bounds, header & ~7)
+        return self._hashes()
+
+    @cached_property
+    def _encoded(self) -> tuple[memoryview, Any]:
+        if self._given is not None:
+            return self._given
+        assert self.columns is not None
+        return _bytes_of(encode_adds(self.stream, None, self.columns, None, (), len(self)))
+
+    @property
+    def commands(self) -> memoryview:
+        """The rows' commands."""
+        return self._encoded[0]
+
+    @property
+    def bounds(self) -> Any:
+        """Where each row's command begins, and where the last one ends."""
+        return self._encoded[1]
+
+    @property
+    def makes_commands(self) -> bool:
+        """Whether the commands are still to be made."""
+        return self._given is None and "_encoded" not in self.__dict__
 
     def part(self, first: int, end: int) -> EncodedRows:
         """The rows [first, end), without copying."""
-        begin = int(self.bounds[first])
-        bounds = self.bounds[first : end + 1] - begin
-        data = self.commands[begin : int(self.bounds[end])]
+        hashes = self.hashes[first:end]
+        columns = self.columns
+        if columns is not None:
+            columns = tuple((name, values.slice(first, end - first)) for name, values in columns)
+        encoded = None
+        if not self.makes_commands:
+            begin = int(self.bounds[first])
+            encoded = self.commands[begin : int(self.bounds[end])], self.bounds[first : end + 1] - begin
         ids = None if self.ids is None else self.ids[first:end]
-        part = EncodedRows(self.stream, data, bounds, self.rows[first:end], ids)
-        if "hashes" in self.__dict__:
-            part.__dict__["hashes"] = self.hashes[first:end]
-        return part
+        return EncodedRows(self.stream, self.rows[first:end], ids, lambda: hashes, columns=columns, encoded=encoded)
 
     def pick(self, indexes: Sequence[int]) -> EncodedRows:
         """The rows of these indexes, copied."""
         commands = [bytes(self.commands[int(self.bounds[at]) : int(self.bounds[at + 1])]) for at in indexes]
         bounds = np.concatenate(([0], np.cumsum([len(command) for command in commands])))
         ids = None if self.ids is None else [self.ids[at] for at in indexes]
-        return EncodedRows(self.stream, memoryview(b"".join(commands)), bounds, self.rows[indexes], ids)
+        encoded = memoryview(b"".join(commands)), bounds
+        return EncodedRows(self.stream, self.rows[indexes], ids, lambda: self.hashes[indexes], encoded=encoded)
+
+    def without_ids(self) -> EncodedRows:
+        """The same rows, where the server is to choose all of their IDs."""
+        return EncodedRows(
+            self.stream, self.rows, None, lambda: self.hashes, columns=self.columns, encoded=self._encoded
+        )
+
+
+def _bytes_of(commands: Any) -> tuple[memoryview, Any]:
+    """Commands in a binary array without nulls: their bytes, and the bounds of each."""
+    _, offsets, data = commands.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[commands.offset : commands.offset + len(commands) + 1]
+    begin, end = int(bounds[0]), int(bounds[-1])
+    view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
+    return view, bounds - begin
 
 
 @dataclass(frozen=True)
@@ -133,14 +183,16 @@ class RowEncoder:
         has_ids = self.schema.has_id and self.options.keep_ids
         ids = pc.cast(chunk.column(ID), pa.binary()) if has_ids else None
         words = [b"NOMKSTREAM"] if self.options.nomkstream else []
-        commands = encode_adds(stream, ids, self.schema.columns(chunk), self.schema.pairs(chunk), words, chunk.num_rows)
+        columns, pairs = self.schema.columns(chunk), self.schema.pairs(chunk)
+        hashes = partial(row_hashes, columns, pairs, ids, chunk.num_rows)
+        plain = ids is None and pairs is None and not words and not any(values.null_count for _, values in columns)
+        if plain:
+            return EncodedRows(stream, rows, None, hashes, columns=tuple(columns))
+        commands = encode_adds(stream, ids, columns, pairs, words, chunk.num_rows)
         if commands.null_count:
             fail("NO_FIELDS", row=int(rows[pc.index(commands.is_null(), True).as_py()]))
-        _, offsets, data = commands.buffers()
-        bounds = np.frombuffer(offsets, np.int32)[commands.offset : commands.offset + len(commands) + 1]
-        begin, end = int(bounds[0]), int(bounds[-1])
-        view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
-        return EncodedRows(stream, view, bounds - begin, rows, None if ids is None else ids.to_pylist())
+        own = None if ids is None else ids.to_pylist()
+        return EncodedRows(stream, rows, own, hashes, encoded=_bytes_of(commands))
 
 
 def merged(chunks: Iterable[list[EncodedRows]]) -> list[EncodedRows]:
@@ -155,10 +207,12 @@ def merged(chunks: Iterable[list[EncodedRows]]) -> list[EncodedRows]:
 def _concatenated(stream: bytes, parts: Sequence[EncodedRows]) -> EncodedRows:
     starts = np.concatenate(([0], np.cumsum([len(part.commands) for part in parts])))
     bounds = [part.bounds[:-1].astype(np.int64) + start for part, start in zip(parts, starts[:-1], strict=True)]
+    commands = memoryview(b"".join(part.commands for part in parts))
+    hashes = np.concatenate([part.hashes for part in parts])
     return EncodedRows(
         stream,
-        memoryview(b"".join(part.commands for part in parts)),
-        np.concatenate([*bounds, starts[-1:]]),
         np.concatenate([part.rows for part in parts]),
         None if parts[0].ids is None else [each for part in parts for each in part.ids or ()],
+        lambda: hashes,
+        encoded=(commands, np.concatenate([*bounds, starts[-1:]])),
     )

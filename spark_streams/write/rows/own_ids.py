@@ -48,6 +48,6 @@ def runs(together: Sequence[EncodedRows]) -> list[list[EncodedRows]]:
         for first, end in pairwise(cuts):
             part = rows.part(first, end)
             if not chosen[first]:
-                part = EncodedRows(part.stream, part.commands, part.bounds, part.rows, None)
+                part = part.without_ids()
             found.append([part])
     return found

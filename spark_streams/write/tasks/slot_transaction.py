@@ -5,6 +5,9 @@ A transaction holds the rows of one slot (of all streams, where there is no clus
     WATCH fence record...; HMGET each       what is there already? `StreamFence` says what is left to write
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
+A server that has PS.ADD gets one of these for each stream instead of XADDs, where the rows have nothing but columns
+without nulls (`tasks.columns`).
+
 If EXEC finds a fence changed, or the connection breaks and nobody knows whether EXEC was executed, the fences are read
 again and tell. The batch's record says whether this attempt may write at all (`records.batch_record`); the first
 transaction of a batch makes it. The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the
@@ -38,6 +41,7 @@ from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import check_ids
 from spark_streams.write.rows.trimming import trim_commands
+from spark_streams.write.tasks import columns
 from spark_streams.write.tasks.replicas import ReplicaWait
 
 _ASKING_REPLY = b"+OK\r\n"
@@ -91,6 +95,10 @@ class _Step:
     rows: EncodedRows
     state: FenceState
 
+    def data(self, by_columns: bool) -> list[bytes | memoryview]:
+        """The commands that add the rows, or the one that adds their columns."""
+        return columns.encoded(self.rows) if by_columns else [self.rows.commands]
+
 
 class SlotTransaction:
     """Writes the rows of one slot, a transaction at a time: `begin`, `finish`, `begin`...
@@ -111,6 +119,8 @@ class SlotTransaction:
         self._link: Link | None = None
         self._token = b""
         self._asking = False  # ASKING was sent before the transaction
+        self._columns = columns.takes_columns(connection)  # rows may be sent as columns
+        self._by_columns = False  # those under way were
         self._others = 0  # commands in the transaction that are not XADDs
         self._read_behind: list[StreamFence] = []  # fences that are read behind the transaction
 
@@ -187,7 +197,8 @@ class SlotTransaction:
         after_rows = self._after_rows(steps)
         self._read_behind = [] if prefix or self._checks_streams() else [step.fence for step in steps]
         data: list[bytes | memoryview] = [pack(*command) for command in (*prefix, ("MULTI",))]
-        data += [step.rows.commands for step in steps]
+        self._by_columns = self._columns and all(columns.are_columns(step.rows) for step in steps)
+        data += [buffer for step in steps for buffer in step.data(self._by_columns)]
         data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
         self._others = len(after_rows)
         self._sent = steps
@@ -250,6 +261,9 @@ class SlotTransaction:
         own_ids = [rows.stream for rows in self._pending if rows.ids is not None]
         commands += _watch_and_read(fences, *own_ids)
         commands += [("XINFO", "STREAM", fence.stream) for fence in fences]
+        asked = len(commands)
+        if self._columns:
+            commands += [columns.question(fence.stream) for fence in fences]
         prefix: tuple[Command, ...] = ()
         replies = link.pipeline(commands)
         redirected = next((str(each) for each in replies if str(each).startswith("ASK ")), None)
@@ -258,7 +272,9 @@ class SlotTransaction:
             self._owners.claim(link, self)
             prefix = (("ASKING",),)
             replies = link.pipeline([each for command in commands for each in (*prefix, command)])[1::2]
-        for command, reply in zip(commands, replies, strict=True):
+        self._columns = self._columns and not any(reply for reply in replies[asked:] if not is_transient(reply))
+        del replies[asked:]
+        for command, reply in zip(commands, replies, strict=False):
             if isinstance(reply, redis.ResponseError) and command[0] != "XINFO":
                 self._refused(str(reply), command)
                 return None
@@ -310,13 +326,18 @@ class SlotTransaction:
         buffer, stop = link.receive(self._token)
         if self._asking:
             buffer, stop = buffer[len(_ASKING_REPLY) :], stop - len(_ASKING_REPLY)
-        result = transaction_result(buffer, stop, sum(len(step.rows) for step in sent), self._others)
+        if self._by_columns:
+            result = transaction_result(buffer, stop, 0, len(sent) + self._others)
+        else:
+            result = transaction_result(buffer, stop, sum(len(step.rows) for step in sent), self._others)
         if result.refused:
             self._mark_refused(link, sent, result)
         if not result.done:
             # On a conflict somebody has advanced a fence: a copy of this task, or this transaction's own first attempt.
             # The fences will tell.
-            if result.refusal:
+            if self._by_columns and columns.is_refused(result.refusal):
+                self._columns = False
+            elif result.refusal:
                 self._refused(result.refusal, ("XADD",))
             self._watched.clear()
             return False
@@ -337,13 +358,14 @@ class SlotTransaction:
         problem: tuple[int, str] | None = None
         marks: list[Command] = []
         for step in sent:
-            for at in range(len(step.rows)):
+            replies = 1 if self._by_columns else len(step.rows)
+            for at in range(replies):
                 if first + at in result.refused:
                     row, reason = int(step.rows.rows[at]), result.refused[first + at]
                     marks.append(("HSET", step.fence.key, "refused", f"{row} {reason}"))
                     problem = problem or (row, reason)
                     break
-            first += len(step.rows)
+            first += replies
         if problem is None:
             reason = next(iter(result.refused.values()))
             raise refused(self._connection.address, "XTRIM", reason)

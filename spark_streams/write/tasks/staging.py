@@ -35,7 +35,7 @@ _HEADER = struct.Struct("<QQ")
 def pack_index(rows: EncodedRows) -> bytes:
     """What makes encoded rows of the rows' bytes."""
     ids = b"" if rows.ids is None else json.dumps([each and each.decode() for each in rows.ids]).encode()
-    numbers = np.asarray(rows.bounds, "<i8").tobytes() + np.asarray(rows.rows, "<i8").tobytes()
+    numbers = b"".join(np.asarray(each, "<i8").tobytes() for each in (rows.bounds, rows.rows, rows.hashes.view("<i8")))
     return b"".join((_HEADER.pack(len(rows), len(ids)), numbers, ids))
 
 
@@ -46,8 +46,10 @@ def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
     at = _HEADER.size + bounds.nbytes
     rows = np.frombuffer(index, "<i8", count, at)
     at += rows.nbytes
+    hashes = np.frombuffer(index, "<u8", count, at)
+    at += hashes.nbytes
     ids = [each and each.encode() for each in json.loads(index[at : at + ids_length])] if ids_length else None
-    return EncodedRows(stream, memoryview(commands), bounds, rows, ids)
+    return EncodedRows(stream, rows, ids, lambda: hashes, encoded=(memoryview(commands), bounds))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.commands.streams.entries.column_rows import Column, Rows
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
-from engine.wire.columns import Column, Rows
 from engine.wire.parser import RequestParser
 from tests.engine.core.commands.test_extensions import NOW, Client
 from tests.replay import check_replay

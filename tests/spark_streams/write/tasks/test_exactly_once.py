@@ -208,23 +208,19 @@ def test_a_server_whose_replicas_are_away_is_waited_for(redis_process: servers.R
         client.flushall()
 
 
-@pytest.mark.redis
-def test_a_refusal_within_a_transaction_is_remembered(redis_process: servers.Running) -> None:
+def test_a_refusal_within_a_transaction_is_remembered(client: redis.Redis, place: servers.Running) -> None:
     """Should a row be refused when its transaction is executed, repetitions fail with the same words."""
-    with redis.Redis(host=redis_process.host, port=redis_process.port) as client:
-        client.flushall()
-        task = Task(redis_process.url)
-        task.feed(table(0, 10))
-        task.sender.finish()
-        client.delete("s")
-        client.set("s", "text")  # between the look and the transaction
-        task.feed(table(10, 11))
-        with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
-            task.finish()
-        client.delete("s")
-        with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
-            Task(redis_process.url).feed(table(0, 11)).finish()
-        client.flushall()
+    task = Task(place.url)
+    task.feed(table(0, 10))
+    task.sender.finish()
+    client.delete("s")
+    client.set("s", "text")  # between the look and the transaction
+    task.feed(table(10, 11))
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
+        task.finish()
+    client.delete("s")
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
+        Task(place.url).feed(table(0, 11)).finish()
 
 
 def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 
 from engine.core.commands.families import stream_command
+from engine.core.commands.streams.entries.column_rows import Column, Rows
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
@@ -15,7 +16,6 @@ from engine.core.protocol.replies import CommandError, Reply
 from engine.core.streams.appending import counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text.messages import general, streams
-from engine.wire.columns import Column, Rows
 
 #: What a command adds at most, in entries and in bytes: a field's name is sent once, and kept with each entry.
 _MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29

@@ -1,0 +1,66 @@
+"""Rows as columns: how a server that has PS.ADD gets them, instead of one command for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from spark_streams.client.connection import Command, Connection
+from spark_streams.write.rows.encoding import EncodedRows
+
+_MOST_BYTES = 64 << 20
+"""Of the entries that one command makes: a server serves nobody else meanwhile."""
+_FIELD_BYTES = 48  # the most that an entry has for a field, besides its name and value
+
+_known: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
+
+
+def takes_columns(connection: Connection) -> bool:
+    """Whether the server has PS.ADD. Asked once a connection; a cluster is not asked."""
+    if connection not in _known:
+        has_it = False
+        if not connection.topology.is_cluster:
+            (info,) = connection.pipeline([("COMMAND", "INFO", "PS.ADD")])
+            has_it = isinstance(info, list) and bool(info) and bool(info[0])
+        _known[connection] = has_it
+    return _known[connection]
+
+
+def question(stream: bytes) -> Command:
+    """A command that adds nothing; the reply is 0 if this user may add columns to this stream."""
+    return ("PS.ADD", stream, 0, "", b"\0\0\0\0", "")
+
+
+def are_columns(rows: EncodedRows) -> bool:
+    """Whether the rows can be sent as columns, and no commands have been made of them."""
+    if rows.columns is None or not rows.makes_commands:
+        return False
+    size = sum(values.nbytes + len(rows) * (len(name) + _FIELD_BYTES) for name, values in rows.columns)
+    return bool(size <= _MOST_BYTES)
+
+
+def is_refused(refusal: str) -> bool:
+    """Whether a transaction was refused because of PS.ADD: another server answers now, or the user's rights changed."""
+    return "unknown command" in refusal or refusal.startswith("NOPERM")
+
+
+def encoded(rows: EncodedRows) -> list[bytes | memoryview]:
+    """The command that adds the rows, in buffers."""
+    assert rows.columns is not None
+    words: list[bytes | memoryview] = [b"PS.ADD", rows.stream, b"%d" % len(rows)]
+    for name, values in rows.columns:
+        _, offsets, data = values.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1]
+        begin, end = int(bounds[0]), int(bounds[-1])
+        view = memoryview(data)[begin:end] if data is not None else memoryview(b"")
+        words += [name, (bounds - begin).astype("<i4").tobytes(), view]
+    return _bulks(words)
+
+
+def _bulks(words: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+    parts: list[bytes | memoryview] = [b"*%d\r\n" % len(words)]
+    for word in words:
+        parts += [b"$%d\r\n" % len(word), word, b"\r\n"]
+    return parts

@@ -1,0 +1,73 @@
+"""Rows that go to the engine as columns: who sends them so, and that nobody can tell afterwards."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+import redis
+
+from tests import servers
+from tests.spark_streams.write.tasks.test_exactly_once import Task, numbers, table
+
+
+def calls(client: redis.Redis, name: str) -> int:
+    """How often a command was called without an error, since CONFIG RESETSTAT."""
+    found = client.info("commandstats").get(f"cmdstat_{name}", {})
+    return int(found.get("calls", 0)) - int(found.get("failed_calls", 0))
+
+
+def nulls_at(first: int, end: int, *rows: int) -> pa.RecordBatch:
+    """Rows with a second field, which is missing from these."""
+    return table(
+        first, end, text=pa.array([None if row in rows else f"{row}" * (row % 7) for row in range(first, end)])
+    )
+
+
+def is_engine(request: pytest.FixtureRequest) -> bool:
+    """Whether the test is on the engine."""
+    return bool(request.node.callspec.params["place"] == "engine")
+
+
+def test_rows_without_nulls_go_as_columns(
+    client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest
+) -> None:
+    """A chunk is one PS.ADD on the engine, and XADDs on Redis or where a value is missing; the entries are the same."""
+    client.config_resetstat()
+    Task(place.url).feed(nulls_at(0, 400, 150)).finish()
+    if is_engine(request):
+        assert (calls(client, "ps.add"), calls(client, "xadd")) == (1 + 3, 100)  # and the question
+    else:
+        assert (calls(client, "ps.add"), calls(client, "xadd")) == (0, 400)
+    wanted = [{b"n": b"%d" % row, b"text": b"%d" % row * (row % 7)} for row in range(400)]
+    del wanted[150][b"text"]
+    assert [fields for _, fields in client.xrange("s")] == wanted
+
+
+@pytest.mark.parametrize("more", [{"chunk_size": 400}, {"chunk_size": 30}, {"mode": "staged"}, {"mode": "atomic"}])
+def test_how_rows_were_sent_does_not_show(client: redis.Redis, place: servers.Running, more: dict[str, object]) -> None:
+    """A repetition whose chunks hold nulls where the first attempt's did not finds the same rows, and adds nothing."""
+    assert Task(place.url).feed(nulls_at(0, 400, 150)).finish() == 400
+    before = client.xrange("s")
+    assert Task(place.url, **more).feed(nulls_at(0, 400, 150)).finish() == 400
+    assert client.xrange("s") == before
+
+
+@pytest.mark.parametrize("rules", ["-ps.add", "-command"])
+def test_a_user_without_the_right_writes_as_ever(
+    client: redis.Redis, place: servers.Running, rules: str, request: pytest.FixtureRequest
+) -> None:
+    """Who may not do PS.ADD, or not ask for it, writes by XADD; also when the right is taken away meanwhile."""
+    if rules == "-ps.add" and not is_engine(request):
+        rules = "-ping"
+    client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
+    url = place.url.replace("://", "://job:x@")
+    try:
+        task = Task(url).feed(table(0, 200))
+        client.execute_command("ACL", "SETUSER", "job", rules)
+        assert task.feed(table(200, 500)).finish() == 500
+        client.config_resetstat()
+        Task(url, batch=1).feed(table(500, 700)).finish()
+        assert (calls(client, "ps.add"), calls(client, "xadd")) == (0, 200)
+    finally:
+        client.execute_command("ACL", "DELUSER", "job")
+    assert numbers(client) == [*range(700)]
