@@ -9,6 +9,9 @@ from __future__ import annotations
 import functools
 import importlib
 import socket
+import threading
+from concurrent.futures import Future
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from redis.credentials import CredentialProvider
 
 from spark_streams.config.address import Login
 from spark_streams.errors import PystreamsError, error
+
+_PATIENCE_SECONDS = 30.0  # how long a provider may take
 
 
 class _PasswordFile(CredentialProvider):
@@ -33,17 +38,41 @@ class _PasswordFile(CredentialProvider):
 
 
 class _Checked(CredentialProvider):
-    """A provider whose failures are CREDENTIALS_MISSING, and say where it was asked."""
+    """A provider whose failures are CREDENTIALS_MISSING, and say where it was asked.
+
+    So is an answer that redis-py would take for no login at all, or for another one; and none in half a minute.
+    """
 
     def __init__(self, source: str, provider: Any) -> None:
         self._source = source
         self._provider = provider
 
     def get_credentials(self) -> Any:
+        answer: Future[Any] = Future()
+        ask = copy_context().run
+        threading.Thread(target=ask, args=(_ask, self._provider, answer), daemon=True).start()
         try:
-            return self._provider.get_credentials()
+            return _checked(answer.result(_PATIENCE_SECONDS))
         except Exception as cause:
-            raise _missing(self._source, cause) from cause
+            late = None if answer.done() else TimeoutError(f"no answer within {_PATIENCE_SECONDS:.0f} seconds")
+            raise _missing(self._source, late or cause) from cause
+
+
+def _ask(provider: Any, answer: Future[Any]) -> None:
+    try:
+        answer.set_result(provider.get_credentials())
+    except BaseException as problem:  # noqa: BLE001 - whoever asked raises it
+        answer.set_exception(problem)
+
+
+def _checked(said: Any) -> Any:
+    """What a provider has said. TypeError, without a word of it, if that is no login."""
+    if not isinstance(said, tuple | list):
+        raise TypeError(f"what get_credentials returned ({type(said).__name__}) is no tuple of user and password")
+    kinds = ", ".join(type(word).__name__ for word in said)
+    if len(said) not in (1, 2) or not all(isinstance(word, str | bytes) for word in said):
+        raise TypeError(f"what get_credentials returned (a tuple of {kinds or 'nothing'}) is no user and password")
+    return said
 
 
 def provider_of(login: Login) -> CredentialProvider | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import redis
 from redis.credentials import CredentialProvider
 
-from spark_streams.client import link, pool
+from spark_streams.client import credentials, link, pool
 from spark_streams.client.connection import Connection
 from spark_streams.config import options
 from spark_streams.config.address import Address
@@ -167,6 +168,40 @@ def test_credentials_that_cannot_be_had_are_an_error_at_once(site: Site, said: d
     """It names the file or the function, the machine and the cause."""
     with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*{reason}.*Correct the option passwordFile"):
         Connection(server(site, **said))
+
+
+@pytest.mark.parametrize("said", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])
+def test_what_is_no_login_is_refused(
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, said: object
+) -> None:
+    """Not even an empty answer lets anybody in as the default user; the error shows nothing of it."""
+    with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+        monkeypatch.setattr(VAULT, "get_credentials", lambda: said)
+        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        assert connection.command("ACL", "WHOAMI") == b"job"
+    with pytest.raises(
+        ServerError, match=r"\[CREDENTIALS_MISSING\].*:provider.*TypeError: what get_credent"
+    ) as refused:
+        Connection(server(site, credentialProvider=PROVIDER))
+    assert not [secret for secret in (OLD, NEW) if secret in str(refused.value)]
+
+
+def test_a_provider_that_hangs_is_an_error(
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may take half a minute; then a new connection fails, and one that is logged in goes on with a warning."""
+    monkeypatch.setattr(credentials, "_PATIENCE_SECONDS", 0.05)
+    ends = threading.Event()
+    try:
+        with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+            monkeypatch.setattr(VAULT, "get_credentials", ends.wait)
+            monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+            assert connection.command("ACL", "WHOAMI") == b"job"
+            assert "still logged in as before" in caplog.text
+        with pytest.raises(ServerError, match=r"\[CREDENTIALS_MISSING\].*TimeoutError: no answer within"):
+            Connection(server(site, credentialProvider=PROVIDER))
+    finally:
+        ends.set()
 
 
 @pytest.mark.parametrize(
