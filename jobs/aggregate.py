@@ -109,7 +109,8 @@ def aggregate(
         figures = _alerts(events)
     if having is not None:
         figures = figures.where(having)
-    run.follow(figures, work_of(run, target), output_mode=output_mode)
+    fixed = {"agg": agg, "by": by, "window": window, "slide": slide, "sql": sql}
+    run.follow(figures, work_of(run, target), output_mode=output_mode, fixed=fixed)
 
 
 def _alerts(events: DataFrame) -> DataFrame:

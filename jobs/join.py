@@ -104,7 +104,7 @@ def join(
     joined = first.join(
         second, functools.reduce(operator.and_, equal, close), "inner" if kind == "inner" else "left_outer"
     )
-    run.follow(_named(joined, keys), work_of(run, target))
+    run.follow(_named(joined, keys), work_of(run, target), fixed={"on": keys, "within": within, "kind": kind})
 
 
 def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:

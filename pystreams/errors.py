@@ -191,8 +191,8 @@ CONDITIONS: dict[str, tuple[Status, Condition]] = {
         Status.USAGE,
         Condition(
             OptionsError,
-            "The checkpoint {checkpoint} is one of the job {owner}, not of {job}.",
-            "Name another directory, one that is this job's alone.",
+            "The checkpoint {checkpoint} belongs to {before}; this is {now}.",
+            "Go on with those settings, or name a directory that is this job's alone.",
         ),
     ),
     "NO_COLUMNS": (

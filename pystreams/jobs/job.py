@@ -30,6 +30,8 @@ from spark_streams.errors import error as connector_error
 
 _SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
 """A condition of Spark's. STREAM_FAILED only says that a query failed."""
+_PLAN = "=== Streaming Query ==="
+"""What follows it describes the query, with all expressions: also such as would raise an error of a job."""
 
 
 class Job(click.Command):
@@ -117,6 +119,7 @@ def _causes(thrown: Any) -> list[str]:
 def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
     """Show what Spark says: an error of the connector or of a job alone, else its own line and the cause's."""
     known = {**CONNECTORS, **{name: entry for name, (_, entry) in CONDITIONS.items()}}
+    text = text.partition(_PLAN)[0]
     for found in re.finditer(r"\[([A-Z][A-Z_]+)\] (?=([^\n]*))", "\n".join((text, *causes))):
         if found[1] in known:
             return _failed(known[found[1]].error(found[0] + found[2], found[1]))

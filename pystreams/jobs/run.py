@@ -35,6 +35,7 @@ Work = Callable[[DataFrame, int], None]
 """What is done with a batch: its rows and its number."""
 Builder = TypeVar("Builder")
 
+_NOTHING: Mapping[str, object] = {}
 _POLL_SECONDS = 0.1
 _COMMIT_SECONDS = 10.0
 """How long a stop waits for Spark to note that the batch is done; without that the batch is repeated, to no harm."""
@@ -175,14 +176,15 @@ class Run:
             fail("MISSING_CHECKPOINT", job=self.name)
         return self.checkpoint
 
-    def take_checkpoint(self) -> str:
-        """The checkpoint, which is this job's from now on. MISSING_CHECKPOINT, CHECKPOINT_TAKEN."""
+    def take_checkpoint(self, fixed: Mapping[str, object] = _NOTHING) -> str:
+        """The checkpoint, which is from now on this job's with these settings. MISSING_CHECKPOINT, CHECKPOINT_TAKEN."""
         place = self.need_checkpoint()
         note = f"{place}/_job"
+        mine = json.dumps({"job": self.name, **{name: value for name, value in fixed.items() if value}})
         if not self.files.exists(note):
-            self.files.write_text(note, self.name)
-        elif (owner := self.files.read_text(note)) != self.name:
-            fail("CHECKPOINT_TAKEN", checkpoint=place, owner=owner, job=self.name)
+            self.files.write_text(note, mine)
+        elif (found := self.files.read_text(note)) != mine:
+            fail("CHECKPOINT_TAKEN", checkpoint=place, before=_told(found), now=_told(mine))
         return place
 
     def query_id(self) -> str:
@@ -190,10 +192,13 @@ class Run:
         text = self.files.read_text(f"{self.need_checkpoint()}/metadata")
         return str(json.loads(text.splitlines()[0])["id"])
 
-    def follow(self, frame: DataFrame, work: Work, *, output_mode: str = "append") -> None:
+    def follow(
+        self, frame: DataFrame, work: Work, *, output_mode: str = "append", fixed: Mapping[str, object] = _NOTHING
+    ) -> None:
         """Do the work for each batch until the query ends by its trigger, fails, or the job is asked to stop.
 
-        A batch may be repeated after a failure: the work must then do the same again.
+        A batch may be repeated after a failure: the work must then do the same again. `fixed`: the flags that the state
+        in the checkpoint was made with, and that a restart must not change.
         """
 
         def batch(rows: DataFrame, number: int) -> None:
@@ -204,15 +209,15 @@ class Run:
                     self._of_batch = failure
                     raise
 
-        self._follow(self._writer(frame).foreachBatch(batch).outputMode(output_mode).start())
+        self._follow(self._writer(frame, fixed).foreachBatch(batch).outputMode(output_mode).start())
 
     def follow_sink(self, frame: DataFrame, form: str, place: str, partition_by: str) -> None:
         """Append to a table of Spark's format `form`, whose own sink writes each batch once."""
         self._follow(self._writer(frame).format(form).outputMode("append").partitionBy(partition_by).start(place))
 
-    def _writer(self, frame: DataFrame) -> DataStreamWriter:
+    def _writer(self, frame: DataFrame, fixed: Mapping[str, object] = _NOTHING) -> DataStreamWriter:
         writer = frame.writeStream.queryName(f"pystreams-{self.name}").trigger(**self.trigger)
-        return writer.option("checkpointLocation", self.take_checkpoint())
+        return writer.option("checkpointLocation", self.take_checkpoint(fixed))
 
     def _follow(self, query: StreamingQuery) -> None:
         watch = _Progress(self, StreamMonitor(**self._of_monitor()))
@@ -259,6 +264,13 @@ class Run:
 _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() for name in option.names}
 _ON_ITS_OWN = ("flight_delays",)
 """Jobs that bring their own data along: they may do with the embedded engine."""
+
+
+def _told(note: str) -> str:
+    """What a checkpoint's note says, for an error."""
+    said = json.loads(note)
+    name = said.pop("job")
+    return ", ".join([f"the job {name}", *(f"{flag} {value}" for flag, value in said.items())])
 
 
 def _is_busy(query: StreamingQuery) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import click
 import pytest
 import redis
 from archive import archive
 from ingest import ingest
+from pyspark.sql import SparkSession
 from replay import replay
 
+from pystreams.jobs.session import session
 from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, ROWS, Departures, Jobs, archived
 from tests.long import long_only
@@ -126,4 +129,11 @@ def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(job
     jobs.run(ingest, *words)
     assert jobs.rows("s") == [{"k": "a", "n": "1"}, {"k": "b", "n": "2"}]
     said = jobs.run(archive, "--stream", "s", "--to", jobs.path("kept"), *words[-2:], status=2)
-    assert f"error: [CHECKPOINT_TAKEN] The checkpoint {words[-1]} is one of the job ingest, not of archive." in said
+    assert f"[CHECKPOINT_TAKEN] The checkpoint {words[-1]} belongs to the job ingest; this is the job archive." in said
+
+
+def test_a_job_in_a_thread_leaves_the_programs_session_running(spark: SparkSession) -> None:
+    """The thread has no active session; what runs in the process is used, and is not the job's to stop."""
+    with ThreadPoolExecutor(1) as pool:
+        found, owned = pool.submit(session, "test").result()
+    assert (found.sparkContext is spark.sparkContext, owned) == (True, False)

@@ -21,10 +21,12 @@ from replay import replay
 from pystreams.connect.server import Wanted
 from pystreams.errors import Status
 from pystreams.jobs.flags import FROM_FILE, options_given, split
-from pystreams.jobs.job import Job
+from pystreams.jobs.job import Job, _of_spark
+from pystreams.jobs.run import Run
 from pystreams.metrics import exposition
 from pystreams.metrics.collector import Chosen, Collector
 from spark_streams.client.pool import close_all
+from spark_streams.errors import PystreamsError
 from tests import ROOT
 from tests.servers import Running
 
@@ -200,3 +202,41 @@ def test_a_place_whose_name_is_a_pattern_is_refused(place: str, capsys: pytest.C
     ):
         status, said = failure(job, capsys, *words, *server)
         assert (status, "[FILE_UNUSABLE]" in said, "pattern" in said) == (Status.MISSING, True, True), said
+
+
+class Notes:
+    """Files in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, str] = {}
+
+    def exists(self, uri: str) -> bool:
+        return uri in self.kept
+
+    def read_text(self, uri: str) -> str:
+        return self.kept[uri]
+
+    def write_text(self, uri: str, text: str) -> None:
+        self.kept[uri] = text
+
+
+def test_a_checkpoint_is_one_jobs_with_the_settings_of_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was begun with is said; settings that are not given are none."""
+    monkeypatch.setattr(Run, "files", Notes())
+    first = Run("aggregate", url=None, options={}, checkpoint="c")
+    for _ in range(2):
+        first.take_checkpoint({"agg": ("count(*) as n",), "window": "1m", "sql": None})
+    with pytest.raises(
+        PystreamsError, match=r"belongs to the job aggregate, agg .*, window 1m; this is the job agg.*2m"
+    ):
+        first.take_checkpoint({"agg": ("count(*) as n",), "window": "2m"})
+    with pytest.raises(PystreamsError, match=r"this is the job join\."):
+        Run("join", url=None, options={}, checkpoint="c/").take_checkpoint()
+
+
+def test_an_error_that_only_stands_in_the_plan_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark's text has the query's expressions, one of which would raise an error of the archive."""
+    plan = "\n=== Streaming Query ===\nCASE ... raise_error(format_string([ARCHIVE_NOT_TEXT] The entry %s ...))"
+    _of_spark("[STREAM_FAILED] Query terminated with exception: full" + plan, ["No space left on device"])
+    shown = "error: [STREAM_FAILED] Query terminated with exception: full\ncause: No space left on device\n"
+    assert capsys.readouterr().err == shown
