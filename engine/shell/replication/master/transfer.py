@@ -28,6 +28,8 @@ from engine.shell.replication.master.replica import Replica
 
 #: Work at a time while the loop makes a file, in seconds, and bytes at most.
 _SLICE, _SLICE_BYTES = 0.001, 1 << 18
+#: About so many bytes are sent in one event-loop iteration, to all receivers together.
+_TURN_BYTES = 1 << 20
 #: Seconds after which it is looked whether slow receivers have taken more.
 _LOOK = 0.002
 
@@ -67,6 +69,10 @@ class Transfer:
         self._file = memoryview(b"")
         self._is_over = False
         self._stretches: Iterator[tuple[bytes, bool]] | None = None
+        #: The present stretch, whether it is the last one, and who is still to be sent it, the next one last.
+        self._stretch = b""
+        self._is_last = False
+        self._unsent: list[Replica] = []
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
         """Take the image, in pieces, then write and send. ``mark`` stands behind a file by mark."""
@@ -130,10 +136,36 @@ class Transfer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """Send one stretch to all, when all have taken those before it."""
+        """Send the stretch to more of the receivers; the next one is made when all have taken what came before it."""
         if self._stretches is None:
             return
         self.is_sending = True
+        if not self._unsent:
+            if self._is_slow():
+                self._loop.call_later(_LOOK, self._step)
+                return
+            try:
+                self._stretch, self._is_last = next(self._stretches)
+            except Exception as error:  # noqa: BLE001 - whatever it was, there is no whole file
+                LOG.exception("the file for replicas cannot be made")
+                self._end(OSError(str(error)))
+                return
+            self.size += len(self._stretch)
+            self._unsent = self.receivers[::-1] if self._stretch else []
+        left = _TURN_BYTES
+        while self._unsent and left > 0:
+            replica = self._unsent.pop()
+            if replica in self.receivers:
+                replica.peer.send([self._stretch])
+                left -= len(self._stretch)
+        if self._is_last and not self._unsent:
+            # In the same step: a replica may acknowledge at once.
+            self._end(None)
+        else:
+            self._loop.call_soon(self._step)
+
+    def _is_slow(self) -> bool:
+        """Whether a receiver has not taken yet what it was sent."""
         now = time.monotonic()
         slow = False
         for replica in self.receivers:
@@ -141,24 +173,7 @@ class Transfer:
                 slow = True
             else:
                 replica.progress = now
-        if slow:
-            self._loop.call_later(_LOOK, self._step)
-            return
-        try:
-            stretch, is_last = next(self._stretches)
-        except Exception as error:  # noqa: BLE001 - whatever it was, there is no whole file
-            LOG.exception("the file for replicas cannot be made")
-            self._end(OSError(str(error)))
-            return
-        self.size += len(stretch)
-        if stretch:
-            for replica in list(self.receivers):
-                replica.peer.send([stretch])
-        if is_last:
-            # In the same step: a replica may acknowledge at once.
-            self._end(None)
-        else:
-            self._loop.call_soon(self._step)
+        return slow
 
 
 def _by_mark(image: Image, options: dict[str, Any], mark: bytes) -> Iterator[tuple[bytes, bool]]:

@@ -256,6 +256,32 @@ async def test_the_slowest_receiver_sets_the_pace_until_it_goes(tmp_path):
     assert one.got.endswith(MARK)
 
 
+def test_many_receivers_are_sent_a_stretch_one_after_the_other(tmp_path, monkeypatch):
+    """However many replicas share a file, an event-loop iteration sends a stretch to some of them; each gets all of it,
+    one that goes in between gets no more.
+    """
+    monkeypatch.setattr(transfer, "_TURN_BYTES", 1)
+
+    async def story() -> None:
+        world = World(tmp_path, "--repl-diskless-sync-max-replicas", "3", "--repl-diskless-sync-delay", "100")
+        world.run(*SET)
+        peers = [await world.join(b"eof", loop_turns=0) for _ in range(3)]
+        grown = []
+        while not peers[1].got.endswith(MARK):
+            before = [len(peer.got) for peer in peers]
+            await turns(1)
+            grown.append(sum(len(peer.got) > size for peer, size in zip(peers, before, strict=True)))
+            if b"REDIS" in peers[0].got and peers[2].session.id in world.connections:
+                del world.connections[peers[2].session.id]
+                world.master.drop(peers[2].session)
+        # What announces the file, to all at once; then a stretch to one at a time.
+        assert [count for count in grown if count] == [3, 1, 1]
+        assert peers[0].got == peers[1].got
+        assert b"REDIS" not in peers[2].got
+
+    asyncio.run(story())
+
+
 @in_loop
 async def test_more_than_the_limit_lets_wait_costs_the_connection(tmp_path):
     """What waits behind a file is limited by client-output-buffer-limit, of which the backlog's size is the least."""
