@@ -287,6 +287,11 @@ def test_libraries(library: Server) -> None:
         ("#!lua name=a foo=b\n", "ERR Invalid metadata value given: foo=b"),
         ("#!py name=a\n", "ERR Engine 'py' not found"),
         ("#!lua name=a\n", "ERR No functions registered"),
+        (
+            "#!lua name=a\nlocal x = string.rep('x', 2)",
+            "ERR Error registering functions: ERR user_function:2: "
+            "Script attempted to access nonexistent global variable 'string'",
+        ),
         ("#!lua name=a\nreturn 1 end", "ERR Error compiling function: user_function:2: '<eof>' expected near 'end'"),
     ],
 )

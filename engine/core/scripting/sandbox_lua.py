@@ -356,14 +356,14 @@ end
 local registering = part("registering")
 local is_loading = false
 
--- While a library is loaded its code sees another `redis`: it can register functions, and calls nothing.
+-- While a library is loaded its code sees nothing but another `redis`: it can register functions, and calls nothing.
 local library_redis = { register_function = registering.register_function, log = log }
 for name, value in pairs(redis) do
     if type(value) ~= "function" then library_redis[name] = value end
 end
 local load_redis = readonly(library_redis, missing)
 local library_G = setmetatable({}, { __newindex = refuse, __index = function(_, name)
-    if is_loading and name == "redis" then return load_redis end
+    if is_loading then return name == "redis" and load_redis or missing(nil, name) end
     local value = base[name]
     return value
 end })
