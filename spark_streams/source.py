@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from spark_streams import worker
 from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, permissions, time_zones
@@ -49,6 +50,10 @@ _ROOT = str(Path(__file__).absolute().parents[1])
 
 class PystreamsDataSource(DataSource):
     """Redis streams, read and written in batches and micro-batches."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        worker.spare_modules()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickled with the place that this package was imported from.

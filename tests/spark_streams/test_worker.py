@@ -9,10 +9,14 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from spark_streams import worker
+from spark_streams.source import PystreamsDataSource
 
 
 def test_modules_are_frozen_in_a_worker_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task's begin freezes what is loaded in Spark's worker, again when more was loaded, never elsewhere."""
+    """A task's begin freezes what is loaded in Spark's worker, again when more was loaded, never elsewhere.
+
+    So does making the data source, which each process does that plans.
+    """
     frozen: list[int] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(sys.modules)))
     monkeypatch.setattr(worker, "_modules", 0)
@@ -27,3 +31,6 @@ def test_modules_are_frozen_in_a_worker_alone(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "loaded_later", ModuleType("loaded_later"))
     worker.spare_modules()
     assert frozen[1] == frozen[0] + 1
+    monkeypatch.setattr(worker, "_modules", 0)
+    PystreamsDataSource({})
+    assert len(frozen) == 3
