@@ -28,14 +28,14 @@ def session(name: str) -> tuple[SparkSession, bool]:
     What the user's configuration does not say: days are those of UTC, and a shuffle has as many partitions as there are
     cores, for Spark's 200 are 200 tasks a batch. Spark's event log and UI show no command line with a login in a URL.
     """
+    active = SparkSession.getActiveSession()
     running = SparkContext._active_spark_context is not None  # a session is active in its own thread alone
     # Workers, and Spark's search for data sources, must use this Python; without this it is the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if running:
-        spark = SparkSession.builder.getOrCreate().newSession()
-    else:
-        redaction = f"{SparkConf().get(_REDACTION, _SPARKS_REDACTION)}|{_LOGIN_IN_URL}"
-        spark = SparkSession.builder.appName(f"pystreams-{name}").config(_REDACTION, redaction).getOrCreate()
+    builder = SparkSession.builder.appName(f"pystreams-{name}")
+    if not running:
+        builder = builder.config(_REDACTION, f"{SparkConf().get(_REDACTION, _SPARKS_REDACTION)}|{_LOGIN_IN_URL}")
+    spark = active.newSession() if active is not None else builder.getOrCreate()
     configured = spark.sparkContext.getConf()
     if not configured.contains(_ZONE):
         spark.conf.set(_ZONE, "UTC")

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import click
 import pytest
 import redis
+from aggregate import aggregate
 from archive import archive
 from ingest import ingest
 from pyspark.sql import SparkSession
 from replay import replay
 
-from pystreams.jobs.session import session
 from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, ROWS, Departures, Jobs, archived
 from tests.long import long_only
@@ -132,8 +132,13 @@ def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(job
     assert f"[CHECKPOINT_TAKEN] The checkpoint {words[-1]} belongs to the job ingest; this is the job archive." in said
 
 
-def test_a_job_in_a_thread_leaves_the_programs_session_running(spark: SparkSession) -> None:
+@long_only
+@on("redis")
+def test_a_job_in_a_thread_leaves_the_programs_session_running(jobs: Jobs, spark: SparkSession) -> None:
     """The thread has no active session; what runs in the process is used, and is not the job's to stop."""
+    jobs.client.xadd("s", {"n": 1})
+    words = ["--stream", "s", "--where", "n > 0", "--schema", "n int", "--to", "stream:alerts"]
     with ThreadPoolExecutor(1) as pool:
-        found, owned = pool.submit(session, "test").result()
-    assert (found.sparkContext is spark.sparkContext, owned) == (True, False)
+        said = pool.submit(jobs.run, aggregate, *words, "--checkpoint", jobs.path("checkpoint")).result()
+    assert "done: 1 rows in 1 batches" in said
+    assert (jobs.client.xlen("alerts"), spark.range(3).count()) == (1, 3)
