@@ -158,7 +158,10 @@ class Connection:
 
     def unreachable(self, cause: BaseException) -> PystreamsError:
         """The error SERVER_UNREACHABLE with that cause."""
-        return error("SERVER_UNREACHABLE", address=self.address.shown, reason=_reason(cause))
+        reason = _reason(cause)
+        if self.topology.is_announced(reason):
+            reason += "; the cluster announces this address for a node, and it must be in reach from here"
+        return error("SERVER_UNREACHABLE", address=self.address.shown, reason=reason)
 
     def raise_permanent(self, cause: BaseException) -> None:
         """Raise what the cause is if a retry cannot help: LOGIN_REFUSED, TLS_NEEDED, ... or SERVER_UNREACHABLE."""

@@ -184,6 +184,8 @@ class Link:
             self._check_protocol(failure)
             alert = _alert(endpoint, login) if login.tls is not None else None
             if alert is None:
+                if isinstance(failure, redis.TimeoutError):  # redis-py does not say where
+                    raise redis.TimeoutError(f"{failure} ({endpoint})") from failure
                 raise
             reason = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"
             raise redis.ConnectionError(reason) from alert

@@ -110,15 +110,20 @@ class Topology:
 
         The refusals of many keys come together: where the slot is known to be there already, nobody is asked.
         """
-        _, slot, host = refusal.split()[:3]
-        number, target = int(slot), self._endpoint_of(host)
+        _, slot, place = refusal.split()[:3]
+        number, target = int(slot), None if place.startswith("?:") else self._endpoint_of(place)
         known = self._ranges
-        if known is not None and self._owners[number] == target:
+        if known is not None and self._owners[number] == target is not None:
             return
         self._ranges = None
         with suppress(*UNREACHABLE):
             known = self._slots()
-        self._learn([(number, number, target), *(known or [])])
+        moved = [] if target is None else [(number, number, target)]
+        self._learn([*moved, *(known or [])])
+
+    def is_announced(self, text: str) -> bool:
+        """Whether a text names an address of a node that the cluster announces and the user has not given."""
+        return any(str(node) in text for node in self._nodes if node not in self.address.endpoints)
 
     def asked(self, refusal: str) -> Endpoint:
         """The node that `ASK slot host:port` names."""
@@ -149,9 +154,7 @@ class Topology:
             ranges: list[tuple[int, int, Endpoint]] = []
             self._followers = {}
             for first, last, *nodes in reply:
-                master, *others = [
-                    Endpoint((host or b"").decode() or endpoint.host, int(port)) for host, port, *_ in nodes
-                ]
+                master, *others = [_endpoint_in(node, endpoint) for node in nodes]
                 ranges.append((int(first), int(last), master))
                 self._followers[master] = others
             if ranges:
@@ -199,6 +202,20 @@ class Topology:
                 continue
             return [(endpoint, reply)]
         raise failure if failure is not None else NoServerError("nobody to ask")
+
+
+def _endpoint_in(node: Sequence[Any], asked: Endpoint) -> Endpoint:
+    """Where a node in the reply of CLUSTER SLOTS is.
+
+    Without a host it is on the one that was asked. Where names are preferred and it has none, the host is `?`, and
+    the IP stands behind.
+    """
+    host, port, *more = node
+    name = (host or b"").decode()
+    if name == "?":
+        said = more[1] if len(more) > 1 else []
+        name = dict(zip(said[::2], said[1::2], strict=False)).get(b"ip", b"").decode()
+    return Endpoint(name or asked.host, int(port))
 
 
 def key_of(command: Command) -> bytes | None:

@@ -18,6 +18,7 @@ from spark_streams.client.pool import close_all
 from spark_streams.client.slots import slot_of
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
+from spark_streams.errors import ServerError
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.records.foreach_batch import number_of_write
@@ -149,6 +150,42 @@ def test_many_slots_that_have_moved_are_asked_for_once(cluster: topologies.Clust
             client.close()
         assert asked == 1
         connection.commands([("DEL", name) for name in streams])
+
+
+def test_a_node_without_a_name_is_known_by_its_ip(cluster: topologies.Cluster) -> None:
+    """Where names are preferred the one that has none is `?` to the others: it is read and found after a move."""
+    clients = [redis.Redis(port=node.port, protocol=2) for node in cluster.masters()]
+    streams = [f"named:{number}" for number in range(9)]
+    try:
+        for client in clients:
+            client.config_set("cluster-preferred-endpoint-type", "hostname")
+        with closing(Connection(Address(cluster.url))) as connection:
+            connection.commands([("XADD", name, "1-0", "n", 0) for name in streams])
+            assert len({connection.node_of(name) for name in streams}) == 3
+            with moving(cluster, streams[0].encode()):
+                pass
+            assert connection.pipeline([("XLEN", name) for name in streams]) == [1] * 9
+            connection.commands([("DEL", name) for name in streams])
+    finally:
+        for client in clients:
+            client.config_set("cluster-preferred-endpoint-type", "ip")
+            client.close()
+
+
+def test_an_announced_address_that_is_out_of_reach(cluster: topologies.Cluster) -> None:
+    """The error names it, and says that it is the cluster's, not the user's."""
+    node = next(each for each in cluster.masters() if str(each.port) not in cluster.url)
+    other = cluster.masters()[0]
+    with redis.Redis(port=node.port, protocol=2) as client, redis.Redis(port=other.port, protocol=2) as asked:
+        client.config_set("cluster-announce-ip", "127.0.0.99")
+        try:
+            wait_for(lambda: "127.0.0.99" in str(asked.execute_command("CLUSTER", "SLOTS")), "the announcement")
+            stream = next(f"s{n}" for n in range(99) if cluster.owner(slot_of(f"s{n}".encode())).port == node.port)
+            with pytest.raises(ServerError, match=rf"127\.0\.0\.99:{node.port}.*; the cluster announces this address"):
+                Connection(Address(cluster.url, retry_ms=100)).command("XLEN", stream)
+        finally:
+            client.config_set("cluster-announce-ip", "")
+            wait_for(lambda: "127.0.0.99" not in str(asked.execute_command("CLUSTER", "SLOTS")), "the old address")
 
 
 @pytest.mark.parametrize("name", ["streams", "BLOCK"])
