@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import redis
+from pyspark import __version__
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tests.waiting import DEADLINE, wait_for
 
+#: Spark's, as (4, 3).
+RELEASE = tuple(int(part) for part in __version__.split(".")[:2])
 #: How long a query may take. Generous: only failures pay it.
 _QUERY_SECONDS = 180
 

@@ -10,7 +10,7 @@ import redis
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from tests.spark.bench import Bench
+from tests.spark.bench import RELEASE, Bench
 from tests.spark.test_streaming import undo_last_batch
 from tests.waiting import wait_for
 
@@ -104,6 +104,7 @@ class IntoList:
         self._client.close()
 
 
+@pytest.mark.skipif(RELEASE < (4, 3), reason="this Spark refuses it for foreach")
 def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.FixtureRequest) -> None:
     """With asynchronous progress tracking a restart loses nothing, though entries are acknowledged and trimmed."""
     # Each way of consuming on one server only: what they do there is tested without Spark.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.spark.bench import Bench
+from tests.spark.bench import RELEASE, Bench
 from tests.spark.test_streaming import undo_last_batch
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
-RELEASE = tuple(int(part) for part in __version__.split(".")[:2])
 if RELEASE < (4, 2):  # the sockets of its py4j, where Python 3.13 notices
     pytestmark = [pytestmark, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
