@@ -117,7 +117,8 @@ class Plain:
 
     def copy(self) -> Plain:
         """An independent copy; frozen entries share their buffers with it."""
-        other = Plain()
+        # (Without the empty buffers of a new one: an image of a million small streams copies as many.)
+        other = Plain.__new__(Plain)
         if isinstance(self.data, bytearray):
             other.data = bytearray(self.data)
             other.offsets, other.ms, other.seq = self.offsets[:], self.ms[:], self.seq[:]

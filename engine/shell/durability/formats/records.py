@@ -291,9 +291,14 @@ def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> 
     else:
         columns = [body.ms, body.seq, body.offsets]
         frames = body.data
-    buffers: list[Buffer] = []
-    for buffer in (frames, *(memoryview(column).cast("B") for column in columns), dead):
-        buffers += (buffer, bytes(-len(buffer) % 8))
+    buffers: list[Buffer] = [frames, bytes(-len(frames) % 8)]
+    for column in columns:
+        size = len(column) * column.itemsize
+        buffers.append(memoryview(column).cast("B"))
+        if size % 8:
+            buffers.append(bytes(-size % 8))
+    if dead:
+        buffers += dead, bytes(-len(dead) % 8)
     return [put(buffers), body.data_size, len(body), segment.start, flags, *ids.split(first), *ids.split(last), *inner]
 
 
