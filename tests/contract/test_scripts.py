@@ -312,5 +312,9 @@ def test_libraries_travel(library: Server) -> None:
     library.expect(("FUNCTION", "RESTORE", payload), "OK")
     library.expect("FCALL counted 0", 1)
     library.expect(("FUNCTION", "RESTORE", payload, "FLUSH"), "OK")
+    for words in (("FUNCTION", "RESTORE", payload, "FLUSH", "APPEND"), ("FUNCTION", "FLUSH", "SYNC", "SYNC")):
+        library.expect_error(
+            words, f"ERR unknown subcommand or wrong number of arguments for '{words[1]}'. Try FUNCTION HELP."
+        )
     library.expect_error(("FUNCTION", "RESTORE", b"x" + payload), "ERR DUMP payload version or checksum are wrong")
     library.run("FUNCTION FLUSH")

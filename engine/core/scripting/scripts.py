@@ -314,10 +314,10 @@ class Scripts:
         running = self.running
         if running is None or not running.is_slow:
             raise CommandError(scripting.NOT_BUSY)
-        if running.is_function is not function:
-            raise CommandError(scripting.BUSY_FUNCTION if running.is_function else scripting.BUSY_SCRIPT)
         if running.wrote:
             raise CommandError(scripting.UNKILLABLE)
+        if running.is_function is not function:
+            raise CommandError(scripting.BUSY_FUNCTION if running.is_function else scripting.BUSY_SCRIPT)
         running.verdict = Verdict.KILLED
 
 

@@ -13,7 +13,7 @@ from engine.core.protocol.args import Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Map, Reply, Set, Simple
 from engine.core.table.declare import container
 from engine.text import globs
-from engine.text.messages import scripting
+from engine.text.messages import general, scripting
 
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
@@ -91,7 +91,9 @@ def function_delete(ctx: Context, argv: list[bytes]) -> Reply:
 @function_subcommand("flush [ASYNC | SYNC]", "write noscript", complexity="O(functions)")
 def function_flush(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes all libraries."""
-    if len(argv) > 3 or (len(argv) == 3 and argv[2].upper() not in (b"SYNC", b"ASYNC")):
+    if len(argv) > 3:
+        raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
+    if len(argv) == 3 and argv[2].upper() not in (b"SYNC", b"ASYNC"):
         raise CommandError(scripting.FUNCTION_FLUSH)
     ctx.functions.flush()
     _changed(ctx, *argv)
@@ -167,7 +169,9 @@ def function_dump(ctx: Context, argv: list[bytes]) -> Reply:
 def function_restore(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the libraries of FUNCTION DUMP."""
     payload, policy = argv[2], argv[3].upper() if len(argv) > 3 else b"APPEND"
-    if policy not in (b"FLUSH", b"APPEND", b"REPLACE") or len(argv) > 4:
+    if len(argv) > 4:
+        raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
+    if policy not in (b"FLUSH", b"APPEND", b"REPLACE"):
         raise CommandError(scripting.BAD_POLICY)
     if len(payload) < _TAIL.size:
         raise CommandError(scripting.BAD_PAYLOAD)
