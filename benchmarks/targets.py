@@ -41,6 +41,7 @@ SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark read, redis", "Spark read, naive, redis", 4.0),
     ("Spark write, engine", "Spark write, redis-py, redis", 6.0),
     ("Spark write, redis", "Spark write, redis-py, redis", 4.0),
+    ("Spark write, engine", "Spark write, ceiling", None),
     ("Spark AvailableNow, engine", "Spark read, engine", 0.7),
     ("Spark AvailableNow, engine", "Spark AvailableNow, ceiling", None),
     ("Spark stream to stream, exactlyOnce", "Spark stream to stream, append", 0.8),

@@ -18,8 +18,9 @@ from typing import Any
 from benchmarks import report, results, servers
 from benchmarks.engine.client import Connection
 from benchmarks.kafka import broker, jars, latency
-from benchmarks.kafka.ways import Kafka, Streams, Way
+from benchmarks.kafka.ways import Kafka, Streams, Way, nothing
 from benchmarks.processor_time import since, spent
+from benchmarks.spark.ways import write_to_nowhere
 
 #: The connector's median rate to Kafka's: at least.
 TARGETS = {
@@ -74,7 +75,8 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
             server = stack.enter_context(servers.running(name, start))
             sides.append(Streams(name, stack.enter_context(Connection(server.port))))
         by_side = [side.ways(options.rows, options.batch) for side in sides]
-        chosen = [way for ways in by_side for way in ways if options.only in way.name]
+        alone = Way("batch write, thrown away", options.rows, lambda: write_to_nowhere(options.rows), nothing)
+        chosen = [way for ways in (*by_side, [alone]) for way in ways if options.only in way.name]
         if chosen:
             for side in sides:
                 side.fill(options.rows)

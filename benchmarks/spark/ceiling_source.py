@@ -1,7 +1,7 @@
-"""Spark's own ceiling: a source that yields record batches which are ready already, and does nothing else.
+"""Spark's own ceiling: a source that yields record batches which are ready already, a sink that throws them away.
 
-What any source of these columns could reach at best, in a batch and in micro-batches: planning, scheduling, handing
-batches to the JVM, throwing rows away.
+What any source or sink of these columns could reach at best, in a batch and in micro-batches: planning, scheduling,
+handing batches to the JVM or getting them from it, throwing rows away.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -34,6 +41,16 @@ class CeilingSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
         words = ("rows", "partitions", "rowsPerTrigger")
         return CeilingStream(*(int(self.options[word]) for word in words))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002
+        return CeilingWriter()
+
+
+class CeilingWriter(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
 
 
 class CeilingReader(DataSourceReader):

@@ -46,6 +46,7 @@ def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
         found.append(Way(f"Spark read, {name}", rows, _reading(server), _nothing))
     for name, server in reversed(servers.items()):
         found.append(Way(f"Spark read, naive, {name}", rows, _naively(server), _nothing, slow=True))
+    found.append(Way("Spark write, ceiling", rows, lambda: write_to_nowhere(rows), _nothing))
     for name, server in servers.items():
         found.append(_writer(f"Spark write, {name}", server, rows, _write))
     if "redis" in servers:
@@ -113,6 +114,11 @@ def _writer(
 def _write(server: Connection, rows: int) -> None:
     frame = _rows(rows).write.format("pystreams").option("url", server.url).option("stream", OUT)
     frame.mode("append").save()
+
+
+def write_to_nowhere(rows: int) -> None:
+    """Write to a sink that throws record batches away: what no sink in Python can do without."""
+    _rows(rows).write.format("ceiling").mode("append").save()
 
 
 def _write_by_pipeline(server: Connection, rows: int) -> None:
