@@ -25,8 +25,9 @@ from engine.shell.observation.reporting import LOG
 
 #: Seconds between two looks at whether a new base of the log would let segment files go.
 _LOOK_EVERY = 10.0
-#: After records of segment files were moved, none are for so many times as long as that took.
-_REST = 4
+#: After records of segment files were moved, none are for so many times as long as that took, and for so many seconds
+#: where the disk has refused some.
+_REST, _REST_AFTER_ERROR = 4, 1.0
 #: While data are loaded so many sealed segments wait for the housekeeping, and of more so many are stored at a time: a
 #: hundred megabytes or two of frames. Storing takes as long as reading the commands that made them.
 MOST_WAITING, _STORED_AT_ONCE = 512, 64
@@ -134,7 +135,7 @@ class Keeping:
 
         def ended(error: OSError | None) -> None:
             now = self._clock()
-            self._rest_until = now + _REST * (now - began)
+            self._rest_until = now + (_REST * (now - began) if error is None else _REST_AFTER_ERROR)
             done(error)
 
         self._background(work, ended)

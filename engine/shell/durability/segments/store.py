@@ -344,7 +344,7 @@ class SegmentFiles:
             for file in idle:
                 if file.number not in named:
                     self._delete(file)
-        if may_move and self.is_in_use and not self.trouble:
+        if may_move and self.is_in_use:
             self._empty_one(background)
 
     def _delete(self, file: SegmentFile) -> None:

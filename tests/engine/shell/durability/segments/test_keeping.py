@@ -301,6 +301,27 @@ def test_a_rewrite_lets_go_of_what_was_trimmed(tmp_path):
     again.die()
 
 
+def test_emptying_rests_after_the_disk_has_refused(tmp_path, monkeypatch):
+    """Records are tried to be moved once a second while the disk is full, not with each look."""
+    engine = filled(tmp_path)
+    files = engine.durability.keeping.segments
+    asked: list[float] = []
+
+    def tidy(background: Any, *, may_move: bool) -> None:
+        if may_move:
+            asked.append(engine.seconds)
+            background(refuse, lambda error: None)
+
+    def refuse() -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(files, "tidy", tidy)
+    for _ in range(30):
+        engine.tick(0.1)
+    assert 2 <= len(asked) <= 4
+    engine.die()
+
+
 def test_a_full_disk_is_told(tmp_path):
     """INFO tells of files, bytes and trouble; a base is refused that refers to what may not be on the disk."""
     engine = filled(tmp_path)

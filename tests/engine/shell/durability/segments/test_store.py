@@ -170,6 +170,28 @@ def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, 
     files.close()
 
 
+def test_a_full_disk_ends_emptying_for_a_while(tmp_path):
+    """What cannot be moved stays where it is, and is read there; with room again it is moved, though nobody writes."""
+    disk = Disk()
+    files = segment_files(tmp_path, disk, file_size=4000)
+    kept = [stored(files, number) for number in range(30)][::5]
+    gc.collect()
+    before = files.facts()
+    disk.room = 0
+    files.tidy(now)
+    assert files.facts() == {**before, "engine_segment_last_write_status": "err"}
+    disk.heal()
+    for _ in range(20):
+        files.tidy(now)
+    after = files.facts()
+    assert after["engine_segment_last_write_status"] == "ok"
+    assert after["engine_segment_dead_bytes"] < before["engine_segment_dead_bytes"] / 2
+    for number, one in enumerate(kept):
+        one.cache.clear()
+        assert one.frames(0, 50) == packed(5 * number).frames(0, 50)
+    files.close()
+
+
 def test_a_file_that_somebody_has_removed_is_written_again(tmp_path):
     """No document may name a file that is not there: what it held is still read, and written to another one."""
     files = segment_files(tmp_path)
