@@ -194,6 +194,10 @@ def test_a_script_calls_what_its_user_may(server: Server) -> None:
     user.expect(("EVAL", "return redis.acl_check_cmd('SET','other','1')", 0), None)
     user.expect(("EVAL", "return redis.acl_check_cmd('SET','k','1')", 0), 1)
     entry = server.run("ACL LOG")[0]
+    for option in (("BY", "other*"), ("BY", "nosort", "GET", "other")):
+        script = f"return redis.call('SORT', 'klist', {', '.join(map(repr, option))})"
+        denied = f"ERR {'GET' if 'GET' in option else 'BY'} option of SORT denied due to insufficient ACL permissions."
+        assert user.run("EVAL", script, 0).text.startswith(denied)
     about = entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2], strict=True))
     assert about[b"context"] == b"lua"
     server.expect("ACL DELUSER lua", 1)

@@ -63,7 +63,7 @@ _TRIED = _parts(
     struct.pack('l', {a})  struct.pack('f', {a})  struct.pack('I3', {a})  cmsgpack.pack({a}, {b})
     cmsgpack.unpack({a})  cmsgpack.unpack_one({a}, {b})  cmsgpack.unpack_limit({a}, {b}, {c})
     cmsgpack.unpack(cmsgpack.pack({a}, {b}))  cjson.encode({a})  cjson.encode({{{a}, {b}}})  cjson.decode({a})
-    cjson.encode(cjson.decode({a}))  string.format('%g|%s', {a}, tostring(tonumber({b})))  (('abc'):rep({a}, {b}))
+    cjson.encode(cjson.decode({a}))  string.format('%g|%s', {a}, tostring(tonumber({b})))
     ('hello'):sub({a}, {b})  ('a1b2'):byte({a}, {b})  tostring(tonumber({a}))  tonumber({a}, {b})  math.floor({a})
     math.fmod({a}, {b})  select({a}, {b}, {c})  table.concat({{{a}, {b}}}, {c})  table.insert({{1}}, {a}, {b})
     table.remove({{1, 2}}, {a})  rawequal({a}, {b})  redis.sha1hex({a})  redis.error_reply({a})

@@ -266,7 +266,7 @@ class Scripts:
         calls, session = self.calls, self.calls.session
         session.id, session.db = running.caller.id, running.caller.db
         session.name, session.user = running.caller.name, running.caller.user
-        session.is_master = running.caller.is_master
+        session.is_master, session.limited = running.caller.is_master, running.caller.limited
         session.proto = calls.resp = 2
         calls.running = self.running = running
         calls.memory = interpreter
