@@ -39,6 +39,7 @@ PURE = {
     "sortedcontainers",
     "xxhash",
     "zstandard",
+    "importlib.resources",  # files of the package itself: the sandbox's Lua
     "lupa",  # Lua computes, and reaches nothing: that is what its sandbox is for
 }
 #: Names that reach for the outside without an import.

@@ -11,26 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from engine.core.protocol.replies import CommandError
-from engine.core.scripting.base_lua import BASE
 from engine.core.scripting.calls import Calls
-from engine.core.scripting.json_lua import JSON
-from engine.core.scripting.msgpack_lua import MSGPACK
-from engine.core.scripting.registering_lua import REGISTERING
-from engine.core.scripting.replies_lua import REPLIES
-from engine.core.scripting.sandbox_lua import SANDBOX
-from engine.core.scripting.struct_lua import BIT, STRUCT
+from engine.core.scripting.lua import PARTS, source
 from engine.text.messages import scripting
 
-#: The parts of the sandbox, each a chunk of Lua.
-_SOURCES = {
-    b"base": BASE,
-    b"replies": REPLIES,
-    b"registering": REGISTERING,
-    b"cjson": JSON,
-    b"cmsgpack": MSGPACK,
-    b"struct": STRUCT,
-    b"bit": BIT,
-}
 #: The bytes that one interpreter may use, all scripts and libraries of functions together.
 MEMORY_LIMIT = 1 << 30
 _UNLIMITED = 1 << 50
@@ -64,9 +48,9 @@ class Interpreter:
             unpack_returned_tuples=True,
             max_memory=_UNLIMITED,
         )
-        sources = lua.table_from(_SOURCES)
+        parts = lua.table_from({name.encode(): source(name) for name in PARTS})
         start = lua.eval(b"function(text, ...) return assert(loadstring(text, '=(redis)'))(...) end")
-        api = start(SANDBOX, calls, sources, not of_functions)
+        api = start(source("sandbox"), calls, parts, not of_functions)
         self._compile, self._forget, self._run = api[b"compile"], api[b"forget"], api[b"run"]
         self._run_function, self._load, self._adopt = api[b"run_function"], api[b"load"], api[b"adopt"]
         names = [lua.table() for _ in range(_NAMED_AHEAD)]

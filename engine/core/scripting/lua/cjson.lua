@@ -1,12 +1,8 @@
-"""cjson, in Lua: JSON for scripts, with the limits, options and error texts that Redis's has.
+-- cjson: JSON for scripts, with the limits, options and error texts that Redis's has.
+--
+-- The chunk gets the sandbox's kit and returns the library's table. It decodes with one scan: `value` reads what begins
+-- at a position and returns it with the position behind it; what is not as expected is named only when it has to be.
 
-The chunk gets the sandbox's kit and returns the library's table. It decodes with one scan: ``value`` reads what begins
-at a position and returns it with the position behind it; what is not as expected is named only when it has to be.
-"""
-
-from __future__ import annotations
-
-JSON = rb"""
 local kit = ...
 local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
 local null, behind, getmt = kit.null, kit.behind, debug.getmetatable
@@ -395,4 +391,3 @@ local function new()
 end
 
 return new()
-"""

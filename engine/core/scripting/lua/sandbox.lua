@@ -1,25 +1,21 @@
-"""The sandbox, in Lua: what a script can reach, how it is run, and how its result becomes a reply.
+-- The sandbox: what a script can reach, how it is run, and how its result becomes a reply.
+--
+-- The chunk is run once in a fresh interpreter. It takes what it needs of Lua's libraries, and then empties the real
+-- table of globals: whatever a script reaches hangs on the table `G` that is built here. The tables that scripts share
+-- (`G` and the libraries in it) are read-only. Lua 5.1 has no such tables, so each is an empty table in front of the one
+-- with the values (`behind` leads there); functions that look or write past metatables are replaced by ones that know.
+--
+-- Rules, each of which guards the process:
+--
+-- * No Python object may be seen by a script. Python's functions are given out as C functions only (`as_function`), and
+--   one that fails raises a userdata, which every place that catches errors (pcall, xpcall, coroutine.resume, load, the
+--   runner) turns into a table with the text. The metatable of such userdata is emptied and locked besides.
+-- * Bytecode is never loaded: it could do anything to the process.
+-- * No error of the allocator can be caught: a script that has used up its memory ends.
+-- * The hook counts instructions in each coroutine, so each new one gets it, and comes by at every few resumes. No
+--   code of a script may run where Lua runs no hooks:
+--   in the handler of an error that the hook has raised.
 
-:data:`SANDBOX` is run once in a fresh interpreter. It takes what it needs of Lua's libraries, and then empties the real
-table of globals: whatever a script reaches hangs on the table ``G`` that is built here. The tables that scripts share
-(``G`` and the libraries in it) are read-only. Lua 5.1 has no such tables, so each is an empty table in front of the one
-with the values (``behind`` leads there); functions that look or write past metatables are replaced by ones that know.
-
-Rules, each of which guards the process:
-
-* No Python object may be seen by a script. Python's functions are given out as C functions only (``as_function``), and
-  one that fails raises a userdata, which every place that catches errors (pcall, xpcall, coroutine.resume, load, the
-  runner) turns into a table with the text. The metatable of such userdata is emptied and locked besides.
-* Bytecode is never loaded: it could do anything to the process.
-* No error of the allocator can be caught: a script that has used up its memory ends.
-* The hook counts instructions in each coroutine, so each new one gets it, and comes by at every few resumes. No
-  code of a script may run where Lua runs no hooks:
-  in the handler of an error that the hook has raised.
-"""
-
-from __future__ import annotations
-
-SANDBOX = rb"""
 local host, sources, is_eval = ...
 local python = python
 local as_function = python.as_function
@@ -401,4 +397,3 @@ while name do
     name = next(_G)
 end
 return api
-"""

@@ -1,12 +1,8 @@
-"""`redis.register_function`, in Lua: what the code of a library registers while it is loaded.
+-- `redis.register_function`: what the code of a library registers while it is loaded.
+--
+-- The chunk gets the sandbox's kit. It returns `register_function`; `begin`, which begins a new list of what is
+-- registered; and `over`, which ends it and returns it: name, callback, description and flags of each function.
 
-The chunk gets the sandbox's kit. It returns ``register_function``; ``begin``, which begins a new list of what is
-registered; and ``over``, which ends it and returns it: name, callback, description and flags of each function.
-"""
-
-from __future__ import annotations
-
-REGISTERING = rb"""
 local kit = ...
 local behind = kit.behind
 local type, next, select, tostring, error = type, next, select, tostring, error
@@ -88,4 +84,3 @@ return { register_function = register_function,
         loading = nil
         return found
     end }
-"""

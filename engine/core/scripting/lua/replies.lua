@@ -1,12 +1,8 @@
-"""Replies, in Lua: what a script returns, as bytes of the protocol.
+-- Replies: what a script returns, as bytes of the protocol.
+--
+-- The chunk gets the sandbox's kit. It returns `encoder`, which makes a function that writes values into a list of
+-- texts, and `line`, a text without ends of lines.
 
-The chunk gets the sandbox's kit. It returns ``encoder``, which makes a function that writes values into a list of
-texts, and ``line``, a text without ends of lines.
-"""
-
-from __future__ import annotations
-
-REPLIES = rb"""
 local kit = ...
 local behind, shown_double = kit.behind, kit.shown_double
 local type, next, rawget = type, next, rawget
@@ -97,4 +93,3 @@ local function encoder(out, proto, resp)
 end
 
 return { encoder = encoder, line = line }
-"""

@@ -1,13 +1,9 @@
-"""Lua's own functions and libraries as scripts see them, in Lua.
+-- Lua's own functions and libraries as scripts see them.
+--
+-- The chunk gets the sandbox's kit and returns the table of globals. What looks or writes past metatables is replaced by
+-- functions that know the read-only tables; what loads code never takes bytecode, and gives it the sandbox's globals;
+-- chance is the generator that Redis has, so a script that sets its seed draws the same numbers.
 
-The chunk gets the sandbox's kit and returns the table of globals. What looks or writes past metatables is replaced by
-functions that know the read-only tables; what loads code never takes bytecode, and gives it the sandbox's globals;
-chance is the generator that Redis has, so a script that sets its seed draws the same numbers.
-"""
-
-from __future__ import annotations
-
-BASE = rb"""
 local kit = ...
 local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
 local behind, readonly, fixed, sandboxed, READONLY = kit.behind, kit.readonly, kit.fixed, kit.sandboxed, kit.READONLY
@@ -205,4 +201,3 @@ base.math = readonly(safe_math)
 base.os = readonly({ clock = os.clock })
 
 return base
-"""

@@ -1,8 +1,5 @@
-"""cmsgpack, in Lua: MessagePack for scripts. The chunk gets the sandbox's kit and returns the library's table."""
+-- cmsgpack: MessagePack for scripts. The chunk gets the sandbox's kit and returns the library's table.
 
-from __future__ import annotations
-
-MSGPACK = rb"""
 local kit = ...
 local fail, bad_argument, expected, behind = kit.fail, kit.bad_argument, kit.expected, kit.behind
 local type, next, select, rawget, pcall, error = type, next, select, rawget, pcall, error
@@ -250,7 +247,7 @@ local function shown(n)
     n = n % 4294967296
     return n >= 2147483648 and n - 4294967296 or n
 end
--- ``limit``: how many values at most; nil for all of them, in which case nobody asks where the last one ends.
+-- `limit`: how many values at most; nil for all of them, in which case nobody asks where the last one ends.
 local function checked(limit, offset, name, ...)
     local input = ...
     if type(input) == "number" then input = tostring(input) end
@@ -299,4 +296,3 @@ function library.unpack_limit(...)
 end
 
 return library
-"""
