@@ -1,0 +1,311 @@
+"""The records of streams in a snapshot: counters, segments, consumer groups, producers.
+
+How a segment lies in the file is :func:`_segment` and :func:`_segment_from` alone. Of a stored one the file says where
+in the segment files its entries lie, if they may stay there, or else holds them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.core.formats import restore
+from engine.core.protocol import ids
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.stored import CODECS, Stored, opened
+from engine.core.streams.entries import Plain
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.idempotency import Producers
+from engine.core.streams.pending import PendingList
+from engine.core.streams.pending_block import Block
+from engine.core.streams.position import shown
+from engine.core.streams.segment import Segment
+from engine.core.streams.storage import Storage
+from engine.core.streams.stream import Stream
+from engine.shell.durability.files import Buffer
+from engine.shell.durability.segments.file import SegmentPlace
+from engine.shell.durability.segments.store import SegmentFiles
+
+Put = Callable[[Sequence[Buffer]], int]
+Parts = Sequence[memoryview]
+
+#: So many segments that lie on the disk are told, or known, without a pause.
+_MANY = 200
+
+
+def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
+    """The fields of a stream's record; see :func:`engine.shell.durability.formats.records.encode`."""
+    segments = array("Q")
+    #: Of those segments that have nodes: number, state.
+    nodes: list[Any] = []
+    for number, (first, one) in enumerate(restore.pieces(stream)):
+        if type(one) is Stored and named is not None and isinstance(one.place, SegmentPlace):
+            segments.extend(_stored(one, one.place, first, 0, _SEALED, named))
+        else:
+            segment = restore.segment_at(stream, number)
+            segments.extend(_segment(segment, first, put, named))
+            if segment.has_nodes:
+                nodes += number, restore.node_state(segment)
+        if not number % _MANY:
+            pause()
+    counters = [ids.text(stream.last_id), ids.text(stream.max_deleted_id), shown(stream.entries_added), stream.length]
+    groups = [_group(name, group, put) for name, group in stream.groups.items()]
+    return [counters, segments.tobytes(), nodes, groups, _producers(stream.producers)]
+
+
+def decode(
+    record: list[Any], parts: Parts, storage: Storage, pause: Callable[[], None], files: SegmentFiles | None
+) -> Stream:
+    """The stream of a record, with its entries in ``storage``. A ValueError and its kin where it makes no sense."""
+    (last_id, max_deleted, added, length), table, nodes, groups, producers = record
+    rows = array("Q")
+    rows.frombytes(table)
+    columns = [rows[at::_COLUMNS] for at in range(_COLUMNS)]
+    segments: list[tuple[int, Segment | Stored]] = []
+    cache = storage.cache
+    for row in zip(*columns, strict=True):
+        if row[4] & _UNTOUCHED == _SEALED | _STORED and not row[3] and files is not None and files.is_in_use:
+            # Most of a long stream: there may be hundreds of thousands.
+            number, size, count, _, flags, first_ms, first_seq, last_ms, last_seq, offset, stored = row
+            place = files.place(number, offset, stored, flags >> _HALF)
+            body = Stored(place, count, size, last_ms << 64 | last_seq, cache)
+            segments.append((first_ms << 64 | first_seq, body))
+            if not len(segments) % _MANY:
+                pause()
+            continue
+        segments.append(_segment_from(row, parts, storage, files))
+        pause()
+    for number, state in zip(nodes[::2], nodes[1::2], strict=True):
+        first, one = segments[number]
+        segment = one if isinstance(one, Segment) else restore.segment_of(storage, one)
+        restore.restore_nodes(segment, state)
+        segments[number] = first, segment
+    stream = restore.stream_of(storage, segments, ids.parse(last_id), ids.parse(max_deleted), added)
+    if stream.length != length:
+        raise ValueError(f"{stream.length} entries instead of {length}")
+    for group in groups:
+        name, value = _group_from(group, parts, pause)
+        stream.groups[name] = value
+    if producers is not None:
+        stream.remember_producers(_producers_from(producers))
+    return stream
+
+
+#: A segment's row: number of its part, bytes of frames, entries, start, flags, the first and last ID's halves; of a
+#: packed one how many pieces it has, and how many bytes they and the index's rows take.
+#: Of a stored one the first number is that of its file and, above 32 bits, one more than the part with its marks of
+#: dead entries; its sum stands above 32 bits of the flags; the last two are where in the file it is, and its bytes.
+_COLUMNS = 11
+_HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
+_UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
+_CODEC_SHIFT, _HALF = 8, 32
+_LOW = (1 << _HALF) - 1
+
+
+def _stored(body: Stored, place: SegmentPlace, first: int, start: int, flags: int, named: set[int]) -> tuple[int, ...]:
+    """The row of a stored segment without marks of dead entries; the first ID is that of its entry 0."""
+    file, offset = place.location
+    named.add(file.number)
+    last = body.last_id
+    flags |= _STORED | place.total << _HALF
+    ends = first >> 64, first & _U64, last >> 64, last & _U64
+    return (file.number, body.data_size, len(body), start, flags, *ends, offset, place.size)
+
+
+def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
+    """A segment as a part: its columns and frames as they lie in memory, each at a multiple of 8 bytes.
+
+    ``first`` is the ID of its entry 0.
+    """
+    body, inner = segment.body, [0, 0]
+    dead = segment.dead if segment.dead is not None else b""
+    flags = (_HAS_DEAD if dead else 0) | (_SEALED if segment.sealed else 0)
+    last = body.last_id
+    if isinstance(body, Stored):
+        place = body.place
+        if named is not None and isinstance(place, SegmentPlace):
+            number, *rest = _stored(body, place, first, segment.start, flags, named)
+            return [number | (put([dead]) + 1 << _HALF if dead else 0), *rest]
+        body = body.packed()
+    if isinstance(body, Packed):
+        flags |= _PACKED | CODECS.index(body.codec) << _CODEC_SHIFT
+        inner = [len(body.firsts_ms), len(body.blob)]
+        columns = list(body.index_arrays)
+        frames: Buffer = body.blob
+    else:
+        columns = [body.ms, body.seq, body.offsets]
+        frames = body.data
+    buffers: list[Buffer] = [frames, bytes(-len(frames) % 8)]
+    for column in columns:
+        size = len(column) * column.itemsize
+        buffers.append(memoryview(column).cast("B"))
+        if size % 8:
+            buffers.append(bytes(-size % 8))
+    if dead:
+        buffers += dead, bytes(-len(dead) % 8)
+    return [put(buffers), body.data_size, len(body), segment.start, flags, *ids.split(first), *ids.split(last), *inner]
+
+
+def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: SegmentFiles | None) -> tuple[int, Segment]:
+    """The same of a segment in the segment files. Where those are not in use, its entries are read from there."""
+    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, offset, length = row
+    if files is None:
+        raise ValueError("it refers to segment files, and there are none")
+    place = files.place(number & _LOW, offset, length, flags >> _HALF)
+    last_id = ids.make(last_ms, last_seq)
+    in_use = files.is_in_use
+    body = (
+        Stored(place, count, size, last_id, storage.cache) if in_use else opened(place.read(), last_id, storage.cache)
+    )
+    segment = restore.segment_of(storage, body)
+    segment.start = start
+    if flags & _HAS_DEAD:
+        segment.dead = bytearray(parts[(number >> _HALF) - 1])
+        segment.dead_count = segment.dead.count(1, start)
+    if len(body) != count or (segment.dead is not None and len(segment.dead) != count):
+        raise ValueError(f"a segment of {len(body)} entries instead of {count}")
+    return ids.make(first_ms, first_seq), segment
+
+
+def _segment_from(
+    row: Sequence[int], parts: Parts, storage: Storage, files: SegmentFiles | None
+) -> tuple[int, Segment]:
+    """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
+    number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
+    if flags & _STORED:
+        return _stored_from(row, parts, storage, files)
+    part, at = parts[number], 0
+
+    def take(length: int) -> memoryview:
+        nonlocal at
+        begin, at = at, at + length + (-length % 8)
+        if begin + length > len(part):
+            raise ValueError(f"a segment of {len(part)} bytes ends too early")
+        return part[begin : begin + length]
+
+    def fill(columns: Sequence[array[int]], length: int) -> None:
+        for column in columns:
+            column.frombytes(take(length * column.itemsize))
+
+    body: Plain | Packed
+    if flags & _PACKED:
+        body = Packed(CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), storage.cache)
+        body.blob = take(blob_size)
+        *directory, firsts_ms, firsts_seq, rows = body.index_arrays
+        fill(directory, pieces + 1)
+        fill((firsts_ms, firsts_seq), pieces)
+        del rows[:]
+        fill((rows,), 9)
+        body.bind()
+    else:
+        body = Plain()
+        frames = take(size)
+        body.data = frames if flags & _SEALED else bytearray(frames)
+        fill((body.ms, body.seq, body.offsets), count)
+    segment = Segment(storage.sealed, body)
+    segment.start = start
+    if flags & _HAS_DEAD:
+        segment.dead = bytearray(take(count))
+        segment.dead_count = segment.dead.count(1, start)
+    if flags & _SEALED:
+        segment.note_sealed()
+    if at != len(part) or len(segment) != count:
+        raise ValueError(f"a segment of {len(part)} bytes and {len(segment)} entries instead of {at} and {count}")
+    return ids.make(first_ms, first_seq), segment
+
+
+def _producers(producers: Producers | None) -> Any:
+    if producers is None:
+        return None
+    sent = [
+        [producer, [word for iid, entry_id in known.items() for word in (iid, ids.text(entry_id))]]
+        for producer, known in producers.by_producer.items()
+    ]
+    return [producers.duration, producers.maxsize, producers.added, producers.duplicates, sent]
+
+
+def _producers_from(record: Any) -> Producers:
+    duration, maxsize, added, duplicates, sent = record
+    producers = Producers(duration, maxsize)
+    for producer, words in sent:
+        texts = zip(words[::2], words[1::2], strict=True)
+        producers.by_producer[producer] = {iid: ids.parse(text) for iid, text in texts}
+    producers.added, producers.duplicates = added, duplicates
+    return producers
+
+
+# -- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _group(name: bytes, group: Group, put: Put) -> list[Any]:
+    consumers = [[one.name, one.number, one.seen_time, one.active_time] for one in group.consumers.values()]
+    nacked = [ids.text(entry_id) for entry_id in group.nacked]
+    position = [ids.text(group.last_id), shown(group.entries_read), restore.last_number(group)]
+    return [name, position, consumers, nacked, _pending(group.pending, put)]
+
+
+def _group_from(record: list[Any], parts: Parts, pause: Callable[[], None]) -> tuple[bytes, Group]:
+    name, (last_id, entries_read, last_number), consumers, nacked, pending = record
+    group = Group(ids.parse(last_id), entries_read)
+    for consumer_name, number, seen, active in consumers:
+        consumer = Consumer(consumer_name, number, seen, active)
+        group.consumers[consumer_name] = group.by_number[number] = consumer
+    restore.set_last_number(group, last_number)
+    group.nacked = dict.fromkeys(map(ids.parse, nacked))
+    group.pending = _pending_from(pending, parts, pause)
+    return name, group
+
+
+#: A block's row: records, and owner, time, count and oldest time (as unsigned), and whether its records differ.
+_BLOCK_COLUMNS = 6
+_U64 = (1 << 64) - 1
+
+
+def _pending(pending: PendingList, put: Put) -> list[int]:
+    """A table of the blocks, then the arrays of all blocks in a row: IDs; of uneven blocks owners, times, counts."""
+    table = array("Q")
+    parts: tuple[list[Buffer], ...] = ([], [], [], [], [])
+    for block, _, _ in pending.blocks(0, ids.MAX_ID):
+        uneven = block.owners is not None
+        table.extend((len(block), block.owner, block.time & _U64, block.count & _U64, block.oldest & _U64, int(uneven)))
+        arrays: list[array[int]] = [block.ms, block.seq]
+        if block.owners is not None:
+            arrays += [block.owners, block.times, block.counts]
+        for buffers, column in zip(parts, arrays, strict=False):
+            buffers.append(memoryview(column).cast("B"))
+    if not table:
+        return []
+    return [put([table.tobytes()]), *(put(buffers) if buffers else -1 for buffers in parts)]
+
+
+def _pending_from(record: list[int], parts: Parts, pause: Callable[[], None]) -> PendingList:
+    blocks: list[Block] = []
+    if record:
+        table = array("Q")
+        table.frombytes(parts[record[0]])
+        columns = [parts[number] if number >= 0 else memoryview(b"") for number in record[1:]]
+        taken = [0] * len(columns)
+
+        def take(column: int, kind: str, count: int) -> array[int]:
+            values = array(kind)
+            begin = taken[column]
+            taken[column] = begin + count * values.itemsize
+            values.frombytes(columns[column][begin : taken[column]])
+            if len(values) != count:
+                raise ValueError("a pending list ends too early")
+            return values
+
+        for at in range(0, len(table), _BLOCK_COLUMNS):
+            size, owner, time, count, oldest, uneven = table[at : at + _BLOCK_COLUMNS]
+            block = Block(take(0, "Q", size), take(1, "Q", size), owner, _signed(time), _signed(count))
+            block.oldest = _signed(oldest)
+            if uneven:
+                block.owners, block.times, block.counts = take(2, "I", size), take(3, "q", size), take(4, "q", size)
+            blocks.append(block)
+            pause()
+    return restore.pending_of(blocks)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
