@@ -62,7 +62,7 @@ def main() -> None:
         spark.range(told["rows"]).selectExpr("id AS n", "CAST(id % 97 AS STRING) AS key").repartition(4)
     )
     numbers.write.format("pystreams").mode("append").options(
-        url=told["url"], stream="in", keyColumn="key", partitions=6
+        url=told["url"], **told["write"], stream="in", keyColumn="key", partitions=6
     ).save()
     query = start(spark, told)
     say("running")
