@@ -1,5 +1,7 @@
 """Writing at least once: XADDs are sent in chunks and every reply is read; no records are kept.
 
+A server that has PS.ADD gets one of these for a chunk's rows of a stream, where they are columns (`tasks.columns`).
+
 A chunk is encoded while the server works on the one before; at most two chunks are sent and not yet answered. What a
 broken connection leaves unanswered is sent again, so some rows may be there twice. So are the rows of a task that Spark
 repeats. A row that the server refuses fails the task.
@@ -23,6 +25,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
 from spark_streams.write.rows.trimming import trim_commands
+from spark_streams.write.tasks import columns
 
 _AHEAD = 2
 
@@ -34,6 +37,7 @@ class _Sent:
     rows: EncodedRows
     link: Link | None = None
     token: bytes = b""
+    by_columns: bool = False
 
 
 class AtLeastOnceSender:
@@ -49,6 +53,7 @@ class AtLeastOnceSender:
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
         self._links: set[Link] = set()  # those that have confirmed rows
+        self._columns = columns.takes_columns(connection)  # rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
         """Send a chunk, and read the replies to the one before the last."""
@@ -56,6 +61,8 @@ class AtLeastOnceSender:
             if self._overwrite and rows.stream not in self.floors:
                 self._settle_all()
                 self.floors[rows.stream] = self._last_id(rows.stream)
+        if not self._columns and any(sent.by_columns for chunk in self._chunks for sent in chunk):
+            self._settle_all()  # those under way are refused as columns, too, and come before these
         sending = [_Sent(rows) for rows in chunk]
         for sent in sending:
             try:
@@ -89,7 +96,9 @@ class AtLeastOnceSender:
         trims = [pack(*command) for command in trim_commands(sent.rows.stream, self._options)]
         link = self._connection.link(sent.rows.stream)
         sent.link = link
-        sent.token = link.send_raw(sent.rows.commands, *trims)
+        sent.by_columns = self._columns and columns.are_columns(sent.rows)
+        rows = columns.encoded(sent.rows) if sent.by_columns else [sent.rows.commands]
+        sent.token = link.send_raw(*rows, *trims)
 
     def _lost(self, sent: _Sent) -> None:
         self._connection.drop(sent.link)
@@ -112,10 +121,15 @@ class AtLeastOnceSender:
         link, rows = sent.link, sent.rows
         buffer, stop = link.receive(sent.token)
         self._links.add(link)
-        end = end_of_ids(buffer, 0, stop, len(rows))
+        end = -1 if sent.by_columns else end_of_ids(buffer, 0, stop, len(rows))
         if end >= 0 and (end == stop or not any(map(_is_error, parse(bytes(buffer[end:stop]))))):
             return True
         replies = parse(bytes(buffer[:stop]))
+        if sent.by_columns:
+            if _is_error(replies[0]) and columns.is_refused(str(replies[0])):
+                self._columns, sent.link = False, None
+                return False
+            replies[:1] = replies[:1] * len(rows)  # it stands for all of them
         left: list[int] = []
         refusal = ""
         for at, reply in enumerate(replies[: len(rows)]):

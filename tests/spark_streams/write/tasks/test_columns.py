@@ -6,6 +6,13 @@ import pyarrow as pa
 import pytest
 import redis
 
+from spark_streams.client.connection import Connection
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config.address import Address
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import WriteError
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from tests import servers
 from tests.spark_streams.write.tasks.test_exactly_once import Task, numbers, table
 
@@ -71,3 +78,54 @@ def test_a_user_without_the_right_writes_as_ever(
     finally:
         client.execute_command("ACL", "DELUSER", "job")
     assert numbers(client) == [*range(700)]
+
+
+def appended(sender: AtLeastOnceSender, *batches: pa.RecordBatch) -> None:
+    """Send rows at least once, to the stream `s`."""
+    schema = WriteSchema(tuple(batches[0].schema.names), False, False, False)
+    for chunk in RowEncoder(WriteOptions(stream="s", mode="append", chunk_size=100), schema).chunks(iter(batches)):
+        sender.submit(chunk)
+
+
+def test_rows_at_least_once_go_as_columns_too(
+    client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest
+) -> None:
+    """A chunk is one PS.ADD on the engine, also behind one with a missing value, and a trim follows it."""
+    client.config_resetstat()
+    connection = Connection(Address(place.url))
+    sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100, maxlen=390))
+    appended(sender, nulls_at(0, 400, 150))
+    sender.finish()
+    connection.close()
+    if is_engine(request):
+        assert (calls(client, "ps.add"), calls(client, "xadd")) == (3, 100)
+    else:
+        assert (calls(client, "ps.add"), calls(client, "xadd")) == (0, 400)
+    assert numbers(client)[-100:] == [*range(300, 400)]
+
+
+def test_a_right_that_is_taken_away_costs_no_rows_at_least_once(client: redis.Redis, place: servers.Running) -> None:
+    """Chunks under way that are refused as columns are sent as XADDs, in their order; none is there twice."""
+    client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
+    connection = Connection(Address(place.url.replace("://", "://job:x@")))
+    try:
+        sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100))
+        appended(sender, table(0, 250))
+        client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+xadd", "+xtrim", "+echo")
+        appended(sender, table(250, 700))
+        sender.finish()
+    finally:
+        connection.close()
+        client.execute_command("ACL", "DELUSER", "job")
+    assert numbers(client) == [*range(700)]
+
+
+def test_a_key_of_another_type_refuses_the_first_row(client: redis.Redis, place: servers.Running) -> None:
+    """The error names a row and the server's reason, however the rows were sent."""
+    client.set("s", "not a stream")
+    connection = Connection(Address(place.url))
+    sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100))
+    appended(sender, table(0, 50))
+    with pytest.raises(WriteError, match=r"ROW_REFUSED.*Row 0 .*WRONGTYPE"):
+        sender.finish()
+    connection.close()
