@@ -290,7 +290,7 @@ _TABLE: tuple[Directive, ...] = (
     _yes_no("replica-read-only", True, ACTS, alias="slave-read-only"),
     _integer("replica-priority", 100, 0, I32_MAX, ACTS, alias="slave-priority"),
     _yes_no("replica-lazy-flush", False, alias="slave-lazy-flush"),
-    _yes_no("replica-ignore-maxmemory", True, alias="slave-ignore-maxmemory"),
+    _yes_no("replica-ignore-maxmemory", True, ACTS, alias="slave-ignore-maxmemory"),
     _text("replica-announce-ip", "", ACTS, alias="slave-announce-ip"),
     _integer("replica-announce-port", 0, 0, 65535, ACTS, alias="slave-announce-port"),
     _yes_no("replica-announced", True, ACTS),

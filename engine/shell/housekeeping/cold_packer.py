@@ -48,7 +48,7 @@ from engine.shell.housekeeping.allocator import malloc_trim
 #: Seconds between two looks for cold segments.
 _PERIOD = 0.1
 #: The most segments that are packed together: each takes the event loop a tenth of a millisecond.
-_BATCH = 16
+_BATCH = 8
 #: The most segments that are stored together.
 _STORED_AT_ONCE = 64
 #: So many looks pass after the disk has refused some.
