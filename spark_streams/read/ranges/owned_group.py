@@ -45,7 +45,6 @@ class OwnedGroup:
         # takes over would go on from a number of long ago. Without one it estimates.
         self._tells_count = options.ack == "cursor" or address.kind == "single"
         self._finished: dict[str, StreamId] = {}
-        self._told: Offsets | None = None  # what `finish` was told last
         self._trimmed: dict[str, StreamId] = {}
         self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
         self._left_at: dict[str, StreamId] = {}  # the furthest where this query can have left the group
@@ -164,12 +163,12 @@ class OwnedGroup:
         `alone`: streams with one range, which has a task of its own. Raises GROUP_BEHIND if the group's position in a
         stream lies before the batch, with entries in between.
 
-        Many entries are added in the background, where the server needs as long for them as for reading them. What was
-        begun before must be done (`settle`).
+        Many entries are added in the background, where the server needs as long for them as for reading them.
         """
         group = self._options.group
         if group is None or self._options.ack == "none":
             return frozenset()
+        self._background.wait()
         batches = list(batches)
         positions = rounds.for_each(server, {batch[0][0].stream: self._prepare(group, *batch) for batch in batches})
         if self._options.ack != "commit":
@@ -248,10 +247,6 @@ class OwnedGroup:
         found = server.nths(ends)
         return {stream: behind[stream] for (stream, *_), (_, number) in zip(ends, found, strict=True) if number}
 
-    def settle(self) -> None:
-        """Wait until all is delivered and acknowledged that is to be. Raises what made it fail."""
-        self._background.wait()
-
     def stop(self) -> None:
         """The query has ended: nothing more is delivered."""
         self._background.give_up()
@@ -309,25 +304,11 @@ class OwnedGroup:
         it is known not to be: other queries trim what this group has acknowledged.
 
         The first call may come after a restart and covers every stream; later ones only those that have moved.
-
-        Behind a delivery in the background it is done there, too.
         """
-        options = self._options
-        if durable is False or (not options.trims and (options.group is None or options.ack == "none")):
-            return
-
-        def aside(server: StreamServer) -> Iterator[None]:
-            self._finish(server, finished, durable=bool(durable))
-            yield
-
-        if not self._background.is_begun:
-            self._finish(server, finished, durable=bool(durable))
-        elif options.trims or finished is not self._told:
-            self._background.begin(aside)
-        self._told = finished
-
-    def _finish(self, server: StreamServer, finished: Offsets, *, durable: bool) -> None:
         options, group = self._options, self._options.group
+        if durable is False or (not options.trims and (group is None or options.ack == "none")):
+            return
+        self._background.wait()
         reached = {stream: upto for stream, upto in finished.streams.items() if upto != ZERO}
         moved = {stream: upto for stream, upto in reached.items() if self._finished.get(stream) != upto}
         if group is not None and moved and options.ack == "commit":

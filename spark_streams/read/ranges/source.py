@@ -180,12 +180,6 @@ class RangeSource:
 
         `durable`: no restart asks for anything before `begin`; None if that is not known.
         """
-        end = self._next(begin, unlimited=unlimited, durable=durable)
-        if end is begin:
-            self._group.settle()
-        return end
-
-    def _next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
         with borrow(self._address) as connection:
             server = open_server(connection)
             is_first = not self._checked
@@ -385,7 +379,6 @@ class RangeSource:
         for part in itertools.chain.from_iterable(tasks):
             by_stream.setdefault(part.stream, []).append(part)
         streams = list(by_stream)
-        self._group.settle()
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.hold(server, belonging.query_of(end), streams)
