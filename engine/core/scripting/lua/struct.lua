@@ -186,8 +186,9 @@ function library.unpack(...)
     if type(data) == "number" then data = tostring(data) end
     if type(data) ~= "string" then expected(2, "unpack", "string", ...) end
     local position = (start == nil and 1 or take_number(3, "unpack", start)) - 1
-    if position < -1 then bad_argument(2, "unpack", "data string too short") end
-    if position < 0 then bad_argument(3, "unpack", "offset must be 1 or greater") end
+    if position < 0 and position >= -1 then bad_argument(3, "unpack", "offset must be 1 or greater") end
+    -- (Without a format nothing is read, wherever that is.)
+    if position < -1 and format ~= "" then bad_argument(2, "unpack", "data string too short") end
     local out, n = {}, 0
     local order, align = "little", 1
     local at = 1
