@@ -65,12 +65,25 @@ function base.setmetatable(...)
 end
 
 local safe_table = copy(table)
+-- A place as table.insert takes it: an integer of 32 bits.
+local function as_place(number)
+    local at = (number < 0 and ceil or floor)(number) % 2 ^ 32
+    return at < 2 ^ 31 and at or at - 2 ^ 32
+end
+-- Lua's own table.insert moves elements where no hook comes by: at a place far below the first one for minutes.
+local FAR_BELOW = -10000
+local function insert_far_below(t, at, value)
+    for i = #t + 1, at + 1, -1 do rawset(t, i, rawget(t, i - 1)) end
+    rawset(t, at, value)
+end
 function safe_table.insert(...)
     local n = select("#", ...)
     check_writable("insert", ...)
     if n == 3 then
-        local at = (select(2, ...))
+        local t, at, value = ...
         if not tonumber(at) then unfit(2, "insert", "number", at) end
+        at = as_place(tonumber(at))
+        if at < FAR_BELOW then return insert_far_below(t, at, value) end
     elseif n ~= 2 then
         fail("wrong number of arguments to 'insert'")
     end

@@ -75,6 +75,7 @@ def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connec
         "for i = 1, 4e3 do end end)() end end f(3)",
         "return load(function() return ' ' end)",
         "while true do local text = ('x'):rep(1e6) end",
+        "table.insert({1}, -2 ^ 31, 'x')",
         "while true do redis.call('PING') end",
         "while true do redis.pcall('NONSENSE') end",
         "local t = {} for i = 1, 40 do t = {t, t} end return t",
