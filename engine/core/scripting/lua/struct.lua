@@ -185,8 +185,10 @@ function library.unpack(...)
     local format, data, start = format_of("unpack", ...), select(2, ...)
     if type(data) == "number" then data = tostring(data) end
     if type(data) ~= "string" then expected(2, "unpack", "string", ...) end
-    local position = (start == nil and 1 or take_number(3, "unpack", start)) - 1
-    if position < 0 and position >= -1 then bad_argument(3, "unpack", "offset must be 1 or greater") end
+    local from = start == nil and 1 or take_number(3, "unpack", start)
+    if not (from > -2 ^ 63 and from < 2 ^ 63) then from = -2 ^ 63 end -- as a processor makes an integer of it
+    local position = (from < 0 and ceil or floor)(from) - 1
+    if position == -1 then bad_argument(3, "unpack", "offset must be 1 or greater") end
     -- (Without a format nothing is read, wherever that is.)
     if position < -1 and format ~= "" then bad_argument(2, "unpack", "data string too short") end
     local out, n = {}, 0
