@@ -299,8 +299,7 @@ class Calls:
         """`redis.sha1hex`: the SHA-1 of a text in hexadecimal digits."""
         if len(words) != 1:
             raise CommandError(scripting.ARGUMENT_COUNT)
-        word = words[0]
-        text = word if type(word) is bytes else b"%.14g" % word if type(word) in (int, float) else b""
+        text = words[0] if type(words[0]) is bytes else b""
         return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
 
     @_raising
