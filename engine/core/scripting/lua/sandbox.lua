@@ -219,6 +219,8 @@ local function status_reply(text, ...)
     return { ok = text }
 end
 local function nothing() end
+-- (A function of Python always returns something.)
+local function without_result(f) return function(...) f(...) end end
 -- (Lua makes the text of a number: on the way to Python -0 loses its sign.)
 local function sha1hex_of(...)
     if select("#", ...) == 1 and type((...)) == "number" then return sha1hex(tostring((...))) end
@@ -227,7 +229,8 @@ end
 
 local redis = {
     call = call, pcall = pcall_redis, error_reply = error_reply, status_reply = status_reply, sha1hex = sha1hex_of,
-    log = log, setresp = setresp, set_repl = set_repl, acl_check_cmd = acl_check,
+    log = without_result(log), setresp = without_result(setresp), set_repl = without_result(set_repl),
+    acl_check_cmd = acl_check,
     LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
     REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
     REDIS_VERSION = version, REDIS_VERSION_NUM = version_number,
