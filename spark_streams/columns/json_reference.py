@@ -85,9 +85,20 @@ def _object(text: bytes | None) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
+class _Written(decimal.Decimal):
+    """A number that knows how it was written: 1.5e-05 is a double to a variant, 0.000015 a decimal."""
+
+    text: str
+
+    def __new__(cls, text: str) -> _Written:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
 def load(text: bytes) -> Any:
     """The text's JSON value. Numbers with a fraction are decimals, so no digit is lost. ValueError if it is no JSON."""
-    return json.loads(text.decode("utf-8"), parse_float=decimal.Decimal, parse_int=_whole)
+    return json.loads(text.decode("utf-8"), parse_float=_Written, parse_int=_whole)
 
 
 def _whole(text: str) -> int | decimal.Decimal:
@@ -152,11 +163,13 @@ def dump(value: Any) -> str:
 
 
 def _exact(value: Any) -> str:
-    """As `dump`, with all digits of decimals."""
+    """As `dump`, with numbers as they were written."""
     if isinstance(value, dict):
         return f"{{{','.join(f'{dump(name)}:{_exact(item)}' for name, item in value.items())}}}"
     if isinstance(value, list):
         return f"[{','.join(map(_exact, value))}]"
+    if isinstance(value, _Written):
+        return value.text
     return str(value) if isinstance(value, decimal.Decimal) else dump(value)
 
 

@@ -93,6 +93,13 @@ def test_rows_come_back_from_json(rows: list[dict[str, Any]]) -> None:
     assert there_and_back(rows, valueFormat="json") == plain(expected)
 
 
+def test_a_double_of_a_variant_stays_one() -> None:
+    """A number with an exponent is a double, one without is a decimal, as JSON's member as well."""
+    row: dict[str, Any] = {"at": None, "took": None, "many": [], "nothing": None, "n": 0}
+    rows = [{**row, "v": variants.from_json(text)} for text in ("1.5e-05", "0.000015", "[1e-06, 2.50]", "1e22")]
+    assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
+
+
 def test_the_texts_are_iso_8601_and_json() -> None:
     """Other programs find the standard forms in the fields."""
     schema = WriteSchema.of(SCHEMA)
