@@ -25,6 +25,13 @@ def few_files():
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
 
 
+def rewrite_log(client: Connection) -> None:
+    """Rewrite the log, and see that it succeeded."""
+    assert b"started" in client.run("BGREWRITEAOF")
+    wait_for(lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"), "the rewrite to end")
+    assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
+
+
 @pytest.mark.parametrize("server_of", [servers.engine, servers.redis])
 def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch, server_of):
     """With few files to open, maxclients is lowered and said; so many clients are served, and the log is rewritten."""
@@ -40,12 +47,7 @@ def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch,
             with Connection(server) as one_more:
                 assert str(one_more.receive()) == "ERR max number of clients reached"
             assert str(client.run("CONFIG", "SET", "maxclients", 1000)).endswith(f"try with {MOST}")
-            assert b"started" in client.run("BGREWRITEAOF")
-            wait_for(
-                lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"),
-                "the rewrite to end",
-            )
-            assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
+            rewrite_log(client)
         finally:
             for one in others:
                 one.close()
@@ -68,12 +70,7 @@ def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp
             try:
                 assert [one.run("PING") for one in others] == [b"PONG"] * len(others)
                 assert len(client.run("XRANGE", "s", "-", "+")) == 1500
-                assert b"started" in client.run("BGREWRITEAOF")
-                wait_for(
-                    lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"),
-                    "the rewrite to end",
-                )
-                assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")
+                rewrite_log(client)
             finally:
                 for one in others:
                     one.close()
