@@ -109,6 +109,7 @@ def test_exec_with_words(server: Server, queued: bool) -> None:
     server.expect("EXISTS s", 0)
 
 
+@since("7.2", valkey="7.2")
 def test_one_time_for_a_transaction(server: Server) -> None:
     """Time stands still in a transaction: automatic IDs count their sequence up."""
     server.given("MULTI", "XADD s * f 1", "XADD s * f 2", "XADD s * f 3")
