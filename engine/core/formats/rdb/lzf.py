@@ -90,6 +90,7 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
     yield False
     literals = at[~are_copies]
     snappy = _translated(data, ends, literals, (at[copies], counts[copies], back), are_long[copies])
+    yield False
     total = int(counts.sum())
     return pa.Codec("snappy").decompress(_varint(total) + snappy, total, asbytes=True)  # type: ignore[no-any-return]
 

@@ -113,6 +113,7 @@ class AlikeNodes:
         pairs = buffer[:-1].astype(np.uint16) << 8 | buffer[1:]
         behind = np.arange(len(pairs)) + _element_sizes()[pairs]
         self._behind = behind = np.minimum(behind, len(buffer) - len(_BEHIND))
+        yield False
         table = np.empty((elements + 1, len(at)), np.int64)
         for number in range(elements):
             table[number] = at

@@ -149,6 +149,7 @@ def _decompressed(stored: Sequence[tuple[bytes, int]]) -> Steps[list[bytes]]:
     if len(packed) < _FEWEST:
         return [data if size < 0 else lzf.decompressed(data, size) for data, size in stored]
     joined = yield from lzf.decompressed_many(*zip(*packed, strict=True))
+    yield False
     cuts = accumulate((size for _, size in packed), initial=0)
     words = (joined[begin:end] for begin, end in pairwise(cuts))
     return [data if size < 0 else next(words) if size else lzf.decompressed(data, size) for data, size in stored]
