@@ -414,7 +414,8 @@ def test_consumers_that_wait_are_in_the_group_that_comes(group: Server, how: str
 
 def test_a_wait_ends(server: Server) -> None:
     """After the timeout the answer is the null array."""
-    reader = waiting(server, "XREAD BLOCK 30 STREAMS s $")
+    reader = server.client()
+    reader.send("XREAD BLOCK 30 STREAMS s $")
     server.let_pass(35)
     timed_out(reader)
     server.given("XADD s 1-1 f v")
@@ -423,7 +424,8 @@ def test_a_wait_ends(server: Server) -> None:
 
 def test_a_consumers_wait_ends(group: Server) -> None:
     """The same for groups."""
-    client = waiting(group, "XREADGROUP GROUP g a BLOCK 30 STREAMS s >")
+    client = group.client()
+    client.send("XREADGROUP GROUP g a BLOCK 30 STREAMS s >")
     group.let_pass(35)
     timed_out(client)
 

@@ -190,10 +190,10 @@ def test_a_provider_that_hangs_is_an_error(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may take half a minute; then a new connection fails, and one that is logged in goes on with a warning."""
-    monkeypatch.setattr(credentials, "_PATIENCE_SECONDS", 0.05)
     ends = threading.Event()
     try:
         with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+            monkeypatch.setattr(credentials, "_PATIENCE_SECONDS", 0.05)
             monkeypatch.setattr(VAULT, "get_credentials", ends.wait)
             monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
             assert connection.command("ACL", "WHOAMI") == b"job"

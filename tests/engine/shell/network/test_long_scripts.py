@@ -145,8 +145,8 @@ def test_its_client_goes(engine: servers.Running, other: Connection) -> None:
 def test_keys_that_expire_and_clients_that_wait(engine: servers.Running, caller: Connection) -> None:
     """A key whose time comes while a script runs is there until its end, and a client's timeout comes after it."""
     with Connection(engine) as waiter:
-        caller.run("SET", "e", "1", "PX", "100")
-        waiter.send("BLPOP", "nothing", "0.5")
+        caller.run("SET", "e", "1", "PX", "600")
+        waiter.send("BLPOP", "nothing", "0.9")
         wait_until_blocked(caller, 1)
         caller.send("EVAL", f"local before = redis.call('GET','e') {LONG} return {{before, redis.call('GET','e')}}", 0)
         assert caller.receive() == [b"1", b"1"]

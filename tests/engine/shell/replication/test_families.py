@@ -57,7 +57,7 @@ def test_a_chain_a_promotion_and_who_comes_back(family):
     wait_until_up(second)
     with redis_py.Redis(port=port_of(first), db=3) as other:
         other.set("in 3", "1")
-        assert other.wait(1, 5000) == 1
+        assert other.wait(1, 20_000) == 1
         # The third one's stream begins in the middle of the first one's.
         follow(third, port_of(second))
         wait_until_up(third)
@@ -82,7 +82,7 @@ def test_two_masters_after_a_partition(family, engines):
     first.set("common", "1")
     follow(second, port_of(first))
     wait_until_up(second)
-    assert first.wait(1, 5000) == 1
+    assert first.wait(1, 20_000) == 1
     second.execute_command("REPLICAOF", "NO", "ONE")
     first.set("lost", "x" * 100)
     second.set("kept", "y")
@@ -107,7 +107,7 @@ def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
     wait_until_up(first)
     wait_for(lambda: first.info("persistence")["aof_enabled"], "the log of the new data")
     second.set("k", "2")
-    assert second.wait(1, 5000) == 1
+    assert second.wait(1, 20_000) == 1
     wait_for(lambda: second.execute_command("WAITAOF", 0, 1, 1000) == [0, 1], "the acknowledgement of the disk")
     assert first.execute_command("DEBUG", "LOADAOF") == b"OK"
     assert contents(first) == {b"k": (b"2", -1)}

@@ -26,6 +26,7 @@ from engine.shell.replication.master.states import Sync
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.faults.disk import Disk
 from tests.replay import new_core, state
+from tests.waiting import DEADLINE
 
 
 class Transport:
@@ -120,6 +121,13 @@ async def turns(count: int = 20) -> None:
     """Let the loop do what is due."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def whole(peer: FakePeer) -> None:
+    """Wait until the peer has all of its file."""
+    async with asyncio.timeout(DEADLINE):
+        while not peer.got.endswith(MARK):
+            await asyncio.sleep(0.001)
 
 
 def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
@@ -249,11 +257,7 @@ async def test_the_slowest_receiver_sets_the_pace_until_it_goes(tmp_path):
     await turns()
     assert b"REDIS" not in one.got
     world.master.drop(two.session)
-    for _ in range(200):
-        await asyncio.sleep(0.001)
-        if one.got.endswith(MARK):
-            break
-    assert one.got.endswith(MARK)
+    await whole(one)
 
 
 def test_many_receivers_are_sent_a_stretch_one_after_the_other(tmp_path, monkeypatch):
@@ -342,10 +346,7 @@ def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
             world.master.synchronise(session, b"?", -1)
             await turns()
         else:
-            for _ in range(200):
-                await asyncio.sleep(0.001)
-                if peer.got.endswith(MARK):
-                    break
+            await whole(peer)
             world.master.acknowledge(peer.session, 0, -1)
             await turns()
         replica = world.master._roster.all[peer.session.id]

@@ -85,7 +85,7 @@ def test_all_data_and_what_happens_then(master, replica, load):
     master.xack("s", "g", *(one["message_id"] for one in master.xpending_range("s", "g", "-", "+", 3)))
     with master.pipeline(transaction=True) as pipe:
         pipe.incr("a").xadd("s", {"in": "transaction"}).execute()
-    assert master.wait(1, 5000) == 1
+    assert master.wait(1, 20_000) == 1
     wait_until_equal(replica, master)
     assert contents(replica) == contents(master)
     with pytest.raises(redis_py.ReadOnlyError, match="read only replica"):
