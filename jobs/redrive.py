@@ -3,8 +3,8 @@
     spark-submit jobs/redrive.py --stream orders-failed --reason timeout --limit 1000 --dry-run
 
 Only letters that are there when the job starts; one that fails again comes back as a new letter, for the next run. A
-letter is added to its stream and removed here in one transaction, so that none is lost or doubled however the job ends.
-On a cluster whose two streams are in different slots it is added first: a kill in between leaves it in both.
+letter is added to its stream once and removed here once, however the job ends. On a cluster whose two streams are in
+different slots a kill may leave it in both, until the next run.
 """
 
 from __future__ import annotations

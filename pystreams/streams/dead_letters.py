@@ -1,9 +1,7 @@
 """Dead letters: the entries that a query with `consume=shared` gave up, in the stream of the option `deadLetterStream`.
 
 A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`; the original's
-fields follow. What is put back or moved is added and removed in one transaction where one node has both streams, if
-it is still there then: of two who do that at once, one does. Otherwise it is added first, so that a letter may be there
-twice rather than not at all.
+fields follow. What is put back or moved is added once and removed once (`letter_transfer`).
 """
 
 from __future__ import annotations
@@ -11,24 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import redis
 
 from pystreams.streams import entries, ids
-from pystreams.streams.asking import ask, ask_all, failure, pages
+from pystreams.streams.asking import ask, ask_all, pages
+from pystreams.streams.letter_transfer import transfer
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
 from spark_streams.client.connection import Command, Connection
-from spark_streams.client.guarded import change
-from spark_streams.client.slots import slot_of
-from spark_streams.errors import error
 from spark_streams.stream_id import ZERO, StreamId
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
 _CHUNK = 500
-_AT_ONCE = 100
-"""Letters of one transaction: a new letter in the stream before it ends has it begun again."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +109,11 @@ def put_back(
             by_target.setdefault(letter.stream if to is None else to, []).append(letter)
     done: list[Letter] = []
     for target, some in by_target.items():
-        done += _transfer(connection, stream, target, [(letter, letter.words) for letter in some], keep=keep)
+        if keep:
+            ask_all(connection, [("XADD", target, "*", *letter.words) for letter in some])
+            done += some
+        else:
+            done += transfer(connection, stream, target, some, skip=2 * len(_ORIGIN))
     return done
 
 
@@ -134,51 +129,9 @@ def left_alone(count: int) -> str:
 
 def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> int:
     """Move letters as they are to another dead-letter stream. How many were still there."""
-    return len(_transfer(connection, stream, to, [(letter, letter.whole) for letter in letters], keep=False))
+    return len(transfer(connection, stream, to, letters, skip=0))
 
 
 def remove(connection: Connection, stream: bytes, letters: Sequence[Letter]) -> int:
     """Remove letters. How many were still there."""
     return int(ask(connection, "XDEL", stream, *(letter.id for letter in letters)))
-
-
-def _transfer(
-    connection: Connection, source: bytes, target: bytes, written: Sequence[tuple[Letter, list[bytes]]], *, keep: bool
-) -> list[Letter]:
-    """Add an entry of these words for each letter, and remove the letter. The letters for which that was done."""
-    if ask(connection, "TYPE", target) not in (b"stream", b"none"):
-        # XADD alone would fail in the transaction.
-        raise error("NOT_A_STREAM", stream=target.decode("utf-8", "backslashreplace"), address=connection.address)
-    one_node = not connection.topology.is_cluster or slot_of(source) == slot_of(target)
-    done: list[Letter] = []
-    for page in pages(written, _AT_ONCE):
-        if one_node and not keep:
-            done += _at_once(connection, source, target, page)
-            continue
-        ask_all(connection, [("XADD", target, "*", *words) for _, words in page])
-        if not keep:
-            ask(connection, "XDEL", source, *(letter.id for letter, _ in page))
-        done += [letter for letter, _ in page]
-    return done
-
-
-def _at_once(
-    connection: Connection, source: bytes, target: bytes, written: Sequence[tuple[Letter, list[bytes]]]
-) -> list[Letter]:
-    """The same for letters that are still there, in one transaction."""
-    changed: list[Command] = []
-    there: list[Letter] = []
-
-    def decide(replies: list[Any]) -> list[Command]:
-        nonlocal changed, there
-        left = [one for one, reply in zip(written, replies, strict=True) if reply]
-        there = [letter for letter, _ in left]
-        changed = [("XADD", target, "*", *words) for _, words in left]
-        changed += [("XDEL", source, *(letter.id for letter in there))] if there else []
-        return changed
-
-    results = change(connection, [source], [("XRANGE", source, letter.id, letter.id) for letter, _ in written], decide)
-    for command, result in zip(changed, results, strict=True):
-        if isinstance(result, redis.ResponseError):
-            raise failure(connection, command, result)
-    return there

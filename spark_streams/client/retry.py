@@ -67,7 +67,7 @@ _IDEMPOTENT = frozenset(
         "DEL",
         "UNLINK",
         "PEXPIRE",
-        "EVAL",  # scripts that move rows are not sent this way, the others only read
+        "EVAL",  # scripts that are sent this way only read, or do nothing the second time
         "PS.STATE",
         "PS.NTH",
         "PS.SPLIT",

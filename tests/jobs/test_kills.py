@@ -10,6 +10,7 @@ import random
 import shutil
 import time
 from collections import Counter
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -21,11 +22,13 @@ from redrive import redrive
 from replay import replay
 
 from pystreams.jobs.job import Job
+from tests import topologies
 from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, Departures, Jobs, archived
 from tests.jobs.processes import submitted
 from tests.jobs.test_figures import SCHEMA, frame, load
 from tests.long import long_only
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, long_only]
 KILLS = 2
@@ -145,6 +148,33 @@ def test_redrive(jobs: Jobs) -> None:
         assert back + left == 60_000
     jobs.run(redrive, "--stream", "dead")
     assert [int(row["n"]) for row in jobs.rows("s")] == list(range(60_000))
+
+
+@pytest.mark.redis
+def test_redrive_between_slots_of_a_cluster(tmp_path: Path) -> None:
+    """A kill may leave a letter in both streams; in the end each is back once, and no note of it is left."""
+    with topologies.cluster() as cluster, cluster.client() as client:
+        origin = {"_original_stream": "s", "_original_id": "1-1", "_original_deliveries": 3, "_reason": "r"}
+        pipeline = client.pipeline()
+        for n in range(20_000):
+            pipeline.xadd("dead", {**origin, "n": n})
+        pipeline.execute()
+        draw = random.Random(7)
+        for _ in range(5):
+            before = client.xlen("s")
+            with submitted(tmp_path, "redrive", "--stream", "dead", "--rate", 2000, "--url", cluster.url) as running:
+                wait_for(
+                    lambda before=before, running=running: client.xlen("s") > before or running.ended, "letters", 60
+                )
+                time.sleep(draw.uniform(0, 0.5))
+                running.kill()
+            assert client.xlen("s") + client.xlen("dead") >= 20_000
+        with submitted(tmp_path, "redrive", "--stream", "dead", "--url", cluster.url) as running:
+            running.wait_for("put back: ")
+            running.process.wait(60)
+        assert [int(fields[b"n"]) for _, fields in client.xrange("s")] == list(range(20_000))
+        assert client.xlen("dead") == 0
+        assert sorted(client.keys(target_nodes=client.ALL_NODES)) in ([b"s"], [b"dead", b"s"])
 
 
 @on("engine")

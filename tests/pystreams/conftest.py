@@ -12,7 +12,7 @@ import redis
 from click.testing import CliRunner, Result
 
 from pystreams.commands.root import cli
-from tests import servers
+from tests import servers, topologies
 
 
 class Cli:
@@ -50,6 +50,13 @@ class Cli:
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == status, result.output
         return result.stderr
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[topologies.Cluster]:
+    """Three masters."""
+    with topologies.cluster() as made:
+        yield made
 
 
 @pytest.fixture

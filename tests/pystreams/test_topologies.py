@@ -25,13 +25,6 @@ _STREAMS = [f"s{number}" for number in range(1, 8)]  # which lie on all three ma
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[topologies.Cluster]:
-    """Three masters."""
-    with topologies.cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def watched() -> Iterator[tuple[servers.Running, str]]:
     """A master, and the URL by which a Sentinel tells it."""
     with ExitStack() as stack:

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any
 
 import pytest
 import redis
 
 from pystreams.commands.verbs import Run
-from pystreams.streams import dead_letters, listing
-from pystreams.streams.dead_letters import Which
-from spark_streams.client.connection import Connection
-from spark_streams.config import options
-from spark_streams.config.address import Address
-from tests import servers
 from tests.pystreams.conftest import Cli
 
 
@@ -174,26 +166,3 @@ def test_a_letter_without_an_original_is_left_alone(cli_of: Cli, letters: redis.
     assert (result.exit_code, result.stdout) == (0, "Replayed 3 dead letters of failed to where they came from.\n")
     assert result.stderr == "warning: Left there, without a field of an original: 1 dead letter.\n"
     assert (_left(letters), letters.xlen("orders")) == ([b"400-0", b"450-0"], 3)
-
-
-def test_two_who_put_letters_back_at_once_put_each_back_once(place: servers.Running, client: redis.Redis) -> None:
-    """Three connections have found the same letters: each is put back by one of them, and none is lost."""
-    origin = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 1, "_reason": "r"}
-    with client.pipeline(transaction=False) as pipe:
-        for n in range(600):
-            pipe.xadd("failed", {**origin, "n": n})
-        pipe.execute()
-    address = options.server({"url": place.url})
-    assert isinstance(address, Address)
-    with closing(Connection(address)) as connection:
-        upto = listing.need(connection, b"failed").generated
-        pages = list(dead_letters.find(connection, b"failed", Which(), upto))
-
-    def put_back(_: int) -> int:
-        with closing(Connection(address)) as connection:
-            return sum(len(dead_letters.put_back(connection, b"failed", page, None, keep=False)) for page in pages)
-
-    with ThreadPoolExecutor(3) as pool:
-        assert sum(pool.map(put_back, range(3))) == 600
-    assert sorted(int(fields[b"n"]) for _, fields in client.xrange("orders")) == list(range(600))
-    assert client.xlen("failed") == 0

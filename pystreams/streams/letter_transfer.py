@@ -1,0 +1,198 @@
+"""Dead letters to another stream: each is added there once and removed here once, wherever the work is broken off.
+
+A letter is removed only when its entry is known to be in the target; an XADD that the server refuses leaves it where it
+is. A transaction is no help for that: it goes on behind a command that failed. So:
+
+* in one slot (any two streams, where there is no cluster) a script adds and removes a letter; it ends where XADD fails;
+* between slots of a cluster the letter is added together with a *note* in the target's slot, and removed afterwards:
+
+      WATCH notes; HGETALL notes; are the letters still there?  MULTI; add and note each...; EXEC; XDEL; HDEL notes
+
+  A note that is found says that its letter was added by somebody who did not come to remove it. It is removed after its
+  letter only, and letters are looked for after the notes are read, so that of two who meet a letter one adds it.
+
+Where the user may run no scripts, or an entry has more words than a script can pass on, the target is watched as well:
+nobody adds to it in between, and what XADD could refuse is known before. A busy target may then be WRITE_CONTENDED.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import redis
+
+from pystreams.streams.asking import ask, ask_all, failure, pages, pairs
+from spark_streams.client.connection import Command, Connection
+from spark_streams.client.guarded import change
+from spark_streams.client.refusals import refused
+from spark_streams.client.slots import same_slot_tag, slot_of
+from spark_streams.stream_id import LAST, ZERO, StreamId
+
+_AT_ONCE = 100
+"""Letters of one transaction or pipeline."""
+_SCRIPT_WORDS = 4000
+"""Words of an entry that a script passes on. Lua 5.1 has room for about 8,000 values in a call."""
+
+_MOVE = """
+local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
+if not found then return 0 end
+redis.call('XADD', KEYS[2], '*', unpack(found[2], ARGV[2]))
+redis.call('XDEL', KEYS[1], ARGV[1])
+return 1
+"""
+"""Moves a letter from the first key to the second, from that word on. A letter that is gone is passed over."""
+
+_ADD = """
+redis.call('XADD', KEYS[1], '*', unpack(ARGV, 3))
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+"""
+"""Adds an entry to the first key, and notes in the second one that this letter is there."""
+
+
+class Letter(Protocol):
+    """What is known here of a dead letter: its ID, and all its field names and values."""
+
+    @property
+    def id(self) -> bytes: ...
+    @property
+    def whole(self) -> list[bytes]: ...
+
+
+L = TypeVar("L", bound=Letter)
+
+
+def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequence[L], skip: int) -> list[L]:
+    """Add an entry to the target for each letter, without its first `skip` words, and remove the letter.
+
+    The letters for which that was done here: not those that somebody else has put back or removed. Raises NOT_A_STREAM,
+    WRITE_CONTENDED, and what the server refuses; all letters that it was not done for are where they were.
+    """
+    one_slot = not connection.topology.is_cluster or slot_of(source) == slot_of(target)
+    scripts = connection.pipeline([("EVAL", "return 1", 0)])[0] == 1
+    done: list[L] = []
+    for page in pages(letters, _AT_ONCE):
+        by_script = scripts and all(len(letter.whole) <= _SCRIPT_WORDS for letter in page)
+        if not one_slot:
+            done += _Between(connection, source, target, page, skip, by_script).transfer()
+        elif by_script:
+            done += _by_script(connection, source, target, page, skip)
+        else:
+            done += _watched(connection, source, target, page, skip)
+    return done
+
+
+def _by_script(connection: Connection, source: bytes, target: bytes, page: Sequence[L], skip: int) -> list[L]:
+    """In one slot, a script for each letter. It may be sent again: a letter that is gone is passed over."""
+    commands: list[Command] = [("EVAL", _MOVE, 2, source, target, letter.id, skip + 1) for letter in page]
+    replies = connection.pipeline(commands)
+    _raise_first(connection, target, replies)
+    return [letter for letter, reply in zip(page, replies, strict=True) if reply]
+
+
+def _watched(connection: Connection, source: bytes, target: bytes, page: Sequence[L], skip: int) -> list[L]:
+    """In one slot, without scripts: one transaction, while nobody else changes either stream."""
+    moved: list[L] = []
+
+    def decide(replies: list[Any]) -> list[Command]:
+        nonlocal moved
+        moved = [letter for letter, reply in zip(page, replies, strict=True) if reply]
+        if not moved:
+            return []
+        _check_room(connection, target, len(moved))
+        adds: list[Command] = [("XADD", target, "*", *letter.whole[skip:]) for letter in moved]
+        return [*adds, ("XDEL", source, *(letter.id for letter in moved))]
+
+    reads: list[Command] = [("XRANGE", source, letter.id, letter.id) for letter in page]
+    _raise_first(connection, target, change(connection, [source, target], reads, decide))
+    return moved
+
+
+class _Between(Generic[L]):
+    """The transfer of some letters from one slot to another."""
+
+    def __init__(
+        self, connection: Connection, source: bytes, target: bytes, page: Sequence[L], skip: int, by_script: bool
+    ) -> None:
+        self._connection = connection
+        self._source = source
+        self._target = target
+        self._page = {letter.id: letter for letter in page}
+        self._skip = skip
+        self._by_script = by_script
+        self._notes = b"pystreams:{" + same_slot_tag(target) + b"}:letters:" + source
+        self._adding: list[L] = []
+        self._mine: set[bytes] = set()  # letters that were added here, as their notes say
+        self._mark = secrets.token_hex(8).encode()
+        self._noted: list[bytes] = []  # letters that are in the target and not removed yet
+        self._old: list[bytes] = []  # notes whose letters are gone
+
+    def transfer(self) -> list[L]:
+        watched = [self._notes] if self._by_script else [self._notes, self._target]
+        results = change(self._connection, watched, [("HGETALL", self._notes)], self._decide)
+        replies = results[:: 1 if self._by_script else 2]
+        for letter, reply in zip(self._adding, replies, strict=True):
+            if isinstance(reply, redis.ResponseError):
+                self._old.append(letter.id)  # without a script a note was made even so
+            else:
+                self._noted.append(letter.id)
+                self._mine.add(letter.id)
+        if self._noted:
+            ask(self._connection, "XDEL", self._source, *self._noted)
+        if self._noted or self._old:
+            ask(self._connection, "HDEL", self._notes, *self._noted, *self._old)
+        _raise_first(self._connection, self._target, results)
+        return [self._page[each] for each in self._noted if each in self._mine]
+
+    def _decide(self, replies: list[Any]) -> list[Command]:
+        notes = {each: note.partition(b" ") for each, note in pairs(replies[0]).items()}
+        asked = [*self._page, *(each for each in notes if each not in self._page)]
+        found = ask_all(self._connection, [("XRANGE", self._source, each, each) for each in asked])
+        there = {each for each, reply in zip(asked, found, strict=True) if reply}
+        self._old = [each for each in notes if each not in there]
+        self._noted = [
+            each for each in self._page if each in there and each in notes and notes[each][0] == self._digest(each)
+        ]
+        # Where the reply to EXEC was lost they are there already.
+        self._mine = {each for each in self._noted if notes[each][2] == self._mark}
+        self._adding = [letter for each, letter in self._page.items() if each in there and each not in self._noted]
+        if not self._adding:
+            return []
+        if not self._by_script:
+            _check_room(self._connection, self._target, len(self._adding))
+        return [command for letter in self._adding for command in self._add(letter)]
+
+    def _add(self, letter: L) -> list[Command]:
+        words, note = letter.whole[self._skip :], self._digest(letter.id) + b" " + self._mark
+        if self._by_script:
+            return [("EVAL", _ADD, 2, self._target, self._notes, letter.id, note, *words)]
+        return [("XADD", self._target, "*", *words), ("HSET", self._notes, letter.id, note)]
+
+    def _digest(self, letter_id: bytes) -> bytes:
+        """Tells this letter for this target from another one with the same ID: the stream may have been made anew."""
+        words = [self._target, *self._page[letter_id].whole[self._skip :]]
+        made = hashlib.blake2b(digest_size=16)
+        for word in words:
+            made.update(b"%d:%b" % (len(word), word))
+        return made.hexdigest().encode()
+
+
+def _check_room(connection: Connection, target: bytes, count: int) -> None:
+    """Raise what XADD would be refused for: the key is no stream, or it has no so many IDs left."""
+    info = connection.pipeline([("XINFO", "STREAM", target)])[0]
+    if not isinstance(info, redis.ResponseError):
+        last = StreamId.parse(pairs(info)[b"last-generated-id"])
+    elif "no such key" in str(info):
+        last = ZERO
+    else:
+        raise failure(connection, ("XINFO", "STREAM", target), info)
+    if last.ms == LAST.ms and LAST.seq - last.seq < count:
+        raise refused(connection.address, "XADD", "the stream has no IDs left", target)
+
+
+def _raise_first(connection: Connection, target: bytes, results: Sequence[Any]) -> None:
+    for result in results:
+        if isinstance(result, redis.ResponseError):
+            raise failure(connection, ("XADD", target), result)

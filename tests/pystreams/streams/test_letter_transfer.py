@@ -1,0 +1,213 @@
+"""Dead letters that are put back, in one slot and between two, with scripts and without: none is lost, none doubled."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import redis
+
+from pystreams.streams import dead_letters, letter_transfer, listing
+from pystreams.streams.dead_letters import Letter, Which
+from spark_streams.client.connection import Connection
+from spark_streams.client.link import Command, Link
+from spark_streams.client.slots import slot_of
+from spark_streams.config import options
+from spark_streams.config.address import Address
+from spark_streams.errors import PystreamsError
+from spark_streams.stream_id import LAST
+from tests import servers, topologies
+
+LETTERS = 3
+ORIGIN = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 1, "_reason": "r"}
+assert slot_of(b"failed") != slot_of(b"orders")
+
+
+class KilledError(BaseException):
+    """Stands for a process that is killed: nothing in it goes on."""
+
+
+@dataclass
+class Place:
+    """A server or a cluster, and a client of it. `nodes`: clients of each server."""
+
+    url: str
+    client: Any
+    nodes: list[redis.Redis]
+
+    def connection(self) -> Connection:
+        address = options.server({"url": self.url})
+        assert isinstance(address, Address)
+        return Connection(address)
+
+    def empty(self) -> None:
+        for node in self.nodes:
+            node.flushall()
+
+    def write(self, count: int = LETTERS) -> None:
+        """Nothing but these letters."""
+        self.empty()
+        for n in range(count):
+            self.client.xadd("failed", {**ORIGIN, "n": n})
+
+    def keys(self) -> set[bytes]:
+        """All keys, of all servers."""
+        found: list[Any] = [node.keys() for node in self.nodes]
+        return {key for each in found for key in each}
+
+    def numbers(self, stream: str) -> list[int]:
+        """What is in a stream."""
+        return sorted(int(fields[b"n"]) for _, fields in self.client.xrange(stream))
+
+
+def find(connection: Connection) -> list[Letter]:
+    upto = listing.need(connection, b"failed").generated
+    return [letter for page in dead_letters.find(connection, b"failed", Which(), upto) for letter in page]
+
+
+def put_back(connection: Connection, letters: Sequence[Letter] | None = None) -> int:
+    some = find(connection) if letters is None else letters
+    return len(dead_letters.put_back(connection, b"failed", some, None, keep=False))
+
+
+@pytest.fixture(
+    params=[pytest.param("redis", marks=pytest.mark.redis), "engine", pytest.param("cluster", marks=pytest.mark.redis)]
+)
+def site(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """One server, whose streams are in one slot, and a cluster on which they are in two."""
+    if request.param == "cluster":
+        made: topologies.Cluster = request.getfixturevalue("cluster")
+        nodes = [redis.Redis(port=node.port, protocol=2) for node in made.nodes]
+        place = Place(made.url, made.client(), nodes)
+    else:
+        server: servers.Running = request.getfixturevalue(f"{request.param}_process")
+        client = redis.Redis(host=server.host, port=server.port, protocol=2)
+        place = Place(server.url, client, [client])
+    try:
+        yield place
+    finally:
+        place.empty()
+        for each in (place.client, *place.nodes):
+            each.close()
+
+
+@pytest.fixture(params=["scripts", "no scripts"])
+def scripts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the entries are short enough for scripts."""
+    if request.param == "no scripts":
+        monkeypatch.setattr(letter_transfer, "_SCRIPT_WORDS", 0)
+    return bool(request.param == "scripts")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_a_kill_at_any_step_neither_loses_nor_doubles_a_letter(
+    site: Place, scripts: bool, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before or after any exchange with a server; the next run ends the work, and the notes go."""
+    pipeline = Link.pipeline
+
+    def dies_at(step: int) -> None:
+        counted = itertools.count()
+
+        def dies(link: Link, commands: Sequence[Command]) -> list[Any]:
+            if next(counted) != step:
+                return pipeline(link, commands)
+            if not before:
+                pipeline(link, commands)
+            raise KilledError
+
+        monkeypatch.setattr(Link, "pipeline", dies)
+
+    for step in itertools.count():
+        site.write()
+        with closing(site.connection()) as connection:
+            letters = find(connection)
+            dies_at(step)
+            try:
+                put_back(connection, letters)
+                break
+            except KilledError:
+                pass
+            finally:
+                monkeypatch.setattr(Link, "pipeline", pipeline)
+        if not site.url.startswith("redis+cluster"):
+            assert sorted(site.numbers("orders") + site.numbers("failed")) == [*range(LETTERS)], step
+        site.client.xadd("failed", {**ORIGIN, "n": LETTERS})
+        with closing(site.connection()) as connection:
+            put_back(connection)
+        assert site.numbers("orders") == [*range(LETTERS + 1)], step
+        assert (site.keys(), site.client.xlen("failed")) == ({b"orders", b"failed"}, 0), step
+    assert step > 1
+
+
+@pytest.mark.parametrize("refusal", ["no IDs", "two IDs", "another type", "no memory"])
+def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refusal: str) -> None:
+    """Whatever XADD is refused for: what is not in the target is still a letter, and can be put back afterwards."""
+    site.write()
+    if refusal == "another type":
+        site.client.set("orders", 1)
+    elif refusal != "no memory":
+        last = LAST._replace(seq=LAST.seq - 2) if refusal == "two IDs" else LAST
+        site.client.xadd("orders", {"n": -1}, id=str(last))
+    with closing(site.connection()) as connection:
+        letters = find(connection)
+        try:
+            if refusal == "no memory":
+                for node in site.nodes:
+                    node.config_set("maxmemory", 1)
+            with pytest.raises(PystreamsError) as failure:
+                put_back(connection, letters)
+        finally:
+            for node in site.nodes:
+                node.config_set("maxmemory", 0)
+        expected = "NOT_A_STREAM" if refusal == "another type" else "SERVER_REFUSED"
+        assert failure.value.condition == expected
+        back = [] if refusal == "another type" else site.numbers("orders")
+        added = 2 if refusal == "two IDs" and scripts else 0
+        assert ([n for n in back if n >= 0], site.numbers("failed")) == ([*range(added)], [*range(added, LETTERS)])
+        site.client.delete("orders")
+        assert put_back(connection) == LETTERS - added
+        assert site.numbers("orders") == [*range(added, LETTERS)]
+
+
+def test_two_who_put_letters_back_at_once_put_each_back_once(site: Place, scripts: bool) -> None:
+    """Three connections have found the same letters: each is put back by one of them, and none is lost."""
+    site.write(400)
+    with closing(site.connection()) as connection:
+        letters = find(connection)
+
+    def work(_: int) -> int:
+        with closing(site.connection()) as connection:
+            return put_back(connection, letters)
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sum(pool.map(work, range(3))) == 400
+    assert site.numbers("orders") == [*range(400)]
+    assert (site.keys(), site.client.xlen("failed")) == ({b"orders", b"failed"}, 0)
+
+
+def test_a_note_about_another_letter_removes_none(site: Place) -> None:
+    """A dead-letter stream was made anew with the same IDs: its letters are others, and are put back."""
+    site.write(1)
+    (entry_id, fields) = site.client.xrange("failed")[0]
+    with closing(site.connection()) as connection:
+        assert put_back(connection) == 1
+        site.client.delete("failed")
+        site.client.xadd("failed", {**fields, b"n": 7}, id=entry_id)
+        site.client.hset("pystreams:{orders}:letters:failed", entry_id, "0" * 32)
+        assert put_back(connection) == 1
+    assert site.numbers("orders") == [0, 7]
+
+
+def test_an_entry_of_more_words_than_a_script_takes_is_put_back(site: Place) -> None:
+    """Ten thousand fields, beside a letter of one."""
+    site.write(1)
+    site.client.xadd("failed", {**ORIGIN, **{f"f{n}": n for n in range(10_000)}, "n": 1})
+    with closing(site.connection()) as connection:
+        assert put_back(connection) == 2
+    assert site.numbers("orders") == [0, 1]
