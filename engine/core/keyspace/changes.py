@@ -151,9 +151,10 @@ class Changes:
 
     def discard_value(self, value: Any) -> None:
         """Free the value of a key, which nobody uses any more: by pieces, if it is large."""
+        # (With a tenth of that all tables of a value have together fewer elements.)
         if isinstance(value, deque):
             self.discard(value)
-        elif isinstance(value, Elements) and not value.readings:
+        elif isinstance(value, Elements) and len(value) > _LARGE // 10 and not value.readings:
             self.discard(*value.tables())
 
     def free(self, most: int = _LARGE) -> bool:

@@ -21,6 +21,8 @@ from engine.settings.config import Config
 Pair = tuple[float, bytes]
 #: From so many members on the order is kept all the time; of fewer ones it is made when it is first asked for.
 _ORDERED = 64
+#: Of so few members the order is not kept where some of them are taken away.
+_TINY = 8
 #: Pairs that are put in order together.
 _SORTED_AT_ONCE = 2000
 #: So many runs of these are let go together.
@@ -113,6 +115,11 @@ class SortedSet(Elements[float]):
 
     def cut(self, start: int, stop: int) -> list[Pair]:
         """Remove the pairs of these ranks, ``stop`` not included; what they were, in order."""
+        if self._order is None and len(self) <= _TINY:
+            pairs = sorted(self._pairs())[start:stop]
+            for _, member in pairs:
+                super().remove(member)
+            return pairs
         order = self.order
         pairs = list(order.islice(start, stop))
         for _, member in pairs:

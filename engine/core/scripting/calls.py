@@ -35,6 +35,8 @@ _REPLICATED = ("publish", "spublish")
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
 #: Replies of fewer bytes are not measured while so much memory is left.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
+#: Whole numbers below this have as text just their digits.
+_EXACT = 1 << 53
 
 
 class RaisedError(Exception):
@@ -173,6 +175,8 @@ class Calls:
         kind = type(reply)
         if kind is int:
             return reply if -(1 << 63) <= reply < 1 << 63 else float(reply)
+        if reply is None and not is_made:
+            return None if self.resp == 3 else False
         memory = self.memory
         assert memory is not None
         if kind is bytes and len(reply) < _SMALL and memory.left() > _PLENTY:
@@ -192,7 +196,9 @@ class Calls:
             kind = type(word)
             if kind is bytes:
                 continue
-            if kind is int or kind is float:
+            if kind is int and -_EXACT < word < _EXACT:
+                argv[at] = b"%d" % word
+            elif kind is int or kind is float:
                 argv[at] = _shown(word)
             else:
                 raise WordsError(scripting.BAD_ARGUMENTS)
@@ -206,13 +212,18 @@ class Calls:
             raise CommandError(scripting.KILLED)
         command = self._command(argv)
         telemetry = ctx.telemetry
-        stat = telemetry.stat(command.full_name)
-        try:
-            self._check(running, command, argv)
-        except CommandError as error:
-            stat.rejected += 1
-            telemetry.count_error(error)
-            raise
+        stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
+        flags, caller = command.flags, running.caller
+        if caller.limited or running.read_only or running.memory_full or self._admission.refuses or "noscript" in flags:
+            # (Only then can the check refuse anything.)
+            try:
+                self._check(running, command, argv)
+            except CommandError as error:
+                stat.rejected += 1
+                telemetry.count_error(error)
+                raise
+        if command.writes:
+            running.wrote = True
         session = self.session
         ctx.session, ctx.db, ctx.retry = session, ctx.databases[session.db], None
         began = telemetry.stopwatch()
@@ -231,10 +242,14 @@ class Calls:
             reply = CommandError(general.INTERNAL_ERROR)
             telemetry.count_error(reply)
             failed = True
-        spent = max(telemetry.stopwatch() - began, 0)
+        spent = telemetry.stopwatch() - began
+        if spent < 0:  # noqa: PLR1730 - a call would cost more, for every command
+            # The clock was set back.
+            spent = 0
         stat.ns += spent
         stat.buckets[spent.bit_length()] += 1
-        stat.failed += failed
+        if failed:
+            stat.failed += 1
         telemetry.commands += 1
         if spent >= telemetry.threshold_ns:
             telemetry.note_slow(session, command, argv, spent // 1000, ctx.changes.now)
@@ -278,7 +293,6 @@ class Calls:
         may_fill = running.flags.allow_oom or running.wrote or not running.memory_full or obeys_all
         if not may_fill and "denyoom" in flags:
             raise CommandError(scripting.MEMORY_FULL)
-        running.wrote = running.wrote or command.writes
 
     @_raising
     def acl_check_cmd(self, *words: Any) -> Any:

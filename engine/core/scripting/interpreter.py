@@ -66,7 +66,8 @@ class Interpreter:
 
     def left(self) -> int:
         """How many bytes a script may still allocate."""
-        return MEMORY_LIMIT - self.used
+        used: int = self._lua.get_memory_used(True)  # (each call of a script asks: a keyword costs more)
+        return MEMORY_LIMIT - used
 
     def limit(self) -> None:
         """From now on the limit holds."""

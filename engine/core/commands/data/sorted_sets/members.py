@@ -150,7 +150,10 @@ def zadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds members to a sorted set or changes their scores, and returns how many are new."""
     key = argv[1]
     args = Args(argv, 2)
-    when, count_changes, increment = _take_conditions(args)
+    when, count_changes, increment = _UNCONDITIONAL, False, False
+    if not argv[2][:1].isdigit():
+        given, count_changes, increment = _take_conditions(args)
+        when = when if given == when else given
     first = args.pos
     if len(args) % 2 or not len(args):
         raise CommandError(general.SYNTAX)
@@ -162,8 +165,6 @@ def zadd(ctx: Context, argv: list[bytes]) -> Reply:
         if len(args) > 2:
             raise CommandError(data.INCR_PAIRS)
         return _increment(ctx, key, _score(argv[first]), argv[first + 1], when)
-    if when == _UNCONDITIONAL:
-        when = _UNCONDITIONAL
     count = len(args) // 2
     if count <= AT_ONCE:
         added, updated = _add(ctx, key, _pairs(map(_score, argv[first::2]), argv[first + 1 :: 2]), when, count)

@@ -1,0 +1,78 @@
+"""Scripts on redis-server and on the engine, in processor time: python -m benchmarks.engine.scripts
+
+A script runs on Lua in both; each command that it calls runs in C there and in Python here. The scripts are those that
+programs have: one that returns at once, a lock's compare-and-delete, a job added and taken as BullMQ's scripts do, and
+a loop of a thousand calls. It prints the microseconds of the server's processor time for one run, the lowest of
+some rounds: other work on the machine counts little in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+
+from benchmarks import processor_time, servers
+
+_RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
+_JOB = """
+local id = redis.call('INCR', KEYS[1])
+local key = ARGV[1] .. id
+redis.call('HSET', key, 'name', ARGV[2], 'data', ARGV[3], 'timestamp', ARGV[4], 'delay', 0, 'priority', 0)
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', 10000, '*', 'event', 'added', 'jobId', id, 'name', ARGV[2])
+redis.call('LPUSH', KEYS[3], id)
+redis.call('ZADD', KEYS[4], 0, '0:' .. id)
+redis.call('LPOP', KEYS[3])
+redis.call('ZPOPMIN', KEYS[4])
+redis.call('HGETALL', key)
+redis.call('DEL', key)
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', 10000, '*', 'event', 'completed', 'jobId', id)
+return id
+"""
+_LOOP = "for i = 1, 1000 do redis.call('incr', KEYS[1]) end return redis.call('get', KEYS[1])"
+#: Name -> words of the command, and how often it is run for each time that `return 1` is.
+CASES: dict[str, tuple[list[str], float]] = {
+    "return 1": (["EVAL", "return 1", "0"], 1),
+    "release a lock": (["EVAL", _RELEASE, "1", "lock", "token"], 1),
+    "a job, ten calls": (["EVAL", _JOB, "4", "id", "events", "wait", "prioritized", "job:", "send", "{}", "17"], 0.2),
+    "a loop, 1,000 calls": (["EVAL", _LOOP, "1", "number"], 0.01),
+    "SET, no script": (["SET", "key", "value"], 1),
+}
+
+
+def microseconds(server: servers.Server, words: list[str], requests: int, pipeline: int, rounds: int) -> float:
+    """Processor time of the server for one request, in the best of some rounds."""
+    command = ["redis-benchmark", "-p", str(server.port), "-n", str(requests), "-c", "20", "-P", str(pipeline), "-q"]
+    found = []
+    for _ in range(rounds):
+        before = processor_time.spent(server.pid)
+        subprocess.run([*command, *words], check=True, stdout=subprocess.DEVNULL)
+        found.append(processor_time.since(before, processor_time.spent(server.pid)) / requests * 1e6)
+    return min(found)
+
+
+def main() -> None:
+    """Measure both servers, one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.scripts", description=__doc__)
+    parser.add_argument("--requests", type=int, default=40_000, help="how often `return 1` is run")
+    parser.add_argument("--pipeline", type=int, default=16, help="how many requests are sent together")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured; the best counts")
+    options = parser.parse_args()
+    redis_command = servers.redis_command()
+    if redis_command is None:
+        raise SystemExit("no redis-server found")
+    found = []
+    for name, command in (("engine", servers.engine_command()), ("redis", redis_command)):
+        with servers.running(name, command) as server:
+            found.append(
+                [
+                    microseconds(server, words, int(options.requests * share), options.pipeline, options.rounds)
+                    for words, share in CASES.values()
+                ]
+            )
+    print(f"{'microseconds of processor time':32}{'engine':>10}{'redis-server':>14}{'ratio':>8}")
+    for name, ours, theirs in zip(CASES, *found, strict=True):
+        print(f"{name:32}{ours:10,.1f}{theirs:14,.1f}{ours / max(theirs, 0.1):8.1f}")
+
+
+if __name__ == "__main__":
+    main()
