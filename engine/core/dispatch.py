@@ -254,7 +254,7 @@ class Core:
             except CommandError as error:
                 failed = True
                 telemetry.count_error(error)
-                reply = error
+                reply = error.as_reply()
             except Exception as error:  # noqa: BLE001 - what it means is decided there
                 failed = True
                 reply = self._unforeseen(session, command, steps.argv, error)
@@ -300,7 +300,7 @@ class Core:
         except CommandError as error:
             telemetry.count_error(error)
             failed = True
-            reply = error if type(error) is not UnreadableError else _naming(error, command, argv)
+            reply = error.as_reply() if type(error) is not UnreadableError else _naming(error, command, argv)
         except Exception as error:  # noqa: BLE001 - what it means is decided there
             failed = True
             reply = self._unforeseen(session, command, argv, error)

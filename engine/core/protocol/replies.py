@@ -47,6 +47,14 @@ class CommandError(Exception):
         message: bytes = self.args[0]
         return message
 
+    def as_reply(self) -> CommandError:
+        """It, without the frames that it came through.
+
+        They and it would hold each other, and with them the words of the command, until garbage is collected.
+        """
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
+
 
 class Simple(bytes):
     """A simple string (``+OK``)."""

@@ -158,7 +158,7 @@ class Calls:
                 if type(reply) is not CommandError:
                     return self._as_value(reply)
             except CommandError as error:
-                reply = error
+                reply = error.as_reply()
             shown: dict[bytes, Any] = {b"err": reply.text}
             if not isinstance(reply, WordsError):
                 shown[b"ignore_error_stats_update"] = True
@@ -233,7 +233,7 @@ class Calls:
             reply = command.handler(ctx, argv)
         except CommandError as error:
             telemetry.count_error(error)
-            reply = error
+            reply = error.as_reply()
             failed = True
         except Exception as error:
             if is_fatal(command, error):

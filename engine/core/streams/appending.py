@@ -84,5 +84,5 @@ def counted(first: int, count: int) -> array[int]:
     if count < _MANY:
         return array("Q", range(first, first + count))
     numbers = array("Q")
-    numbers.frombytes(np.arange(first, first + count, dtype=np.uint64).tobytes())
+    numbers.frombytes((np.arange(count, dtype=np.uint64) + np.uint64(first)).tobytes())
     return numbers

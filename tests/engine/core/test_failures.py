@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -256,3 +257,35 @@ def test_the_commands_that_show_something_exist():
     """Each command of administration that counts as one that only shows something is in the table, as such a one."""
     assert set(COMMANDS) >= SHOWING
     assert all("admin" in COMMANDS[name].flags and not COMMANDS[name].writes for name in SHOWING)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("LPUSH", "string", "v"),
+        ("XADD", "stream", "1-0", "f", "v"),
+        ("PS.ADD", "stream", "1", "f", "no positions", "v"),
+        ("ACL", "SETUSER", "u", "nonsense"),
+        ("ZADD", "scores", "x", "y"),
+        ("EVAL", "return redis.call('lpush', 'string', 'v')", "0"),
+        ("EVAL", "return redis.pcall('lpush', 'string', 'v')", "0"),
+        ("EVAL", "return redis.pcall('xadd', {})", "0"),
+        ("NO-COMMAND",),
+    ],
+)
+def test_the_words_of_what_is_refused_are_freed_with_the_reply(words):
+    """A refused command leaves nothing to the garbage collector, which might not come while clients send megabytes."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    for line in SETUP:
+        core.execute(session, [word.encode() for word in line.split()], NOW_US)
+    argv = [word.encode() for word in words]
+    core.execute(session, argv[:], NOW_US)  # (What is cached at the first time is no garbage.)
+    gc.freeze()
+    gc.disable()
+    try:
+        core.execute(session, argv[:], NOW_US)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+        gc.unfreeze()

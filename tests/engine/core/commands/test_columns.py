@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import accumulate
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.commands.streams.entries.column_rows import Column, Rows
+from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.wire.parser import RequestParser
 from tests.engine.core.commands.test_extensions import NOW, Client
@@ -96,6 +98,44 @@ def test_what_is_no_columns_adds_nothing(words, reason):
     assert isinstance(reply, CommandError)
     assert reason in reply.text
     assert run("EXISTS", "s") == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "count", "positions", "reason"),
+    [
+        ("s", 1, bytes(40_000_000), b"columns are"),
+        ("s", 1 << 24, bytes(4 * ((1 << 24) + 1)), b"more than 512 megabytes"),
+        ("k" * 1_000_000, 1_000, bytes(4_004), b"more than 512 megabytes"),
+    ],
+)
+def test_what_is_refused_takes_no_memory(key, count, positions, reason):
+    """More positions than entries, more entries than may be, a key so long that the log would be: nothing is made."""
+    run = Client()
+    tracemalloc.start()
+    reply = run("PS.ADD", key, count, "f", positions, b"")
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    assert reason in reply.text
+
+
+@pytest.mark.parametrize("count", [3, 70])
+@pytest.mark.parametrize(
+    ("ms", "left", "last"),
+    [(ids.U64_MAX, 0, b"%d-%d" % (ids.U64_MAX, ids.U64_MAX)), (2**60, 0, b"%d-%d" % (2**60, ids.U64_MAX)),
+     (ids.U64_MAX, -1, None), (2**60, -1, b"%d-" % (2**60 + 1))],
+)  # fmt: skip
+def test_sequence_numbers_up_to_the_last(ms, left, last, count):
+    """Entries get a millisecond's last sequence numbers; one too few are left, and all get the next one's, or none."""
+    run = Client()
+    run("XADD", "s", "1-1", "f", "v")
+    run("XSETID", "s", f"{ms}-{ids.U64_MAX - count - left}")
+    reply = run("PS.ADD", "s", count, *words_of([(b"f", [b"v"])], count))
+    if last is None:
+        assert b"exhausted" in reply.text
+        assert run("XLEN", "s") == 1
+    else:
+        assert reply == count
+        assert run("PS.STATE", "s")[:2] == [last + b"%d" % (count - 1) if left else last, count + 1]
 
 
 def test_nothing_added_is_a_question_whether_it_would_be():

@@ -37,9 +37,11 @@ class Column:
 
     def __init__(self, name: bytes, bounds: bytes, values: bytes, count: int) -> None:
         """A ValueError where ``bounds`` (32 bits each, the lowest byte first) do not divide ``values``."""
+        if len(bounds) != 4 * (count + 1):
+            raise ValueError
         found = np.frombuffer(bounds, "<i4").astype(np.int64)
         lengths = np.diff(found)
-        if len(found) != count + 1 or found[0] or found[-1] != len(values) or (count and lengths.min() < 0):
+        if found[0] or found[-1] != len(values) or (count and lengths.min() < 0):
             raise ValueError
         self.name = name
         self.values = values

@@ -17,7 +17,8 @@ from engine.core.streams.appending import counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text.messages import general, streams
 
-#: What a command adds at most, in entries and in bytes: a field's name is sent once, and kept with each entry.
+#: What a command adds at most, in entries and in bytes: a field's name and the key are sent once, and stand in each
+#: entry or in each command of the log.
 _MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29
 _ENTRY_BYTES, _FIELD_BYTES = 80, 32  # the most of an entry, or of a field, besides names and values
 
@@ -33,6 +34,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
 
     The value of a field in entry i lies in ``values`` from position i to position i + 1. There are ``count`` + 1
     positions, integers of 32 bits, the lowest byte first. With a count of 0 nothing is added, and no stream created.
+    Where a millisecond has not as many sequence numbers left, all entries get IDs of the next one.
     """
     args = Args(argv, 1)
     key, count = args.take(), args.take_int()
@@ -41,9 +43,12 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     words = args.rest()
     if len(words) % 3:
         raise CommandError(general.wrong_arity(b"ps.add"))
+    names, positions, values = words[::3], words[1::3], words[2::3]
+    each = _ENTRY_BYTES + len(key) + sum(_FIELD_BYTES + len(name) for name in names)
+    if count * each + sum(map(len, values)) > _MAX_BYTES:  # (Nothing is made of columns as long as that.)
+        raise CommandError(streams.COLUMNS_TOO_LARGE)
     try:
-        parts = zip(words[::3], words[1::3], words[2::3], strict=True)
-        columns = [Column(name, positions, values, count) for name, positions, values in parts]
+        columns = [Column(*parts, count) for parts in zip(names, positions, values, strict=True)]
     except ValueError:
         raise CommandError(streams.BAD_COLUMNS) from None
     if ctx.session.limited:
@@ -53,11 +58,10 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     first = next_id(stream, b"*", ctx.now)
     ms, seq = first >> 64, first & ids.U64_MAX
-    if seq + count > ids.U64_MAX:
-        raise CommandError(streams.ID_EXHAUSTED)
-    each = _ENTRY_BYTES + sum(_FIELD_BYTES + len(column.name) for column in columns)
-    if count * each + sum(len(column.values) for column in columns) > _MAX_BYTES:
-        raise CommandError(streams.COLUMNS_TOO_LARGE)
+    if seq + count - 1 > ids.U64_MAX:
+        if ms == ids.U64_MAX:
+            raise CommandError(streams.ID_EXHAUSTED)
+        ms, seq = ms + 1, 0
     rows = Rows(columns, count)
     frames, sizes = rows.frames(ms, seq)
     ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
