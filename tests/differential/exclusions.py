@@ -159,7 +159,9 @@ _ENDINGS = [
     ),
     Ending(
         "which cursors there are has changed in 7.2",
-        lambda words, ours, theirs: words[0].upper().endswith(b"SCAN") and "invalid cursor" in _text(ours),
+        lambda words, ours, theirs: (
+            words[0].upper().endswith(b"SCAN") and "invalid cursor" in f"{_text(ours)}{_text(theirs)}"
+        ),
     ),
     Ending(
         "what a cursor shows that the server has not given to anybody",

@@ -308,7 +308,8 @@ def hgetex(ctx: Context, argv: list[bytes]) -> Reply:
     fields = hash_at(ctx, key, names)
     if fields is None:
         return [None] * len(names)
-    values = list(map(fields.get, names))
+    removes = words.deadline is not None and is_past(ctx, words.deadline)
+    values = _taken(fields, names) if removes else list(map(fields.get, names))
     found = [name for name in dict.fromkeys(names) if name in fields]
     if words.deadline is not None:
         _set_deadlines(ctx, key, fields, found, words.deadline)
@@ -349,12 +350,18 @@ def hgetdel(ctx: Context, argv: list[bytes]) -> Reply:
     fields = hash_at(ctx, key, names)
     if fields is None:
         return [None] * len(names)
-    found: dict[bytes, None] = {}
+    values = _taken(fields, names)
+    found = [name for name in dict.fromkeys(names) if name in fields]
+    if found:
+        _remove(ctx, key, fields, found)
+    return paged(values)
+
+
+def _taken(fields: Hash, names: list[bytes]) -> list[bytes | None]:
+    """The values of fields that are removed as they are read: one that is named again is not there any more."""
+    seen: set[bytes] = set()
     values: list[bytes | None] = []
     for name in names:
-        values.append(None if name in found else fields.get(name))
-        if name in fields:
-            found[name] = None
-    if found:
-        _remove(ctx, key, fields, list(found))
-    return paged(values)
+        values.append(None if name in seen else fields.get(name))
+        seen.add(name)
+    return values
