@@ -5,72 +5,12 @@ local fail, bad_argument, expected, behind = kit.fail, kit.bad_argument, kit.exp
 local type, next, select, rawget, pcall, error = type, next, select, rawget, pcall, error
 local tostring, tonumber, unpack = tostring, tonumber, unpack
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
-local concat, floor, frexp, ldexp, huge = table.concat, math.floor, math.frexp, math.ldexp, math.huge
+local concat, floor = table.concat, math.floor
+local from_halves, float, from_float = kit.numbers.integer, kit.numbers.float, kit.numbers.from_float
 
 local MAX_NESTING = 16
 
-local function big_endian(n, width)
-    if width == 1 then return char(n) end
-    if width == 2 then return char(floor(n / 256), n % 256) end
-    if width == 4 then
-        return char(floor(n / 16777216), floor(n / 65536) % 256, floor(n / 256) % 256, n % 256)
-    end
-    return big_endian(floor(n / 4294967296), 4) .. big_endian(n % 4294967296, 4)
-end
--- Two's complement of a negative number, exact for 64 bits too.
-local function negative(n, width)
-    if width < 8 then return big_endian(n + 256 ^ width, width) end
-    local low = n % 4294967296
-    return big_endian((n - low) / 4294967296 + 4294967296, 4) .. big_endian(low, 4)
-end
-
--- The bytes of a double (8) or float (4); nil where a float is not exact.
-local function ieee(n, width)
-    local exponent_bits, mantissa_bits, bias = 11, 52, 1023
-    if width == 4 then exponent_bits, mantissa_bits, bias = 8, 23, 127 end
-    local sign = 0
-    if n < 0 or (n == 0 and 1 / n < 0) then sign, n = 1, -n end
-    local top = 2 ^ exponent_bits - 1
-    local e, m
-    if n ~= n then
-        sign, e, m = 1, top, 2 ^ (mantissa_bits - 1)
-    elseif n == huge then
-        e, m = top, 0
-    elseif n == 0 then
-        e, m = 0, 0
-    else
-        local fraction, power = frexp(n)
-        e = power + bias - 1
-        if e >= top then return nil end
-        if e <= 0 then
-            m = ldexp(fraction, mantissa_bits + e)
-            e = 0
-        else
-            m = (fraction * 2 - 1) * 2 ^ mantissa_bits
-        end
-        if floor(m) ~= m then
-            if width == 4 then return nil end
-            m = floor(m)
-        end
-    end
-    if width == 4 then
-        return big_endian(sign * 2147483648 + e * 8388608 + m, 4)
-    end
-    return big_endian(sign * 2147483648 + e * 1048576 + floor(m / 4294967296), 4) .. big_endian(m % 4294967296, 4)
-end
-local function from_ieee(high, low, width)
-    local sign = high >= 2147483648 and -1 or 1
-    high = high % 2147483648
-    local e, m, bias, bits, top
-    if width == 4 then
-        e, m, bias, bits, top = floor(high / 8388608), high % 8388608, 127, 23, 255
-    else
-        e, m, bias, bits, top = floor(high / 1048576), high % 1048576 * 4294967296 + low, 1023, 52, 2047
-    end
-    if e == top then return m == 0 and sign * huge or -sign * (0 / 0) end
-    if e == 0 then return sign * ldexp(m, 1 - bias - bits) end
-    return sign * ldexp(m + 2 ^ bits, e - bias - bits)
-end
+local function big_endian(n, width) return from_halves(floor(n / 4294967296), n % 4294967296, width) end
 
 -- -- packing ----------------------------------------------------------------------------------------------------------
 
@@ -84,10 +24,10 @@ local function integer(n)
         return "\207" .. big_endian(n, 8)
     end
     if n >= -32 then return char(n + 256) end
-    if n >= -128 then return "\208" .. negative(n, 1) end
-    if n >= -32768 then return "\209" .. negative(n, 2) end
-    if n >= -2147483648 then return "\210" .. negative(n, 4) end
-    return "\211" .. negative(n, 8)
+    if n >= -128 then return "\208" .. big_endian(n, 1) end
+    if n >= -32768 then return "\209" .. big_endian(n, 2) end
+    if n >= -2147483648 then return "\210" .. big_endian(n, 4) end
+    return "\211" .. big_endian(n, 8)
 end
 local function header(n, fix, most, two, four)
     if n <= most then return char(fix + n) end
@@ -117,8 +57,8 @@ function pack(out, v, level)
         if v == floor(v) and v >= -9223372036854775808 and v < 9223372036854775808 then
             out[n + 1] = integer(v)
         else
-            local short = v == v and ieee(v, 4)
-            out[n + 1] = short and "\202" .. short or "\203" .. ieee(v, 8)
+            local short, exact = float(v, 4)
+            out[n + 1] = exact and v == v and "\202" .. short or "\203" .. float(v, 8)
         end
     elseif kind == "boolean" then
         out[n + 1] = v and "\195" or "\194"
@@ -212,10 +152,10 @@ function value(at)
     if c == 192 then return nil, at end
     if c == 194 then return false, at end
     if c == 195 then return true, at end
-    if c == 202 then return from_ieee(unsigned(at, 4), 0, 4), at + 4 end
+    if c == 202 then return from_float(0, unsigned(at, 4), 4), at + 4 end
     if c == 203 then
         if at + 7 > #s then error({ MISSING }) end
-        return from_ieee(unsigned(at, 4), unsigned(at + 4, 4), 8), at + 8
+        return from_float(unsigned(at, 4), unsigned(at + 4, 4), 8), at + 8
     end
     if c == 204 then return unsigned(at, 1), at + 1 end
     if c == 205 then return unsigned(at, 2), at + 2 end

@@ -192,6 +192,7 @@ local kit = { where = where, fail = fail, bad_argument = bad_argument, expected 
     null = null, behind = behind, READONLY = READONLY, fixed = fixed, readonly = readonly, shown_double = shown_double,
     look_up_from_work = function() hook("count") end, sandboxed = function(chunk) return setfenv(chunk, G) end }
 local function part(name) return loadstring(sources[name], "=(redis)")(kit) end
+kit.numbers = part("numbers")
 
 local shown = setmetatable({}, { __mode = "k" })
 local base = part("base")

@@ -3,9 +3,10 @@
 local kit = ...
 local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
 local type, select, tonumber, tostring, unpack, error = type, select, tonumber, tostring, unpack, error
-local byte, char, sub, find, match, rep, reverse = string.byte, string.char, string.sub, string.find, string.match,
-    string.rep, string.reverse
-local concat, floor, ceil, frexp, ldexp, huge = table.concat, math.floor, math.ceil, math.frexp, math.ldexp, math.huge
+local byte, sub, find, match, rep, reverse = string.byte, string.sub, string.find, string.match, string.rep, string.reverse
+local concat, floor, ceil, frexp = table.concat, math.floor, math.ceil, math.frexp
+local from_halves, halves, float, from_float = kit.numbers.integer, kit.numbers.halves, kit.numbers.float,
+    kit.numbers.from_float
 
 local SIZES = { b = 1, B = 1, h = 2, H = 2, l = 8, L = 8, T = 8, i = 4, I = 4, f = 4, d = 8, x = 1 }
 local MAX_ALIGN, MOST_BYTES = 8, 32
@@ -59,80 +60,9 @@ local function integer(value, size)
     elseif value >= 9223372036854775808 then
         value = value - 18446744073709551616
     end
-    local out = {}
-    local high, low = floor(value / 4294967296), value % 4294967296
-    for i = 1, size do
-        if i <= 4 then
-            out[i] = low % 256
-            low = floor(low / 256)
-        elseif i <= 8 then
-            out[i] = high % 256
-            high = floor(high / 256)
-        else
-            out[i] = 0
-        end
-    end
-    return char(unpack(out))
+    return from_halves(floor(value / 4294967296), value % 4294967296, size)
 end
-local function ieee(n, width)
-    local exponent_bits, mantissa_bits, bias = 11, 52, 1023
-    if width == 4 then exponent_bits, mantissa_bits, bias = 8, 23, 127 end
-    local sign = 0
-    if n < 0 or (n == 0 and 1 / n < 0) then sign, n = 1, -n end
-    local top = 2 ^ exponent_bits - 1
-    local e, m = top, 0
-    if n ~= n then
-        sign, m = 1, 2 ^ (mantissa_bits - 1)
-    elseif n == 0 then
-        e = 0
-    elseif n ~= huge then
-        local fraction, power = frexp(n)
-        e = power + bias - 1
-        if e <= 0 then
-            m, e = ldexp(fraction, mantissa_bits + e), 0
-        else
-            m = (fraction * 2 - 1) * 2 ^ mantissa_bits
-        end
-        local whole = floor(m)
-        local rest = m - whole
-        if rest > 0.5 or (rest == 0.5 and whole % 2 == 1) then whole = whole + 1 end
-        m = whole
-        if m >= 2 ^ mantissa_bits then m, e = m - 2 ^ mantissa_bits, e + 1 end
-        if e >= top then e, m = top, 0 end
-    end
-    local out = {}
-    local bits = m
-    local head = sign * 2 ^ exponent_bits + e
-    local low_bits = width == 4 and 16 or 48
-    local low, high = bits % 2 ^ low_bits, floor(bits / 2 ^ low_bits)
-    for i = 1, width - 2 do
-        out[i] = low % 256
-        low = floor(low / 256)
-    end
-    local rest = head * 2 ^ (mantissa_bits - low_bits) + high
-    out[width - 1], out[width] = rest % 256, floor(rest / 256)
-    return char(unpack(out))
-end
-local function from_ieee(text, width)
-    local n, scale = 0, 1
-    local bytes = { byte(text, 1, width) }
-    local mantissa_bits, bias, top = 52, 1023, 2047
-    if width == 4 then mantissa_bits, bias, top = 23, 127, 255 end
-    for i = 1, width - 2 do
-        n = n + bytes[i] * scale
-        scale = scale * 256
-    end
-    local rest = bytes[width] * 256 + bytes[width - 1]
-    local high_bits = mantissa_bits - 8 * (width - 2)
-    local m = n + rest % 2 ^ high_bits * scale
-    rest = floor(rest / 2 ^ high_bits)
-    local sign = rest > top and -1 or 1
-    local e = rest % (top + 1)
-    if e == top then return m == 0 and sign * huge or 0 / 0 end
-    if e == 0 then return sign * ldexp(m, 1 - bias - mantissa_bits) end
-    return sign * ldexp(m + 2 ^ mantissa_bits, e - bias - mantissa_bits)
-end
-local function ordered(text, order) return order == "big" and reverse(text) or text end
+local function ordered(text, order) return order == "little" and reverse(text) or text end
 
 local library = {}
 local function format_of(name, ...)
@@ -159,7 +89,7 @@ function library.pack(...)
             out[#out + 1] = "\0"
         elseif letter == "f" or letter == "d" then
             argument = argument + 1
-            out[#out + 1] = ordered(ieee(take_number(argument, "pack", (select(argument, ...))), size), order)
+            out[#out + 1] = ordered(float(take_number(argument, "pack", (select(argument, ...))), size), order)
         elseif letter == "c" or letter == "s" then
             argument = argument + 1
             local text = (select(argument, ...))
@@ -201,13 +131,7 @@ function library.unpack(...)
         if not is_switch then position = position + padding(size, align, position, letter) end
         if not is_switch and position + size > #data then bad_argument(2, "unpack", "data string too short") end
         if find(letter, "[bBhHlLTiI]") then
-            local text = ordered(sub(data, position + 1, position + size), order)
-            local value, scale = 0, 1
-            local high, low = 0, 0
-            for i = 1, size < 8 and size or 8 do
-                local b = byte(text, i)
-                if i <= 4 then low = low + b * 256 ^ (i - 1) else high = high + b * 256 ^ (i - 5) end
-            end
+            local high, low = halves(ordered(sub(data, position + 1, position + size), order))
             if find(letter, "[bhlTi]") and letter ~= "T" then
                 local width = size < 8 and size or 8
                 if width <= 4 then
@@ -220,7 +144,8 @@ function library.unpack(...)
             out[n] = high * 4294967296 + low
         elseif letter == "f" or letter == "d" then
             n = n + 1
-            out[n] = from_ieee(ordered(sub(data, position + 1, position + size), order), size)
+            local high, low = halves(ordered(sub(data, position + 1, position + size), order))
+            out[n] = from_float(high, low, size)
         elseif letter == "c" then
             if size == 0 then
                 if n == 0 or type(out[n]) ~= "number" then fail("format 'c0' needs a previous size") end
