@@ -7,7 +7,9 @@ redis-server its tests are skipped with that reason, or fail with ``REQUIRE_REDI
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -26,6 +28,11 @@ from tests.jvm import start_quickly
 from tests.long import FULL
 from tests.order import arranged
 from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
+
+# Tests start hundreds of engines, workers and programs. Where an image's environment forbids Python to keep what it has
+# compiled, each of them compiles some three hundred modules anew: half a second of processor time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Machines are shared and may be slow; how long an example takes says nothing.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
