@@ -28,11 +28,11 @@ _SETTINGS = {
 
 
 @functools.cache
-def session() -> SparkSession:
-    """Return this process's Spark."""
+def session(cores: int = CORES) -> SparkSession:
+    """Return this process's Spark. One with other cores must have been stopped before."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), os.environ.get("PYTHONPATH")) if part)
-    builder = SparkSession.builder.master(f"local[{CORES}]").appName("benchmarks")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("benchmarks")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     started = builder.getOrCreate()

@@ -1,0 +1,143 @@
+"""More masters, more executors: reading and writing the same streams on a Redis Cluster of one, two and three masters,
+with one and with two cores of Spark.
+
+Each row: rows a second, best of `--repeats`; and what a million rows cost in processor seconds: in Spark with its
+Python processes, and on the busiest master. The latter is what bounds the rate where each master has a core of its
+own; on a machine with fewer cores than processes the rate itself cannot grow.
+
+Run with `python -m benchmarks.spark.masters`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
+from redis.crc import key_slot
+
+from benchmarks import report, servers
+from benchmarks.engine.client import Connection, command
+from benchmarks.processor_time import since, spent
+from benchmarks.spark.session import session
+
+_SLOTS = 16_384
+_STREAMS = 12
+_SCHEMA = "`sensor-id` int, temperature double"
+_SECONDS = 30
+"""How long a cluster may take to agree."""
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--masters", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rows", type=int, default=1_200_000, help=f"in {_STREAMS} streams together")
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    servers.end_with_this_process()
+    start = servers.redis_command()
+    if start is None:
+        raise SystemExit("redis-server is not installed")
+    print(report.head("rows/s", "Spark CPU s/M rows", "master CPU s/M rows"))
+    for cores in given.cores:
+        session(cores)
+        for masters in given.masters:
+            with _cluster(start, masters) as nodes:
+                url = f"redis+cluster://127.0.0.1:{nodes[0].port}"
+                for what, work in (("write", _write), ("read", _read)):
+                    _measure(f"{what}, {cores} cores, {masters} masters", work, url, nodes, given.rows, given.repeats)
+        session(cores).stop()
+
+
+def _measure(
+    name: str, work: Callable[[str, int], None], url: str, nodes: list[servers.Server], rows: int, repeats: int
+) -> None:
+    work(url, 1000)
+    rates, ours, theirs = [], [], []
+    for _ in range(repeats):
+        if work is _write:
+            for node in nodes:
+                with Connection(node.port) as connection:
+                    connection.lines(command("FLUSHALL"), 1)
+        before, busy = spent(os.getpid()), [spent(node.pid) for node in nodes]
+        began = time.perf_counter()
+        work(url, rows)
+        rates.append(rows / (time.perf_counter() - began))
+        masters = [since(early, spent(node.pid)) for early, node in zip(busy, nodes, strict=True)]
+        theirs.append(max(masters) * 1e6 / rows)
+        ours.append((since(before, spent(os.getpid())) - sum(masters)) * 1e6 / rows)
+    print(report.line(name, [f"{max(rates):,.0f}", f"{min(ours):.2f}", f"{min(theirs):.2f}"]), flush=True)
+
+
+def _write(url: str, rows: int) -> None:
+    """Append so many rows, exactly once."""
+    names = F.array(*map(F.lit, _streams()))
+    frame = (
+        SparkSession.active()
+        .range(rows)
+        .select(
+            F.element_at(names, (F.col("id") % _STREAMS + 1).cast("int")).alias("_stream"),
+            (F.col("id") % 9000).cast("int").alias("sensor-id"),
+            (F.col("id") % 300 / 10).alias("temperature"),
+        )
+    )
+    frame.write.format("pystreams").options(url=url).mode("append").save()
+
+
+def _read(url: str, _rows: int) -> None:
+    """Read what was written last."""
+    reader = SparkSession.active().read.format("pystreams").schema(_SCHEMA)
+    reader = reader.options(url=url, streams=",".join(_streams()), startingOffsets="earliest")
+    reader.load().write.format("noop").mode("overwrite").save()
+
+
+@functools.cache
+def _streams() -> list[str]:
+    """Names of streams whose slots are spread evenly, so that each of one to four masters has as many of them."""
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        name = f"stream:{number}"
+        found.setdefault(key_slot(name.encode()) * _STREAMS // _SLOTS, name)
+        if len(found) == _STREAMS:
+            return [found[part] for part in range(_STREAMS)]
+    raise AssertionError
+
+
+@contextmanager
+def _cluster(start: list[str], masters: int) -> Iterator[list[servers.Server]]:
+    """A Redis Cluster of so many masters, each with its stretch of the slots."""
+    with ExitStack() as stack:
+        nodes, buses = [], [servers.free_port() for _ in range(masters)]
+        for number, bus in enumerate(buses):
+            flags = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
+            nodes.append(stack.enter_context(servers.running(f"master-{number}", [*start, *flags])))
+        connections = [stack.enter_context(Connection(node.port)) for node in nodes]
+        for number, connection in enumerate(connections):
+            first, last = (_SLOTS * part // masters for part in (number, number + 1))
+            connection.lines(command("CLUSTER", "ADDSLOTSRANGE", first, last - 1), 1)
+            connection.lines(command("CONFIG", "SET", "cluster-announce-ip", "127.0.0.1"), 1)
+        for node, bus in zip(nodes[1:], buses[1:], strict=True):
+            connections[0].lines(command("CLUSTER", "MEET", "127.0.0.1", node.port, bus), 1)
+        deadline = time.monotonic() + _SECONDS
+        while not all(_is_whole(connection, masters) for connection in connections):
+            if time.monotonic() > deadline:
+                raise TimeoutError("the cluster's nodes do not agree")
+            time.sleep(0.1)
+        yield nodes
+
+
+def _is_whole(connection: Connection, masters: int) -> bool:
+    info = connection.reply(command("CLUSTER", "INFO"))
+    return b"cluster_state:ok" in info and b"cluster_size:%d\r" % masters in info
+
+
+if __name__ == "__main__":
+    main()
