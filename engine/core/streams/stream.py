@@ -140,11 +140,6 @@ class Stream:
         segment = self._segments[number] = self._at(number)
         return segment
 
-    def segments_from(self, entry_id: int) -> Iterator[Segment]:
-        """The segments that may hold entries not below ``entry_id``, oldest first."""
-        for number in range(self._locate(entry_id), len(self._segments)):
-            yield self._at(number)
-
     def _locate(self, entry_id: int) -> int:
         """The segment that holds ``entry_id`` if any does (the first one for IDs before it)."""
         return max(bisect_right(self._firsts, entry_id) - 1, 0)

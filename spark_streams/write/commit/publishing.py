@@ -59,7 +59,6 @@ class Publisher:
         self._connection = connection
         self._writer = writer
         self._options = options
-        self._lasting = lasting
         self._keep_ms = kept_ms(options, lasting)
         self._ledger = Ledger(connection, writer, self._keep_ms) if has_ledger(options, lasting) else None
 

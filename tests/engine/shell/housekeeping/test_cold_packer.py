@@ -43,11 +43,11 @@ def test_cold_segments_are_packed_and_read_as_before(codec):
     async def run() -> None:
         packer = ColdPacker(core.config, core.streams.storage, asyncio.get_running_loop())
         packer.start()
-        await until(lambda: all(segment.is_packed for segment in list(stream.segments_from(0))[:-1]))
+        await until(lambda: all(segment.is_packed for segment in list(stream.segments())[:-1]))
         packer.stop()
 
     asyncio.run(run())
-    segments = list(stream.segments_from(0))[:-1]
+    segments = list(stream.segments())[:-1]
     assert len(segments) >= 3
     assert sum(map(footprint.of_segment, segments)) * 4 < sum(segment.body.data_size for segment in segments)
     assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
@@ -73,7 +73,7 @@ def test_no_compression_leaves_segments_as_they_are():
         packer.stop()
 
     asyncio.run(run())
-    assert not any(segment.is_packed for segment in stream.segments_from(0))
+    assert not any(segment.is_packed for segment in stream.segments())
 
 
 class Hand:
@@ -116,7 +116,7 @@ def test_only_what_is_old_enough_is_packed():
     packer = ColdPacker(core.config, core.streams.storage, Hand())
     packer.start()
     for look in range(20):
-        segments = list(stream.segments_from(0))
+        segments = list(stream.segments())
         sealed_ever.append(sum(segment.sealed for segment in segments))
         packer._look()
         # Ten looks are a second.
@@ -176,7 +176,7 @@ def test_what_the_disk_refuses_stays_in_memory_and_is_stored_later():
     packer.start()
     for _ in range(5):
         packer._look()
-    cold = list(stream.segments_from(0))[:-1]
+    cold = list(stream.segments())[:-1]
     assert len(cold) >= 3
     assert all(one.is_packed and not one.is_stored for one in cold)
     shelf.room = 1000
@@ -210,13 +210,13 @@ def test_every_transition(monkeypatch):
             assert packer.state is state
         packer.stop()
         assert packer.state is State.STOPPED
-        done = [(segment.is_packed, segment.is_stored) for segment in stream.segments_from(0)]
+        done = [(segment.is_packed, segment.is_stored) for segment in stream.segments()]
         assert any(packed for packed, _ in done) == (steps >= 3)
         assert any(stored for _, stored in done) == (steps >= 4)
         if life[steps] in (State.PACKING, State.STORING, State.TRIMMING):
             hand.finish()
             assert packer.state is State.STOPPED
-            assert done == [(segment.is_packed, segment.is_stored) for segment in stream.segments_from(0)]
+            assert done == [(segment.is_packed, segment.is_stored) for segment in stream.segments()]
     assert recording.walked == TRANSITIONS.keys()
 
 
