@@ -290,11 +290,12 @@ class DiskDurability:
             return
         if self._ownership.is_held:
             self.keeping.tidy()
-        if self.rewrites.is_scheduled or self._needs_rewrite():
+        is_asked_for = self.snapshots.is_scheduled
+        if self.rewrites.is_scheduled or (not is_asked_for and self._needs_rewrite()):
             if self.rewrites.is_prepared():
                 self.switch.begin_rewrite()
                 self._follow()
-        elif self.snapshots.is_scheduled or self._needs_save():
+        elif is_asked_for or self._needs_save():
             self.snapshots.begin()
             self._follow()
 
@@ -383,10 +384,11 @@ class DiskDurability:
         if self.snapshots.is_running:
             raise CommandError(persistence.SAVE_RUNNING)
         self._check()
-        if self.rewrites.is_running and not schedule:
+        must_wait = self.rewrites.is_running or self.rewrites.is_scheduled
+        if must_wait and not schedule:
             raise CommandError(persistence.SAVE_BLOCKED)
         self.snapshots.ask()
-        if self.rewrites.is_running:
+        if must_wait:
             return Simple(persistence.SAVE_SCHEDULED)
         self.core.host.after_reply(self.begin_what_is_due)
         return Simple(persistence.SAVE_STARTED)

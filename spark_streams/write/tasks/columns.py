@@ -12,7 +12,7 @@ from spark_streams.write.rows.encoding import EncodedRows
 
 _MOST_BYTES = 64 << 20
 """Of the entries that one command makes: a server serves nobody else meanwhile."""
-_FIELD_BYTES = 48  # the most that an entry has for a field, besides its name and value
+_ENTRY_BYTES, _FIELD_BYTES = 80, 48  # the most that an entry has, besides names and values; of fields for each
 
 _known: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
 
@@ -38,7 +38,7 @@ def are_columns(rows: EncodedRows) -> bool:
     if rows.columns is None or not rows.makes_commands:
         return False
     size = sum(values.nbytes + len(rows) * (len(name) + _FIELD_BYTES) for name, values in rows.columns)
-    return bool(size <= _MOST_BYTES)
+    return bool(size + len(rows) * (len(rows.stream) + _ENTRY_BYTES) <= _MOST_BYTES)
 
 
 def is_refused(refusal: str) -> bool:

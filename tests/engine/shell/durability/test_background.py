@@ -228,6 +228,29 @@ def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
     assert len(list(engine.folder.iterdir())) == 3
 
 
+def test_a_save_waits_for_a_rewrite_that_waits_for_an_fsync(tmp_path):
+    """While a rewrite is wanted and has not begun, BGSAVE does not say that it has: it is refused, or scheduled."""
+    engine = life_of(tmp_path, appendfsync="everysec")
+    engine.run("XADD s 1-0 f", bytes(2 << 20))
+    engine.run("BGREWRITEAOF")
+    assert engine.info()["aof_rewrite_scheduled"] == 1
+    assert str(engine.run("BGSAVE")).startswith("ERR Another child process is active")
+    assert engine.run("BGSAVE SCHEDULE") == b"Background saving scheduled"
+    for _ in range(20):
+        engine.workers.run()
+        engine.tick()
+    facts = engine.info()
+    assert (facts["rdb_saves"], facts["aof_rewrite_scheduled"], facts["aof_rewrite_in_progress"]) == (1, 0, 0)
+
+
+def test_a_save_that_is_said_to_have_started_has(tmp_path):
+    """BGSAVE goes before a rewrite that is due by itself: who polls rdb_bgsave_in_progress takes 0 for its end."""
+    engine = life_of(tmp_path, auto_aof_rewrite_min_size="1")
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("BGSAVE") == b"Background saving started"
+    assert engine.info()["rdb_bgsave_in_progress"] == 1
+
+
 @walks()
 def test_saving_fails_and_succeeds(tmp_path):
     """After a save in the background has failed the directive waits five seconds, then saves."""
