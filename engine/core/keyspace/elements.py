@@ -81,7 +81,7 @@ class Elements(dict[bytes, V]):
         for one in self.readings or ():
             reading = one()
             if reading is not None:
-                reading.is_disturbed = True
+                reading.disturb()
 
 
 class Reading:
@@ -97,6 +97,10 @@ class Reading:
         if elements.readings is None:
             elements.readings = []
         elements.readings.append(ref(self, elements.readings.remove))
+
+    def disturb(self) -> None:
+        """The value is about to change."""
+        self.is_disturbed = True
 
 
 def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:

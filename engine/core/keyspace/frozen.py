@@ -1,72 +1,90 @@
 """Large hashes, sets and sorted sets as they are at one moment, for whoever writes them down.
 
-A copy that can be changed costs a look at each element. Here the table of elements is copied as it lies in memory, gaps
-included, and nothing is made for changes, walks and draws: what is frozen is only read, by the methods here.
+What is frozen is only read, by the methods here; it consists of parts of some thousand elements, which are copied one
+after the other (:class:`Freezing`). Whoever changes the value before the last one is copied has the rest copied first:
+so freezing a value that nobody touches never takes long, and any other takes less than a copy that can be changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
-from engine.core.keyspace.elements import Elements
+from engine.core.keyspace.elements import Elements, Reading
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
-from engine.core.keyspace.sorted_set import SortedSet
+from engine.core.keyspace.sorted_set import Order, Pair, SortedSet
 
 #: From so many elements on a value is frozen, not copied.
 LARGE = 5000
-#: Elements that are let go together.
-_FREED_AT_ONCE = 2000
+#: Elements that are copied together, and let go together.
+AT_ONCE = 5000
 
 
 class FrozenHash(Hash):
-    """A hash. ``table`` has its fields and values; the dictionary that this is itself stays empty."""
+    """A hash. Its fields and their values lie in parts; the dictionary that this is itself stays empty."""
 
-    __slots__ = ("table",)
+    __slots__ = ("_fields", "_values")
 
     def __init__(self, fields: Hash) -> None:
         super().__init__(big=fields.big)
-        self.table = dict.copy(fields)
+        self._fields: list[list[bytes]] = []
+        self._values: list[list[bytes]] = []
         if fields.deadlines is not None:
             self.deadlines = fields.deadlines.copy()
 
+    def copying(self, fields: Hash) -> Iterator[None]:
+        """Copies the fields, a part for each step."""
+        names, values = iter(fields), iter(fields.values())
+        while part := list(islice(names, AT_ONCE)):
+            self._fields.append(part)
+            self._values.append(list(islice(values, AT_ONCE)))
+            yield
+
     def __len__(self) -> int:
-        return len(self.table)
+        return sum(map(len, self._fields))
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self.table)
+        return chain.from_iterable(self._fields)
 
-    def keys(self) -> KeysView[bytes]:  # type: ignore[override]  # (a view of a dictionary that is another one)
-        return self.table.keys()
+    def keys(self) -> Iterator[bytes]:  # type: ignore[override]  # (nobody needs a view)
+        return iter(self)
 
-    def values(self) -> ValuesView[bytes]:  # type: ignore[override]
-        return self.table.values()
+    def values(self) -> Iterator[bytes]:  # type: ignore[override]
+        return chain.from_iterable(self._values)
 
-    def items(self) -> ItemsView[bytes, bytes]:  # type: ignore[override]
-        return self.table.items()
+    def items(self) -> Iterator[tuple[bytes, bytes]]:  # type: ignore[override]
+        return zip(self, self.values(), strict=True)
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        return [self.table, self.deadlines or {}]
+        return [*self._fields, *self._values, self.deadlines or {}]
 
 
 class FrozenMembers(Members):
-    """A set. ``table`` has its members; the dictionary that this is itself stays empty."""
+    """A set. Its members lie in parts; the dictionary that this is itself stays empty."""
 
-    __slots__ = ("table",)
+    __slots__ = ("_members",)
 
     def __init__(self, members: Members) -> None:
         super().__init__(form=members.form)
-        self.table = dict.copy(members)
+        self._members: list[list[bytes]] = []
+
+    def copying(self, members: Members) -> Iterator[None]:
+        """Copies the members, a part for each step."""
+        names = iter(members)
+        while part := list(islice(names, AT_ONCE)):
+            self._members.append(part)
+            yield
 
     def __len__(self) -> int:
-        return len(self.table)
+        return sum(map(len, self._members))
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self.table)
+        return chain.from_iterable(self._members)
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        return [self.table]
+        return [*self._members]
 
 
 class FrozenSortedSet(SortedSet):
@@ -76,7 +94,18 @@ class FrozenSortedSet(SortedSet):
 
     def __init__(self, members: SortedSet) -> None:
         super().__init__(big=members.big)
-        self._order = members.order.copy()
+
+    def copying(self, members: SortedSet) -> Iterator[None]:
+        """Copies the pairs, some blocks for each step."""
+        blocks: list[list[Pair]] = []
+        size = 0
+        for block in members.order.blocks():
+            blocks.append(block[:])
+            size += len(block)
+            if size >= AT_ONCE:
+                size = 0
+                yield
+        self._order = Order.of_blocks(blocks)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -85,17 +114,38 @@ class FrozenSortedSet(SortedSet):
         return list(self.order.blocks())
 
 
-def frozen(value: Elements[Any]) -> Elements[Any]:
-    """The value as it is now."""
-    if len(value) >= LARGE:
-        if isinstance(value, Hash):
-            return FrozenHash(value)
-        if isinstance(value, Members):
-            return FrozenMembers(value)
-        if isinstance(value, SortedSet):
-            return FrozenSortedSet(value)
-    copy: Elements[Any] = value.copy()  # type: ignore[assignment]
-    return copy
+class Freezing(Reading):
+    """A large value becomes a frozen one, :attr:`value`, in steps: the value of the moment at which this was made."""
+
+    __slots__ = ("_copying", "value")
+
+    def __init__(self, source: Elements[Any]) -> None:
+        super().__init__(source)
+        made: FrozenHash | FrozenMembers | FrozenSortedSet
+        if isinstance(source, Hash):
+            made = FrozenHash(source)
+            self._copying = made.copying(source)
+        elif isinstance(source, Members):
+            made = FrozenMembers(source)
+            self._copying = made.copying(source)
+        else:
+            assert isinstance(source, SortedSet)
+            made = FrozenSortedSet(source)
+            self._copying = made.copying(source)
+        self.value: Elements[Any] = made
+
+    def step(self) -> bool:
+        """Copy some thousand elements; whether there were none left."""
+        return next(self._copying, _OVER) is _OVER
+
+    def disturb(self) -> None:
+        """The source is about to change: what is left is copied now."""
+        super().disturb()
+        for _ in self._copying:
+            pass
+
+
+_OVER = object()
 
 
 def let_go(value: Any) -> None:
@@ -107,5 +157,5 @@ def let_go(value: Any) -> None:
             if isinstance(table, list):
                 table.clear()
             else:
-                for _ in range(min(len(table), _FREED_AT_ONCE)):
+                for _ in range(min(len(table), AT_ONCE)):
                     table.popitem()

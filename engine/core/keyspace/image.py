@@ -3,8 +3,9 @@
 What can change is copied, what cannot is shared: a sealed segment's frames and index, blocks of pending entries, and
 every plain string, cost a reference. Where there are many keys they are taken some at a time, on a walk through each
 database's table of names, which goes from its end to its beginning. Until it is over the databases are guarded: a key
-that the walk has not reached yet is taken before anybody may change it. So beginning an image costs nothing, however
-many keys there are. Another thread may read the complete image for as long as it likes.
+that the walk has not reached yet is taken before anybody may change it. A large hash, set or sorted set is taken in
+parts (:mod:`engine.core.keyspace.frozen`). So beginning an image costs nothing, however many keys there are, and
+however large they are. Another thread may read the complete image for as long as it likes.
 
 Where a key is removed the last name of the table takes its place (:mod:`engine.core.keyspace.slots`). The walk has been
 there, or it is a key that was added since: it is noted as done, and so is every key that was taken out of turn.
@@ -19,7 +20,7 @@ from typing import Any
 
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.elements import Elements
-from engine.core.keyspace.frozen import frozen, let_go
+from engine.core.keyspace.frozen import AT_ONCE, LARGE, Freezing, let_go
 from engine.core.keyspace.slots import Slots
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
@@ -28,6 +29,8 @@ from engine.settings.config import Config
 
 #: About how many microseconds of copying are done at once, and what a key counts for in itself.
 _AT_ONCE, _LOOK = 2000, 0.2
+#: About how many microseconds it takes to copy a part of a large value.
+_PART_WORK = AT_ONCE // 50
 #: So many names are looked at together.
 _NAMES = 500
 
@@ -177,12 +180,15 @@ class _Walk:
         #: The names before this place are still to be taken, but for those that are ``done``.
         self._left = len(self._names)
         self._done: set[bytes] = set()
+        #: Large values that are being copied.
+        self._freezing: dict[bytes, Freezing] = {}
         #: Tables that nobody else uses any more, to be freed when it is over.
         self.discarded: list[Any] = []
 
     def end(self) -> None:
         """Let the tables go: whoever still has this must not keep what the database has no longer."""
         self.discarded = []
+        self._freezing = {}
         self._values, self._expires = {}, {}
         self._names = Slots()
         self._left = 0
@@ -190,10 +196,12 @@ class _Walk:
     @property
     def is_over(self) -> bool:
         """Whether all keys were taken."""
-        return not self._left
+        return not self._left and not self._freezing
 
     def go_on(self, most: float) -> float:
         """Take some keys, for about ``most`` microseconds; for how many."""
+        if self._freezing:
+            return self._freeze(most)
         begin = max(self._left - _NAMES, 0)
         names = self._names.between(begin, self._left)
         values = list(map(self._values.__getitem__, names))
@@ -205,12 +213,36 @@ class _Walk:
                 work += _LOOK
                 if type(values[at]) is not bytes and names[at] not in self._done:
                     work += _work(values[at])
-                    values[at] = _frozen(values[at], self._storage)
+                    values[at] = self._copied(names[at], values[at])
             del names[:at], values[:at]
             begin += at
         self._left = begin
         self._add(names, values)
         return work
+
+    def _freeze(self, most: float) -> float:
+        """Go on with the values that are being copied."""
+        work = 0.0
+        while self._freezing and work < most:
+            key = next(iter(self._freezing))
+            work += _PART_WORK
+            if self._freezing[key].step():
+                del self._freezing[key]
+        return work
+
+    def _copied(self, key: bytes, value: Any) -> Any:
+        """A value of the image, which is whole when the walk is over."""
+        if isinstance(value, Elements) and len(value) >= LARGE:
+            freezing = self._freezing[key] = Freezing(value)
+            return freezing.value
+        return _copy(value, self._storage)
+
+    def settle(self, key: bytes | None = None) -> None:
+        """To be called before a value goes (None: all of them): what is left of it is copied now."""
+        for one in list(self._freezing) if key is None else [key]:
+            freezing = self._freezing.pop(one, None)
+            if freezing is not None:
+                freezing.disturb()
 
     def _add(self, names: list[bytes], values: list[Any]) -> None:
         expires, now, done = self._expires, self._now, self._done
@@ -228,7 +260,7 @@ class _Walk:
         if key in self._done or self._names.place_of(key) not in range(self._left):
             return
         value = self._values[key]
-        self._add([key], [value if type(value) is bytes else _frozen(value, self._storage)])
+        self._add([key], [value if type(value) is bytes else self._copied(key, value)])
         self._done.add(key)
 
     def remove(self, key: bytes) -> None:
@@ -239,6 +271,7 @@ class _Walk:
                 self._done.add(self._names[-1])
             else:
                 self._left -= 1
+        self.settle(key)
 
 
 class _Guarded(Database):
@@ -269,7 +302,10 @@ class _Guarded(Database):
         return super().read_typed(key, kind)
 
     def set(self, key: bytes, value: Any, keep_ttl: bool = False, changes: int = 1) -> None:
-        self._keep(key)
+        walk = self._walk()
+        if walk is not None:
+            walk.keep(key)
+            walk.settle(key)
         super().set(key, value, keep_ttl, changes)
 
     def set_deadline(self, key: bytes, deadline: int | None) -> None:
@@ -285,6 +321,8 @@ class _Guarded(Database):
     def clear(self) -> int:
         walk, discarded = self._walk(), self.changes.discarded
         before = len(discarded)
+        if walk is not None:
+            walk.settle()
         count = super().clear()
         if walk is not None and isinstance(self.guard, Taking):
             self.guard.detach(self.index)
@@ -306,14 +344,16 @@ def _work(value: Any) -> int:
         return (
             7 + 2 * copied + len(pieces) // 20 + sum(2 * len(group.pending) // 1024 for group in value.groups.values())
         )
+    if isinstance(value, Elements) and len(value) >= LARGE:
+        return 1
     return 1 + len(value) // 50
 
 
-def _frozen(value: Any, storage: Storage) -> Any:
+def _copy(value: Any, storage: Storage) -> Any:
     if isinstance(value, Stream):
         return value.copy(storage)
     if isinstance(value, Elements):
-        return frozen(value)
+        return value.copy()
     if isinstance(value, deque):
         return deque(value)
     return bytearray(value)

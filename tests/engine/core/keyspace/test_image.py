@@ -185,7 +185,7 @@ def test_few_values_are_copied_at_once():
     assert count == 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image, "_AT_ONCE", 20)
-        patch.setattr(image, "_frozen", lambda value, storage: copied.append(value) or bytearray(b"copy"))
+        patch.setattr(image, "_copy", lambda value, storage: copied.append(value) or bytearray(b"copy"))
         taking, before = side.taking(), 0
         while not taking.step():
             assert len(copied) - before <= 20
@@ -256,6 +256,50 @@ def test_a_long_value_is_as_it_was(kind):
     taken.free()
     assert not taken.databases[0].parts
     assert not any(value.tables())
+
+
+#: What may happen to a long value while it is copied in parts.
+DISTURBANCES = {
+    "hash": ("HSET long m1 new", "HSET long new 1", "HDEL long m1", "HINCRBY long m1 1", "HEXPIRE long 9 FIELDS 1 m1"),
+    "expiring": ("HPERSIST long FIELDS 1 m1", "HDEL long m1"),
+    "set": ("SADD long new", "SREM long m1", "SPOP long"),
+    "zset": ("ZADD long 9 m1", "ZADD long 9 new", "ZREM long m1", "ZPOPMIN long", "ZPOPMAX long 3"),
+}
+#: What may happen to its key.
+FATES = ("DEL long", "SET long x", "FLUSHALL", "PEXPIREAT long 1")
+#: What may happen to it without a change of the value.
+MOVES = ("RENAME long other", "SWAPDB 0 1", "EXPIRE long 100", "TYPE long")
+
+
+@pytest.mark.parametrize("kind", LONG_VALUES)
+def test_a_long_value_is_copied_in_parts(monkeypatch, kind):
+    """However long a value is, each step copies a part of it; what is not copied yet is copied before it is changed,
+    and before it goes: then it is taken apart as any other.
+    """
+    monkeypatch.setattr(image, "_AT_ONCE", 1)
+    monkeypatch.setattr(frozen, "AT_ONCE", 1000)
+    add, _, form = LONG_VALUES[kind]
+    words = [form.replace("m", f"m{number}").replace("v", str(number % 7)) for number in range(LONG)]
+    for number, change in enumerate((*DISTURBANCES[kind], *FATES, *MOVES)):
+        core = new_core()
+        session = core.open_session(NOW_US)
+        lines = [add.format(" ".join(words)), "HEXPIRE long 1000 FIELDS 2 m1 m2" if kind == "expiring" else "PING"]
+        for line in lines:
+            core.execute(session, line.encode().split(), NOW_US)
+        expected = content(image.take(core.databases, core.config, NOW_US // 1000))
+        taking = Taking(core.databases, core.config, NOW_US // 1000)
+        for _ in range(1 + number % 3):
+            assert not taking.step()
+        value = core.databases[0].tables()[0][b"long"]
+        (part,) = [frozen for _, values, _ in taking.image.databases[0].parts for frozen in values]
+        assert len(part) < LONG
+        core.execute(session, change.encode().split(), NOW_US)
+        assert not (change in FATES and value.readings)
+        steps = 0
+        while not taking.step():
+            steps += 1
+        assert steps >= 2 or change not in MOVES[1:]
+        assert content(taking.image) == expected
 
 
 def copies(value: Any) -> list[bytes]:
