@@ -11,7 +11,9 @@ property       random commands against plain lists, and against the log
 faults         disks that fail, processes and power that end at any step
 crash, chaos   real processes killed at work: the engine (``make crash``), a streaming job and all around it
 clients        clients that others wrote: redis-py, redis-cli, redis-benchmark, ioredis, node-redis
+programs       celery, BullMQ and others, which use a server as they use Redis (``make test-programs``)
 spark, jobs    the connector inside Spark, and the main job
+cluster        jobs on a Spark cluster of real processes (``make test-cluster``)
 
 ``harness`` has the servers and assertions of the contract; ``servers``, ``topologies``, ``tools``, ``waiting`` and
 ``replay`` help everywhere; ``conftest`` says which tests run on which servers.

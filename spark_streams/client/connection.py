@@ -75,7 +75,7 @@ class Connection:
         self._reliably(lambda: self.link(None))
 
     def serve(self, address: Address) -> None:
-        """From now on be this equal address: how long to retry, and what errors say, may differ."""
+        """Use this address from now on. It is equal, but may say otherwise how long to retry and what errors show."""
         self.address = self.topology.address = address
 
     def close(self) -> None:

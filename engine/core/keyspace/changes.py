@@ -27,7 +27,7 @@ OnEvent = Callable[[str, bytes, bytes, int], None]
 
 
 class Watcher(Protocol):
-    """Who watches keys (WATCH). ``watching`` maps (database, key) to whether the key was expired, but there, then."""
+    """Who watches keys (WATCH). ``watching`` maps (database, key) to whether the key had expired by then, undeleted."""
 
     watching: dict[tuple[int, bytes], bool]
     #: A watched key has changed.
@@ -140,9 +140,9 @@ class Changes:
             self.seal_effects(first)
 
     def discard(self, *tables: Table) -> bool:
-        """Free tables that nobody uses any more: now where they are small together, else by pieces (:meth:`free`).
+        """Free tables that nobody uses any more: now where they are small together, else in pieces (:meth:`free`).
 
-        Whether it is by pieces.
+        Returns whether they are freed in pieces.
         """
         if self.replaying or sum(map(len, tables)) <= _LARGE:
             return False

@@ -48,9 +48,9 @@ class CommandError(Exception):
         return message
 
     def as_reply(self) -> CommandError:
-        """It, without the frames that it came through.
+        """Return the error without its traceback and causes.
 
-        They and it would hold each other, and with them the words of the command, until garbage is collected.
+        A traceback and its error hold each other, and the command's words with them, until the garbage collector runs.
         """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
