@@ -97,9 +97,9 @@ class Keeping:
         except DamagedError as error:
             # (It may be nothing of ours, or nothing that is in use. Who loads it says so louder.)
             LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.what)
-            self.segments.keep_all()
+            self.segments.documents.keeps_all = True
         else:
-            self.segments.names(path, named)
+            self.segments.documents.note(path, named)
 
     def relieve(self) -> None:
         """Store sealed segments, where many wait. To be called now and then while data are loaded: nobody else does it

@@ -265,15 +265,16 @@ class Snapshots:
         return attempt, lambda: self._put(attempt, write, path, taken)
 
     def _put(self, attempt: Attempt, write: Callable[[], None], path: Path, taken: image.Image) -> None:
+        documents = self._segments.documents
         try:
             write()
             taken.free()
             give_back()
             # Until the directory is synced it may be the one or the other that is there.
-            self._segments.names(path, attempt.named | self._segments.named_by(path))
+            documents.note(path, attempt.named | documents.named_by(path))
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)
-            self._segments.names(path, attempt.named)
+            documents.note(path, attempt.named)
         except OSError:
             attempt.remove()
             raise

@@ -298,7 +298,7 @@ class AppendOnly:
         unsure = False
         try:
             attempt.put_in_place(self._path(base))
-            self._segments.names(self._path(base), attempt.named)
+            self._segments.documents.note(self._path(base), attempt.named)
             unsure = True
             files.rename(self._temporary_manifest, self._manifest_path)
             # From here on a crash of the process finds the new files; the old ones are kept until that is sure.

@@ -4,17 +4,11 @@ Files are only added to, and a process adds only to files of its own: what an ea
 that cannot be written leaves the file as it was, or the file is left and another one begun.
 
 Who refers to a record is known in two ways. Segments in memory hold its *place*; that is noticed when it goes. Files on
-the disk (the log's base, a snapshot) are *documents*: of each it is known which segment files it names. A segment file
-goes when nobody in memory refers to a record of it and no document names it. A file that holds much that is dead is
-emptied: its live records are written again, some at a time, and their places moved. Both happen only while no document
-is being written, so whoever writes one finds every file that he names.
-
-Which file is emptied: the one with the largest dead part, if that is more than half of it, or if more than a quarter of
-all files is dead and that is worth a whole file. So files take at most a third more than what is live in them, and one
-file; for each byte that is reclaimed at most three are written again, and none of a stream that is trimmed from its
-beginning, whose files die one after the other.
-
-It is one module of more than 400 lines because all of it keeps one set of books: which file has which places.
+the disk (the log's base, a snapshot) name segment files (:mod:`engine.shell.durability.segments.documents`). A segment
+file goes when nobody in memory refers to a record of it and no document names it. A file that holds much that is dead
+is emptied (:mod:`engine.shell.durability.segments.emptying`): its live records are written again, some at a time, and
+their places moved. Both happen only while no document is being written, so whoever writes one finds every file that he
+names.
 """
 
 from __future__ import annotations
@@ -34,6 +28,8 @@ from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.stored import Buffer, UnreadableError, payload
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files, write_all
+from engine.shell.durability.segments.documents import Documents
+from engine.shell.durability.segments.emptying import next_to_empty
 from engine.shell.durability.segments.file import (
     HEAD_SIZE,
     HEADER_SIZE,
@@ -50,8 +46,6 @@ from engine.shell.observation.reporting import LOG
 
 FOLDER = "segments"
 NAME = re.compile(r"segments-([0-9]{10})\.pss")
-#: The dead part of a file that is emptied, and of all files at which the deadest one is (see the module).
-_DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
 #: So many bytes, and records, are moved at a time.
 _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
 #: A file's number has so many bits in the file.
@@ -92,10 +86,7 @@ class SegmentFiles:
         self._books = threading.Lock()
         #: References to places that nobody refers to any more; appended to by any thread.
         self._gone: deque[PlaceRef] = deque()
-        #: Which segment files a document names.
-        self._documents: dict[Path, frozenset[int]] = {}
-        #: A document could not be read: nothing is deleted, because it may name anything.
-        self._keeps_all = False
+        self.documents = Documents(files)
         self._is_emptying = False
         self._is_closed = False
         #: Why the last segments could not be written; empty: they could.
@@ -298,35 +289,6 @@ class SegmentFiles:
             self._unsynced.clear()
             self._current, self._fd = None, -1
 
-    # -- documents ----------------------------------------------------------------------------------------------------
-
-    def names(self, document: Path, numbers: frozenset[int]) -> None:
-        """A document is on the disk, or about to be, that names these files; what it named before counts no more."""
-        self._documents[document] = numbers
-
-    def named_by(self, document: Path) -> frozenset[int]:
-        """The files that a document names."""
-        return self._documents.get(document, frozenset())
-
-    def keep_all(self) -> None:
-        """Delete nothing while this process lives: some document cannot be read."""
-        self._keeps_all = True
-
-    def _named(self) -> set[int]:
-        self._documents = {path: found for path, found in self._documents.items() if self._files.size(path) >= 0}
-        return {number for numbers in self._documents.values() for number in numbers}
-
-    def held_by(self, folder: Path) -> int:
-        """Bytes of files without anything live, which documents in a folder alone keep."""
-        self._notice_gone()
-        inside = {number for path, found in self._documents.items() if path.parent == folder for number in found}
-        outside = {number for path, found in self._documents.items() if path.parent != folder for number in found}
-        return sum(
-            file.size
-            for file in self._files_now()
-            if file is not self._current and not file.places and file.number in inside - outside
-        )
-
     # -- tidying up ---------------------------------------------------------------------------------------------------
 
     def tidy(self, background: Background, *, may_move: bool = True) -> None:
@@ -336,11 +298,11 @@ class SegmentFiles:
         moved this time.
         """
         self._notice_gone()
-        if self._is_emptying or self._keeps_all:
+        if self._is_emptying or self.documents.keeps_all:
             return
         idle = [file for file in self._files_now() if not file.places and file is not self._current]
         if idle:
-            named = self._named()
+            named = self.documents.named()
             for file in idle:
                 if file.number not in named:
                     self._delete(file)
@@ -356,24 +318,13 @@ class SegmentFiles:
         file.close()
         del self._by_number[file.number]
 
-    def _next_to_empty(self) -> SegmentFile | None:
-        """The file of which records are to be moved now; see the module."""
+    def _empty_one(self, background: Background) -> None:
         found = [
             file
             for file in self._files_now()
             if file.places and file is not self._current and file.number not in self._damaged
         ]
-        for file in found:
-            if file.number in self._doubtful:
-                return file
-        worst = max(found, key=lambda file: file.dead / file.size, default=None)
-        if worst is None or worst.dead > _DEAD_SHARE * worst.size:
-            return worst
-        dead, size = sum(file.dead for file in found), sum(file.size for file in found)
-        return worst if dead >= max(_DEAD_SHARE_OF_ALL * size, self._file_size()) else None
-
-    def _empty_one(self, background: Background) -> None:
-        file = self._next_to_empty()
+        file = next_to_empty(found, self._doubtful, self._file_size())
         if file is None:
             return
         places: list[SegmentPlace] = []
@@ -415,6 +366,16 @@ class SegmentFiles:
             new_file.live -= padded(there.size)
             place.location = there.location
         self._note(place)
+
+    def held_by(self, folder: Path) -> int:
+        """Bytes of files without anything live, which documents in a folder alone keep."""
+        self._notice_gone()
+        named = self.documents.named_only_in(folder)
+        return sum(
+            file.size
+            for file in self._files_now()
+            if file is not self._current and not file.places and file.number in named
+        )
 
     @property
     def size(self) -> int:

@@ -78,7 +78,7 @@ def test_files_go_when_nobody_refers_to_them(tmp_path):
     bodies = [stored(files, number) for number in range(4)]
     document = tmp_path / "dump.psb"
     document.write_bytes(b"")
-    files.names(document, frozenset({1}))
+    files.documents.note(document, frozenset({1}))
     bodies[0] = bodies[1] = None
     gc.collect()
     files.tidy(now)
@@ -127,7 +127,7 @@ def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
     frames = [one.frames(0, 50) for one in kept]
     document = tmp_path / "dump.psb"
     document.write_bytes(b"")
-    files.names(document, frozenset({1}))
+    files.documents.note(document, frozenset({1}))
     bodies.clear()
     gc.collect()
     dead = files.facts()["engine_segment_dead_bytes"]
