@@ -55,7 +55,7 @@ def writer(kind: Any) -> _Write:
     if types.is_dictionary(kind):
         return writer(kind.value_type)
     if variants.is_variant(kind):
-        return variants.to_json
+        return lambda value: _variant(variants.to_python(value))
     if types.is_struct(kind):
         fields = [(field.name, json.dumps(field.name, ensure_ascii=False), writer(field.type)) for field in kind]
         return lambda value: _struct(value, fields)
@@ -106,6 +106,17 @@ def _decimal(value: decimal.Decimal) -> str:
     return format(value, "f")
 
 
+def _variant(value: Any) -> str:
+    """What a variant holds. Doubles have a point or an exponent, decimals never an exponent, as `parse_json` has it."""
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{_string(name)}:{_variant(each)}' for name, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_variant, value))}]"
+    if isinstance(value, datetime.date):  # (and datetime.datetime)
+        return f'"{value}"'
+    return _OF_VARIANTS[type(value)](value)
+
+
 def _moment(value: datetime.datetime) -> str:
     offset = value.utcoffset()
     if value.tzinfo is None or (offset and value.year >= _WHOLE_MINUTES):
@@ -129,3 +140,13 @@ _SCALARS: list[tuple[Callable[[Any], bool], _Write]] = [
     (pa.types.is_duration, lambda value: f'"{iso8601.show_interval(value)}"'),
     (pa.types.is_null, lambda _: "null"),
 ]
+
+_OF_VARIANTS: dict[type, _Write] = {
+    type(None): lambda _: "null",
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: _float,
+    decimal.Decimal: _decimal,
+    str: _string,
+    bytes: _binary,
+}

@@ -1,7 +1,8 @@
-"""Spark's type variant, which is a struct of two binaries in Arrow, as JSON: a value at a time, by Spark's own code."""
+"""Spark's type variant, which is a struct of two binaries in Arrow: a value at a time, by Spark's own code."""
 
 from __future__ import annotations
 
+import decimal
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.variant_utils import VariantUtils
 
 _WRONG = (PySparkException, RecursionError, OverflowError, IndexError, ArithmeticError)
+_EXACT = decimal.Context(prec=76)  # twice the digits of Spark's decimals
 
 
 def is_variant(kind: Any) -> bool:
@@ -27,6 +29,7 @@ def from_json(text: str) -> dict[str, bytes]:
     return {"value": value, "metadata": metadata}
 
 
-def to_json(value: dict[str, bytes], zone: str = "UTC") -> str:
-    """The JSON text of a variant; the times in it are in that zone."""
-    return VariantUtils.to_json(value["value"], value["metadata"], zone)
+def to_python(value: dict[str, bytes]) -> Any:
+    """What a variant holds: dictionaries, lists, texts, bytes, numbers, booleans, dates, times (in UTC) and nulls."""
+    with decimal.localcontext(_EXACT):  # (Spark multiplies decimals, which the usual context rounds to 28 digits.)
+        return VariantUtils.to_python(value["value"], value["metadata"])

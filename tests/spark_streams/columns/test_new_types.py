@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as t
-from pyspark.sql.variant_utils import VariantUtils
 
 from spark_streams.codec.decode_reference import ScalarPage
-from spark_streams.columns import variants
+from spark_streams.columns import json_writer, variants
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
@@ -74,7 +73,7 @@ def there_and_back(rows: list[dict[str, Any]], **said: str) -> Any:
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with variants as Python's values: their bytes depend on the order of members."""
-    return [{**row, "v": ("variant", VariantUtils.to_python(**row["v"])) if row["v"] else None} for row in rows]
+    return [{**row, "v": ("variant", variants.to_python(row["v"])) if row["v"] else None} for row in rows]
 
 
 @settings(deadline=None, max_examples=15)
@@ -98,6 +97,23 @@ def test_a_double_of_a_variant_stays_one() -> None:
     row: dict[str, Any] = {"at": None, "took": None, "many": [], "nothing": None, "n": 0}
     rows = [{**row, "v": variants.from_json(text)} for text in ("1.5e-05", "0.000015", "[1e-06, 2.50]", "1e22")]
     assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
+
+
+def test_decimals_of_a_variant_keep_their_digits() -> None:
+    """However many digits, and however small: 38 of them were rounded to 28, and 1E-7 came back as a double."""
+    row: dict[str, Any] = {"at": None, "took": None, "many": [], "nothing": None, "n": 0}
+    texts = ("12345678901234567890123456789012345678", "-1234567890123456789012345678901234.5678", '{"a":0.0000001}')
+    rows = [{**row, "v": variants.from_json(text)} for text in texts]
+    assert there_and_back(rows, valueFormat="json") == there_and_back(rows) == plain(rows)
+    column = pa.array([each["v"] for each in rows], ReadSchema.of(SCHEMA).arrow.field("v").type)
+    assert json_writer.column(column).to_pylist() == [*texts]
+
+
+def test_a_variant_without_a_number_is_json_all_the_same() -> None:
+    """NaN and infinities are strings, as in other columns: bare they made the whole object unreadable."""
+    variant = ReadSchema.of(SCHEMA).arrow.field("v").type
+    column = pa.array([variants.from_json("[NaN, -Infinity, 1.5]")], variant)
+    assert json_writer.column(column).to_pylist() == ['["NaN","-Infinity",1.5]']
 
 
 def test_the_texts_are_iso_8601_and_json() -> None:
