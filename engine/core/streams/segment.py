@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import accumulate
 
+import numpy as np
+
 from engine.core.protocol.ids import position
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import SpanCache
@@ -134,12 +136,22 @@ class Segment:
         body: Plain = self.body  # type: ignore[assignment]  # as above
         return len(body.ms) + count < SEGMENT_ENTRIES and len(body.data) + size < SEGMENT_BYTES
 
-    def room(self, entry_bytes: int) -> int:
-        """How many entries of about this size fit before it is full; at least one."""
-        count = len(self.body)
-        wanted = max(SEGMENT_BYTES - self.body.data_size, 0) // max(entry_bytes, 1)
+    def part(self, sizes: Sizes, begin: int, entry_bytes: int) -> tuple[Sizes, int]:
+        """The sizes from ``begin`` on of entries that fit before it is full, at least one; and their sum.
+
+        ``entry_bytes``: how large they are on average.
+        """
+        count, used = len(self.body), self.body.data_size
+        wanted = max(SEGMENT_BYTES - used, 0) // max(entry_bytes, 1)
         end = -(-(count + wanted + 1) // SEGMENT_STEP) * SEGMENT_STEP
-        return max(min(end, SEGMENT_ENTRIES) - count, 1)
+        some = sizes[begin : begin + max(min(end, SEGMENT_ENTRIES) - count, 1)]
+        size = int(some.sum()) if isinstance(some, np.ndarray) else sum(some)
+        most = _TOO_LARGE * SEGMENT_BYTES - used
+        if size > most:  # (The first ones are larger than others.)
+            ends = np.cumsum(some)
+            last = int(np.searchsorted(ends, most))
+            some, size = some[: last + 1], int(ends[last])
+        return some, size
 
     def id_at(self, index: int) -> int:
         """The ID of the entry at ``index``."""

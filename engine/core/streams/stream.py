@@ -11,8 +11,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import Frames
 from engine.core.streams.compressed.stored import Stored
@@ -337,9 +335,8 @@ class Stream:
         while at < count:
             if type(tail) is not Segment or tail.full:
                 tail = self._open_segment(ms[at] << 64 | seq[at])
-            end = min(at + tail.room(len(data) // count), count)
-            some = sizes[at:end]
-            size = int(some.sum()) if isinstance(some, np.ndarray) else sum(some)
+            some, size = tail.part(sizes, at, len(data) // count)
+            end = at + len(some)
             tail.extend(view[begin : begin + size], some, ms[at:end], seq[at:end])
             at, begin = end, begin + size
         self.length += count

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.core.commands.streams.entries.column_rows import Column, Rows
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
+from engine.core.streams import segment
 from engine.wire.parser import RequestParser
 from tests.engine.core.commands.test_extensions import NOW, Client
 from tests.replay import check_replay
@@ -173,3 +174,15 @@ def test_who_waits_or_watches_hears_of_columns():
     assert reader.session.waiter is None
     assert watcher("EXEC") is NIL_ARRAY
     assert sum(b"xadd" in event for event in events) == 3
+
+
+def test_a_few_large_rows_before_many_small_ones_make_no_large_segment():
+    """Segments are as large as XADDs make them: nobody lays out megabytes for an entry of ten bytes beside them."""
+    run, other = Client(), Client()
+    values = [b"v" * 200_000] * 20 + [b"v"] * 2_000
+    run("PS.ADD", "s", 2_020, *words_of([(b"f", values)], 2_020))
+    for value in values:
+        other("XADD", "s", "*", "f", value)
+    stream = run.core.databases[0].stream(b"s")
+    assert max(part.body.data_size for part in stream._segments) < (segment._TOO_LARGE + 1) * segment.SEGMENT_BYTES
+    assert b"".join(run("XRANGE", "s", "-", "+").parts) == b"".join(other("XRANGE", "s", "-", "+").parts)
