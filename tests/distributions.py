@@ -44,7 +44,9 @@ def install(wheel: Path, *where: str) -> None:
     """Install the wheel by pip, without what it requires; `where` are pip's words for the place."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     place, target = (where, ()) if where[0] == "--python" else ((), where)
-    subprocess.run([*pip, *place, "install", "--no-deps", "--no-index", *target, str(wheel)], check=True)
+    subprocess.run(
+        [*pip, *place, "install", "--no-deps", "--no-index", "--no-compile", *target, str(wheel)], check=True
+    )
 
 
 def environment(directory: Path, wheel: Path | None, left_out: Iterable[str] = ()) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
+from functools import cache
 from typing import Any
 
 from hypothesis import given, settings
@@ -146,6 +147,17 @@ def test_reading_on_from_an_id(changes: list[tuple[str, int, int]], point: int, 
         assert met == [text(entry_id).encode() for entry_id in expected]
 
 
+@cache
+def long_streams() -> CoreServer:
+    """A core with twenty thousand entries in the stream ``long``."""
+    server = CoreServer(2)
+    for n in range(1, 20_001):
+        server.core.execute(server.main.session, [b"XADD", b"long", b"%d-0" % n, b"n", b"%d" % n], server.clock.now_us)
+    server.core.changes.recording = False
+    server.core.changes.effects.clear()
+    return server
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     st.integers(1, 9000),
@@ -154,12 +166,10 @@ def test_reading_on_from_an_id(changes: list[tuple[str, int, int]], point: int, 
 )
 def test_ranges_over_many_segments(trimmed: int, holes: list[tuple[int, int]], count: int) -> None:
     """The same on a stream long enough to be stored in several pieces, with holes in them."""
-    server = CoreServer(2)
+    server = long_streams()
+    server.given("DEL s", "COPY long s")
     naive = Naive()
-    for n in range(1, 20_001):
-        server.core.execute(server.main.session, [b"XADD", b"s", b"%d-0" % n, b"n", b"%d" % n], server.clock.now_us)
-        naive.entries.append(((n, 0), n))
-    server.core.changes.effects.clear()
+    naive.entries = [((n, 0), n) for n in range(1, 20_001)]
     for at, size in holes:
         change(server, naive, "delete stretch", at, size)
     change(server, naive, "maxlen", 20_000 - trimmed, 0)
