@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
+from tests.harness.marks import over_tcp
 from tests.harness.releases import Newest
 from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error
 
@@ -291,6 +292,16 @@ def test_a_list_that_comes_into_being_in_another_way(server: Server, lines: list
     client.expect_blocked()
     server.given(*lines)
     client.expect_reply(["q", "x"])
+
+
+@over_tcp
+def test_the_wire_form_of_a_timeout(server: Server) -> None:
+    """A blocking command answers with the null array when its time is over, BLMOVE within a transaction with null."""
+    null = b"_\r\n" if server.main.proto == 3 else b"*-1\r\n"
+    for command in ("BLPOP q 0.001", "BLMPOP 0.001 1 q LEFT", "BLMOVE q p LEFT LEFT 0.001", "BRPOPLPUSH q p 0.001"):
+        assert server.wire(command) == null, command
+    server.given("MULTI", "BLMOVE q p LEFT LEFT 0.001", "BRPOPLPUSH q p 0.001", "BLPOP q 0.001")
+    assert server.wire("EXEC") == b"*3\r\n" + 2 * (b"_\r\n" if server.main.proto == 3 else b"$-1\r\n") + null
 
 
 def test_nothing_blocks_in_a_transaction(server: Server) -> None:

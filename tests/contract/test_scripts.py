@@ -322,3 +322,21 @@ def test_libraries_travel(library: Server) -> None:
         )
     library.expect_error(("FUNCTION", "RESTORE", b"x" + payload), "ERR DUMP payload version or checksum are wrong")
     library.run("FUNCTION FLUSH")
+
+
+@since("7.0")
+def test_scripts_and_functions_draw_from_one_generator(server: Server) -> None:
+    """A seed that a script has set counts for functions too, and what they draw for the next script."""
+    code = "#!lua name=dice\nredis.register_function('roll', function() return math.random(1000000) end)"
+    server.expect(("FUNCTION", "LOAD", code), "dice")
+    seed, roll = ("EVAL", "math.randomseed(7)", "0"), ("EVAL", "return math.random(1000000)", "0")
+    server.run(*seed)
+    drawn = [server.run(*roll) for _ in range(6)]
+    assert len(set(drawn)) == 6
+    server.run(*seed)
+    mixed = [server.run(*roll), server.run("FCALL roll 0"), server.run("FCALL roll 0"), server.run(*roll)]
+    server.run("SCRIPT FLUSH")
+    mixed.append(server.run(*roll))
+    server.run("FUNCTION FLUSH")
+    mixed.append(server.run(*roll))
+    assert mixed == drawn

@@ -146,6 +146,7 @@ class Functions:
         self._unusable.clear()
         self._libraries.clear()
         self._functions.clear()
+        self._scripts.leave(self._interpreter)
         self._interpreter = None
 
     def restore(self, codes: list[bytes], *, replace: bool) -> None:

@@ -51,6 +51,7 @@ class Interpreter:
         parts = lua.table_from({name.encode(): source(name) for name in PARTS})
         start = lua.eval(b"function(text, ...) return assert(loadstring(text, '=(redis)'))(...) end")
         api = start(source("sandbox"), calls, parts, not of_functions)
+        self._chance, self._draw_from = api[b"chance"], api[b"draw_from"]
         self._compile, self._forget, self._run = api[b"compile"], api[b"forget"], api[b"run"]
         self._run_function, self._load, self._adopt = api[b"run_function"], api[b"load"], api[b"adopt"]
         names = [lua.table() for _ in range(_NAMED_AHEAD)]
@@ -90,6 +91,18 @@ class Interpreter:
         """Free what nobody uses any more, if there may be much of it."""
         if self.used > min(_COLLECT_FROM, MEMORY_LIMIT // 4):
             self._lua.gccollect()
+
+    # -- chance -----------------------------------------------------------------------------------------------------
+
+    @property
+    def chance(self) -> tuple[float, float]:
+        """The state of math.random's generator."""
+        state: tuple[float, float] = self._chance()
+        return state
+
+    def draw_from(self, chance: tuple[float, float]) -> None:
+        """Let math.random go on from that state."""
+        self._draw_from(*chance)
 
     # -- values -----------------------------------------------------------------------------------------------------
 

@@ -51,6 +51,9 @@ class Scripts:
         self._evaluated: dict[bytes, None] = {}
         #: The script that runs.
         self.running: Running | None = None
+        #: The interpreter that ran last, and the state that a former one has left: all draw from one generator.
+        self._drawn_from: Interpreter | None = None
+        self._chance: tuple[float, float] | None = None
         #: What puts the present run aside, if it can be.
         self._apart: Apart | None = None
 
@@ -103,7 +106,13 @@ class Scripts:
         """Forget all scripts, and the interpreter with all that they have left in it."""
         self._scripts.clear()
         self._evaluated.clear()
+        self.leave(self._interpreter)
         self._interpreter = None
+
+    def leave(self, interpreter: Interpreter | None) -> None:
+        """An interpreter is given up: its generator's state stays."""
+        if interpreter is not None and interpreter is self._drawn_from:
+            self._chance, self._drawn_from = interpreter.chance, None
 
     def interpreter(self) -> Interpreter:
         """The interpreter of scripts; a CommandError where there is no Lua."""
@@ -271,6 +280,11 @@ class Scripts:
         calls.running = self.running = running
         calls.memory = interpreter
         calls.broken = None
+        if interpreter is not self._drawn_from:
+            self.leave(self._drawn_from)
+            if self._chance is not None:
+                interpreter.draw_from(self._chance)
+            self._drawn_from = interpreter
 
     def end(self, running: Running) -> None:
         """The run is over: the caller's command goes on. Raises the error that nobody foresaw, if there was one."""

@@ -213,7 +213,8 @@ def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool
     timeout = timeout_in_ms(argv[-1], ctx.now)
     items = list_at(ctx, argv[1])
     if items is None:
-        return ctx.block(argv, [argv[1]], timeout, type_name=b"list", on_timeout=None)
+        # (RESP2's null array tells of a timeout, null of a transaction, which never waits.)
+        return None if ctx.session.in_exec else ctx.block(argv, [argv[1]], timeout, type_name=b"list")
     return _move(ctx, argv[1], argv[2], items, left=left, to_left=to_left)
 
 

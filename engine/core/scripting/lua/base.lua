@@ -181,6 +181,8 @@ getmt("").__metatable = readonly({ __index = base.string })
 -- The generator of POSIX's lrand48: 48 bits in two halves, times 0x5DEECE66D, plus 11; it gives the upper 31 bits.
 local HALF = 16777216
 local high, low = 1193131, 13447950
+function kit.chance() return high, low end
+function kit.draw_from(one, other) high, low = one, other end
 local function seed(n)
     high, low = floor(n / 256), n % 256 * 65536 + 13070
 end

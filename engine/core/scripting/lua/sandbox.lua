@@ -338,7 +338,7 @@ local function arguments(count, ...)
     return keys, args
 end
 
-local api = {}
+local api = { chance = kit.chance, draw_from = kit.draw_from }
 function api.compile(name, text)
     local chunk, e = loadstring(text, "@user_script")
     if not chunk then return e end
