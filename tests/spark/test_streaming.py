@@ -57,6 +57,30 @@ def test_two_streams_of_different_volume_within_a_limit(bench: Bench) -> None:
         assert (bench.group(stream)["pending"], bench.group(stream)["lag"]) == (0, 0)
 
 
+def test_connections_are_as_many_as_processes_whatever_the_streams(bench: Bench) -> None:
+    """Twenty streams in six partitions: at no moment more than a reader and a writer for each core, and the driver."""
+    for number in range(20):
+        bench.add(f"s:{number:02}", 2)
+    login = {"user": "counted", "password": "pw"}
+    bench.client.execute_command("ACL", "SETUSER", "counted", "on", ">pw", "~*", "+@all")
+    seen: set[int] = set()
+    try:
+        said = {"stream": None, "streamPattern": "s:*", "minPartitions": 6, "maxEntriesPerTrigger": 20}
+        query = bench.start(stream_of(bench, **said, **login), stream="out", **login)
+
+        def is_done() -> bool:
+            clients = bench.client.client_list()
+            seen.add(sum(client["user"] == "counted" for client in clients))
+            return bool(bench.client.xlen("out") == 40)
+
+        wait_for(is_done, "all rows", 180)
+        query.stop()
+    finally:
+        bench.client.execute_command("ACL", "DELUSER", "counted")
+    cores, driver = 2, 3  # the planner's, the sink's and, for a moment, the lease's
+    assert 0 < max(seen) <= 2 * cores + driver
+
+
 def test_entries_are_pending_while_their_batch_runs(bench: Bench) -> None:
     """During a batch its entries, and no others, are pending under the partition's consumer."""
     bench.add("s", 30)
