@@ -130,6 +130,8 @@ def _look(
     chosen = map(names.from_shell, streams) if streams else listing.scan(connection, names.from_shell(pattern))
     now = asking.now_ms(connection)
     found = [each for each in groups.groups(connection, chosen, now) if wanted is None or each.name == wanted]
+    for gone in history.keys() - {(each.stream.name, each.name) for each in found}:
+        del history[gone]  # a group that comes back is another one
     for each in found:
         looks = history.setdefault((each.stream.name, each.name), [])
         looks.append(each.sample)

@@ -11,6 +11,7 @@ import importlib
 import socket
 import threading
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,17 @@ class _PasswordFile(CredentialProvider):
         self._path = path
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        password = Path(self._path).read_text(encoding="utf-8").rstrip("\r\n")
+        password = _text(Path(self._path).read_bytes()).rstrip("\r\n")
         if not password:
             raise ValueError("the file is empty")
         return (password,) if self._username is None else (self._username, password)
+
+
+def _text(secret: bytes) -> str:
+    """The secret as text. Python's own error would have all of it, and show a byte: this one stands alone."""
+    with suppress(UnicodeDecodeError):
+        return secret.decode()
+    raise UnicodeError("the file is not UTF-8")
 
 
 class _Checked(CredentialProvider):

@@ -184,6 +184,10 @@ class Link:
             self._check_protocol(failure)
             alert = _alert(endpoint, login) if login.tls is not None else None
             if alert is None:
+                if login.tls is not None and login.tls.cert_file is None and "closed by server" in str(failure):
+                    # Not every server says why: asyncio's TLS sends no alert. It may be a proxy without a server, too.
+                    hint = "if it wants a certificate of its clients, name one with tls.certFile and tls.keyFile"
+                    raise redis.ConnectionError(f"the server ended the connection at once; {hint}") from failure
                 if isinstance(failure, redis.TimeoutError):  # redis-py does not say where
                     raise redis.TimeoutError(f"{failure} ({endpoint})") from failure
                 raise

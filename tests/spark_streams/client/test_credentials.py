@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import re
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -168,6 +170,35 @@ def test_credentials_that_cannot_be_had_are_an_error_at_once(site: Site, said: d
     """It names the file or the function, the machine and the cause."""
     with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*{reason}.*Correct the option passwordFile"):
         Connection(server(site, **said))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"hunter2\xff\xfe", "UnicodeError: the file is not UTF-8"),
+        ("hunter2".encode("utf-16"), "UnicodeError: the file is not UTF-8"),
+        (b"", "ValueError: the file is empty"),
+        (b"\r\n", "ValueError: the file is empty"),
+        (None, "IsADirectoryError: "),
+    ],
+)
+def test_a_password_file_that_has_no_password_is_an_error(
+    site: Site, tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    """Bytes that are no text, nothing, a directory: the error, with all its causes, shows no byte of the file."""
+    secret = tmp_path / "secret"
+    if content is None:
+        secret.mkdir()
+    else:
+        secret.write_bytes(content)
+    with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*the file {secret}, .*{reason}") as refused:
+        Connection(server(site, passwordFile=str(secret)))
+    shown = "".join(traceback.format_exception(refused.value))
+    assert not re.search(r"hunter2|0xff|\\xff|position", shown)
+    cause: BaseException | None = refused.value
+    while cause is not None:
+        assert not isinstance(cause, UnicodeDecodeError)
+        cause = cause.__cause__ or cause.__context__
 
 
 @pytest.mark.parametrize("said", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])

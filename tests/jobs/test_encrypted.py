@@ -1,0 +1,94 @@
+"""Jobs on a server that speaks TLS alone, wants a certificate, and whose password is in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+from archive import archive
+from lag import lag
+from redrive import redrive
+
+from pystreams.jobs.job import Job
+from spark_streams.client import pool
+from tests import servers
+from tests.certificates import authority, certificate
+from tests.jobs.conftest import archived
+from tests.jobs.processes import PATIENCE, submitted
+from tests.long import long_only
+
+SECRET = "a secret of its own"
+
+
+@dataclass
+class Site:
+    """The server's client, and the words of a job's command line that lead there."""
+
+    client: redis.Redis
+    words: list[str]
+    password: Path
+
+
+@pytest.fixture(params=[pytest.param("redis", marks=pytest.mark.redis), "engine"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    ca = authority(tmp_path, "ca")
+    server, client = (certificate(tmp_path, side, ca) for side in ("server", "client"))
+    start: Callable[..., object] = servers.redis if request.param == "redis" else servers.engine
+    port = servers.free_port()
+    files = {"cert-file": server.certificate, "key-file": server.key, "ca-cert-file": ca.certificate, "port": port}
+    password = tmp_path / "password"
+    password.write_text(SECRET + "\n")
+    said = {"tls.caFile": ca.certificate, "tls.certFile": client.certificate, "tls.keyFile": client.key}
+    said |= {"user": "job", "passwordFile": password}
+    words = ["--url", f"rediss://localhost:{port}"]
+    words += [word for name, value in said.items() for word in ("--option", f"{name}={value}")]
+    login = {"ssl_ca_certs": ca.certificate, "ssl_certfile": client.certificate, "ssl_keyfile": client.key}
+    with (
+        start(*(word for name, value in files.items() for word in (f"--tls-{name}", str(value)))),  # type: ignore[attr-defined]
+        redis.Redis(
+            host="localhost", port=port, protocol=2, ssl=True, **{name: str(path) for name, path in login.items()}
+        ) as made,
+    ):
+        made.execute_command("ACL", "SETUSER", "job", "on", f">{SECRET}", "~*", "&*", "+@all")
+        yield Site(made, words, password)
+        pool.close_all()
+
+
+def _run(job: Job, *words: str) -> None:
+    assert not job.main([*words], standalone_mode=False)
+
+
+def test_jobs_come_through(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """Letters go back, and groups are seen; without the file's password, or the certificate, nothing is."""
+    origin = {"_original_stream": "s", "_original_id": "1-1", "_original_deliveries": 3, "_reason": "r", "n": 1}
+    site.client.xadd("dead", origin)
+    site.client.xgroup_create("dead", "g", "$")
+    _run(redrive, "--stream", "dead", *site.words)
+    assert [fields for _, fields in site.client.xrange("s")] == [{b"n": b"1"}]
+    _run(lag, *site.words)
+    pool.close_all()
+    site.password.write_bytes(b"\xff" + SECRET.encode())
+    assert lag.main(site.words, standalone_mode=False) == 1
+    assert lag.main([*site.words[:4], "--option", "retryTimeoutMs=0"], standalone_mode=False) == 5
+    found = capsys.readouterr()
+    assert "ok       dead  g  lag 0, pending 0" in found.out
+    assert "UnicodeError: the file is not UTF-8" in found.err
+    assert "tls.certFile and tls.keyFile" in found.err
+    assert SECRET not in found.out + found.err
+
+
+@long_only
+@pytest.mark.spark
+@pytest.mark.slow
+def test_an_archive_is_written(site: Site, tmp_path: Path) -> None:
+    """As a user runs it, in processes of Spark that find the files themselves."""
+    for n in range(100):
+        site.client.xadd("s", {"n": n})
+    with submitted(tmp_path, archive.name or "", "--stream", "s", "--to", str(tmp_path / "to"), *site.words) as running:
+        running.wait_for("done: ")
+        assert running.process.wait(PATIENCE) == 0
+        assert SECRET not in running.text
+    assert [int(fields["n"]) for _, fields in archived(tmp_path / "to")] == [*range(100)]
