@@ -1,22 +1,20 @@
 """`StreamServer` with the commands of Redis 5 and later: groups and leases, on top of what it says about streams.
 
-Owns how ranges are delivered to a group and acknowledged where no single command does it. Each method is a question of
-`spark_streams.server.api`.
+Owns how deliveries are acknowledged where no single command does it; how ranges are delivered to a group is
+`spark_streams.server.delivery`'s. Each method is a question of `spark_streams.server.api`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 
 import redis
 
 from spark_streams.client.connection import Command
 from spark_streams.client.refusals import refused
 from spark_streams.client.slots import same_slot_tag
-from spark_streams.config.address import Endpoint
-from spark_streams.server import xrange
+from spark_streams.server.delivery import Delivery
 from spark_streams.server.info import pairs
 from spark_streams.server.model import Range
 from spark_streams.server.redis_streams import RedisStreams
@@ -25,8 +23,6 @@ from spark_streams.stream_id import LAST, ZERO, StreamId
 _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK
 _MANY_PENDING = 20_000  # if more entries are pending, consumers are deleted rather than acknowledged entry by entry
-_DELIVER_PAGE = 10_000  # entries in one XREADGROUP
-_DELIVER_STREAMS = 500  # streams in one request to deliver
 
 
 class RedisServer(RedisStreams):
@@ -141,22 +137,7 @@ class RedisServer(RedisStreams):
     def deliver_pages(
         self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str
     ) -> Iterator[None]:
-        ours = list(batches)
-        begun = [
-            (part, (part.stream, position, part.count, part.upto))
-            for parts, position in ours
-            for part in parts
-            if part.count is not None and part.after < position < part.upto
-        ]
-        answers = self.nths([asked for _, asked in begun])
-        counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
-        if not self._connection.can_skip_replies():
-            # Replies are received as bytes, at once: nobody needs them parsed.
-            for parts, position in ours:
-                yield from self._deliver([(parts, position)], group, prefix, counts)
-            return
-        for some in self._together(ours):
-            yield from self._deliver(some, group, prefix, counts)
+        return Delivery(self, self._connection, group, prefix).pages(list(batches))
 
     def check_may_deliver(self, part: Range, group: str, prefix: str) -> None:
         # Deliveries skip replies, and with them errors. A consumer's history is read instead, from the last ID but one
@@ -169,112 +150,6 @@ class RedisServer(RedisStreams):
         if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
             raise refused(self._connection.address, "XREADGROUP", reply, stream)
         self._known.delivers = True
-
-    def _together(
-        self, batches: Sequence[tuple[Sequence[Range], StreamId]]
-    ) -> Iterator[list[tuple[Sequence[Range], StreamId]]]:
-        """The batches in groups, each of one node's streams, with not too many entries."""
-        nodes: dict[Endpoint | None, list[tuple[Sequence[Range], StreamId]]] = {}
-        for batch in batches:
-            nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)
-        for of_node in nodes.values():
-            some: list[tuple[Sequence[Range], StreamId]] = []
-            entries = 0
-            for batch in of_node:
-                some.append(batch)
-                entries += sum(part.count or 0 for part in batch[0])
-                if entries >= _DELIVER_PAGE or len(some) == _DELIVER_STREAMS:
-                    yield some
-                    some, entries = [], 0
-            if some:
-                yield some
-
-    def _deliver(
-        self,
-        batches: Sequence[tuple[Sequence[Range], StreamId]],
-        group: str,
-        prefix: str,
-        counts: Mapping[Range, int],
-    ) -> Iterator[None]:
-        """Deliver ranges of one node's streams, a page at a time: a server's other clients wait for one request.
-
-        If some are refused, they are delivered stream by stream. What a broken request has left is delivered at once.
-        """
-        resumed = False
-
-        def remaining() -> list[Command]:
-            nonlocal resumed
-            resumed = True
-            return self._remaining([parts for parts, _ in batches], group, prefix)
-
-        for page in self._delivering(batches, group, prefix, counts):
-            buffer, stop = self._connection.receive(self._connection.request(page, remaining))
-            if resumed:
-                return
-            if len(batches) > 1 and buffer[:stop].count(b"*0\r\n") * len(b"*0\r\n") < stop:
-                for parts, _ in batches:
-                    left = self._remaining([parts], group, prefix)
-                    if left:
-                        again = partial(self._remaining, [parts], group, prefix)
-                        self._connection.receive(self._connection.request(left, again))
-                return
-            yield
-
-    def _remaining(self, wanted: Sequence[Sequence[Range]], group: str, prefix: str) -> list[Command]:
-        """The commands that deliver what the group has not got of the ranges of these streams."""
-        states = self.states([parts[0].stream for parts in wanted], group)
-        left = [
-            (parts, state.group.last_delivered_id)
-            for parts in wanted
-            if (state := states[parts[0].stream]) is not None and state.group is not None
-        ]
-        return [command for page in self._delivering(left, group, prefix, {}) for command in page]
-
-    def _delivering(
-        self,
-        batches: Sequence[tuple[Sequence[Range], StreamId]],
-        group: str,
-        prefix: str,
-        counts: Mapping[Range, int],
-    ) -> Iterator[list[Command]]:
-        """The commands that deliver what lies behind the positions, page by page.
-
-        Where replies are skipped, each stream's end with one that reads nothing, and each page does.
-        """
-        skips = self._connection.can_skip_replies()
-        page: list[Command] = []
-        entries = 0
-        for parts, position in batches:
-            stream = parts[0].stream
-            for name, count in self._due(parts, prefix, position, counts):
-                if skips:
-                    page.append(("CLIENT", "REPLY", "SKIP"))
-                page.append(("XREADGROUP", "GROUP", group, name, "COUNT", count, "STREAMS", stream, ">"))
-                entries += count
-                if entries >= _DELIVER_PAGE:
-                    yield [*page, xrange.empty_read(stream)] if skips else page
-                    page, entries = [], 0
-            if page and skips:
-                page.append(xrange.empty_read(stream))
-        if page:
-            yield page
-
-    def _due(
-        self, parts: Sequence[Range], prefix: str, position: StreamId, counts: Mapping[Range, int]
-    ) -> Iterator[tuple[str, int]]:
-        """How many entries each consumer gets, a page at most; `counts` are numbers behind the position, if known."""
-        for part in parts:
-            if part.upto <= position:
-                continue
-            if part in counts:
-                left = counts[part]
-            elif part.count is None or part.after < position:
-                left = self.count(part.stream, max(part.after, position), part.upto)
-            else:
-                left = part.count
-            while left > 0:
-                yield f"{prefix}-{part.index}", min(left, _DELIVER_PAGE)
-                left -= _DELIVER_PAGE
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         few: list[tuple[str, bytes]] = []

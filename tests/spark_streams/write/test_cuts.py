@@ -18,7 +18,7 @@ from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.server import redis as redis_server
+from spark_streams.server import delivery
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
@@ -55,7 +55,7 @@ def test_a_query_rides_through_cuts(
 ) -> None:
     """Every entry comes out once, in order, and nothing stays pending, whichever byte is the last to get through."""
     said = dict(said)
-    monkeypatch.setattr(redis_server, "_DELIVER_PAGE", said.pop("deliver", redis_server._DELIVER_PAGE))
+    monkeypatch.setattr(delivery, "PAGE", said.pop("deliver", delivery.PAGE))
     options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **said}
     options = {name: value for name, value in options.items() if value is not None}
     site.add("s", 1)

@@ -11,12 +11,12 @@ import pytest
 
 from spark_streams.errors import ServerError, StreamError, error
 from spark_streams.read.ranges import owned_group
-from spark_streams.server import redis as redis_server
+from spark_streams.server import delivery as redis_delivery
 from spark_streams.server.redis import RedisServer
 from tests.spark_streams.driver import Query, Site, numbers
+from tests.waiting import DEADLINE
 
 _BATCH, _PAGE = 100, 20
-_DEADLINE = 10
 Pages = Callable[[Iterator[None]], Iterator[None]]
 dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # as a killed thread does
 
@@ -25,7 +25,7 @@ dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadException
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of a hundred entries is delivered in the background, in five pages or more."""
     monkeypatch.setattr(owned_group, "_MANY", 10)
-    monkeypatch.setattr(redis_server, "_DELIVER_PAGE", _PAGE)
+    monkeypatch.setattr(redis_delivery, "PAGE", _PAGE)
 
 
 def query_of(site: Site) -> Query:
@@ -122,7 +122,7 @@ def test_tasks_do_not_wait_for_a_delivery(site: Site, monkeypatch: pytest.Monkey
     free = threading.Event()
 
     def when_free(delivery: Iterator[None]) -> Iterator[None]:
-        assert free.wait(_DEADLINE)
+        assert free.wait(DEADLINE)
         yield from delivery
 
     delivering(monkeypatch, when_free)
@@ -148,13 +148,13 @@ def test_the_end_of_a_query_ends_its_delivery(site: Site, monkeypatch: pytest.Mo
     def until_the_end(delivery: Iterator[None]) -> Iterator[None]:
         next(delivery)
         begun.set()
-        assert query.reader._source._group._background._ended.wait(_DEADLINE)
+        assert query.reader._source._group._background._ended.wait(DEADLINE)
         yield
         yield from delivery
 
     delivering(monkeypatch, until_the_end)
     query.trigger()
-    assert begun.wait(_DEADLINE)
+    assert begun.wait(DEADLINE)
     query.reader.stop()
     assert site.group()["pending"] == _PAGE
 

@@ -10,8 +10,7 @@ import pytest
 
 from spark_streams.client.link import Command, Link
 from spark_streams.errors import StreamError
-from spark_streams.server import redis as redis_server
-from spark_streams.server import sampling, xrange
+from spark_streams.server import delivery, sampling, xrange
 from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
@@ -84,7 +83,7 @@ def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pyt
     requests: list[list[Command]] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: requests.append([*commands]) or send(link, commands))
-    monkeypatch.setattr(redis_server, "_DELIVER_PAGE", 100)
+    monkeypatch.setattr(delivery, "PAGE", 100)
     site.add("s", 1050)
     query = site.query(stream="s", minPartitions=4, group="g")
     assert numbers(query.trigger() or []) == list(range(1050))
