@@ -19,9 +19,10 @@ SCRIPTS = Path(__file__).parent / "scripts"
 DEADLINE = 300.0
 
 
-def outcome(command: Sequence[str], url: str, directory: Path) -> dict[str, Any]:
+def outcome(command: Sequence[str], url: str, directory: Path, *, jobs: int, again: float) -> dict[str, Any]:
     """What the driver of ``command`` reports, with two workers of which the first is killed when half is done.
 
+    Of its ``jobs``, those are submitted once more of which there was no news for ``again`` seconds.
     Processes write their errors into files of ``directory``; the test shows them where a driver fails.
     """
     processes: list[subprocess.Popen[bytes]] = []
@@ -33,7 +34,13 @@ def outcome(command: Sequence[str], url: str, directory: Path) -> dict[str, Any]
                 stdout=subprocess.PIPE if role == "drive" else errors,
                 stderr=errors,
                 cwd=directory,
-                env={**os.environ, "PYTHONPATH": str(SCRIPTS), "PYTHONDONTWRITEBYTECODE": "1"},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(SCRIPTS),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "JOBS": str(jobs),
+                    "AGAIN": str(again),
+                },
                 start_new_session=True,
             )
         processes.append(process)

@@ -4,7 +4,7 @@ const { Queue, Worker, QueueEvents, FlowProducer } = require('bullmq');
 const Redis = require('ioredis');
 
 const [, , role, url] = process.argv;
-const JOBS = 24;
+const JOBS = Number(process.env.JOBS);
 const at = new URL(url);
 const connection = { host: at.hostname, port: Number(at.port), maxRetriesPerRequest: null };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

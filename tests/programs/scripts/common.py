@@ -8,13 +8,14 @@ again, is submitted once more, as a user of that program does.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 #: Jobs of a driver; after how many seconds without news a job is submitted again, and after how many all has failed.
-JOBS, AGAIN, DEADLINE = 24, 5.0, 240.0
+JOBS, AGAIN, DEADLINE = int(os.environ["JOBS"]), float(os.environ["AGAIN"]), 240.0
 
 
 def mode() -> tuple[str, str]:
