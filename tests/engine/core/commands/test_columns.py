@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import tracemalloc
 from itertools import accumulate
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.commands.streams.entries import column_rows
 from engine.core.commands.streams.entries.column_rows import Column, Rows
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.core.streams import segment
+from engine.core.streams.frames import frame
 from engine.wire.parser import RequestParser
 from tests.engine.core.commands.test_extensions import NOW, Client
 from tests.replay import check_replay
@@ -57,18 +60,21 @@ def test_columns_are_what_their_commands_are(fields, count):
     assert entries == wanted
 
 
-@given(FIELDS, COUNTS, SEQUENCES)
-def test_rows_together_are_the_rows_one_by_one(fields, count, seq):
-    """Whatever the digits of IDs and the lengths of values, copying by numpy gives the bytes of plain formatting."""
+@given(FIELDS, COUNTS, SEQUENCES, st.sampled_from([0, 32, 1 << 30]))
+def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few):
+    """Whatever the digits of IDs and the lengths of values, copied by numpy or joined, rows are frames and XADDs."""
     words = words_of(fields, count)
     parts = zip(words[::3], words[1::3], words[2::3], strict=True)
     rows = Rows([Column(*part, count) for part in parts], count)
-    frames, sizes = rows.frames(1_518_951_480_106, seq)
-    plain = rows._one_by_one(b"*2\r\n", 1_518_951_480_106, seq, b"*%d\r\n" % (2 * len(fields)), 0, count)
-    assert (frames, sizes.tolist()) == (b"".join(plain), [*map(len, plain)])
-    commands = RequestParser().parse(rows.commands(b"key", 5, seq))
+    ms = 1_518_951_480_106
+    with mock.patch.object(column_rows, "_FEW", few):
+        frames, sizes, commands = rows.encoded(ms, seq, b"%d key")
+        assert rows.encoded(ms, seq, None)[2] == b""
     wanted = rows_of(fields, count)
-    assert commands == [[b"XADD", b"key", b"5-%d" % (seq + at), *row] for at, row in enumerate(wanted)]
+    plain = [frame(b"%d-%d" % (ms, seq + at), row) for at, row in enumerate(wanted)]
+    assert (frames, sizes.tolist()) == (b"".join(plain), [*map(len, plain)])
+    found = RequestParser().parse(commands)
+    assert found == [[b"XADD", b"%d key", b"%d-%d" % (ms, seq + at), *row] for at, row in enumerate(wanted)]
 
 
 def positions(*numbers: int) -> bytes:

@@ -5,8 +5,8 @@ lengths are copies of one text with the values written into it::
 
     *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
 
-Values are copied by numpy, as items of their size. Where few rows share their lengths, each row is put together by
-itself (:func:`_one_by_one`), which gives the same bytes and is the oracle of the tests.
+Values are copied by numpy, as items of their size. Where few rows share their lengths, all rows are joined from their
+pieces (:meth:`Rows._joined`), which gives the same bytes; the frame of one entry is the oracle of both.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy.typing as npt
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
 
-#: If there are fewer rows for each length of a column's values, they are put together one by one.
-_FEW = 32
+#: If there are fewer rows for each length of a column's values, they are joined from pieces.
+_FEW = 256
 #: Columns with longer values than that are not looked at for what they have in common.
 _LONG = 1 << 16
 #: The last four digits of sequence numbers, so that IDs differ in nothing else for so many rows.
@@ -82,9 +82,7 @@ class _Text:
         """How many bytes it takes in each row."""
         if self.last is None:
             return len(self.text)
-        lengths = self.last.lengths
-        digits = np.searchsorted(10 ** np.arange(1, 10), lengths, side="right") + 1
-        return lengths + digits + (len(self.text) + len(b"$\r\n\r\n"))
+        return _bulk_sizes(self.last.lengths) + len(self.text)
 
     def filled(self, count: int, rows: _Ints | None = None, length: int = 0) -> tuple[bytearray, int]:
         """It, with the values of these rows, back to back, and the size of each; ``length`` is the last value's."""
@@ -110,43 +108,57 @@ class Rows:
         self._columns = columns
         self._count = count
 
-    def frames(self, ms: int, seq: int) -> tuple[bytes, npt.NDArray[np.int64]]:
-        """The frames of entries with consecutive IDs from ``ms-seq`` on, back to back, and their sizes."""
-        return self._encoded(b"*2\r\n", ms, seq, b"*%d\r\n" % (2 * len(self._columns)))
-
-    def commands(self, key: bytes, ms: int, seq: int) -> bytes:
-        """The XADDs that add the same entries."""
-        words = 3 + 2 * len(self._columns)
-        return self._encoded(b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words, len(key), key), ms, seq, b"")[0]
-
-    def _encoded(self, before: bytes, ms: int, seq: int, after: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
-        """Every row with this text before and after its ID."""
+    def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
+        """Entries with consecutive IDs from ``ms-seq`` on: their frames back to back, the sizes of these, and the XADDs
+        that add them to this key; without a key, nothing in their place.
+        """
+        words = 2 * len(self._columns)
+        forms = [(b"*2\r\n", b"*%d\r\n" % words)]
+        if key is not None:
+            forms.append((b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + words, len(key), key), b""))
         least = _FEW * max(column.variety for column in self._columns)
-        found: list[_Buffer] = []
+        found: list[list[_Buffer]] = []
         sizes: list[_Ints] = []
         for first, end in _stretches(seq, self._count):
             if end - first < least:
-                rows = self._one_by_one(before, ms, seq, after, first, end)
-                found.append(b"".join(rows))
-                sizes.append(np.fromiter(map(len, rows), np.int64, len(rows)))
-                continue
-            data, each = self._stamped(before, ms, seq, after, first, end)
-            found.append(data)
+                datas, each = self._joined(forms, ms, seq, first, end)
+            else:
+                stamped = [self._stamped(before, ms, seq, after, first, end) for before, after in forms]
+                datas, each = [data for data, _ in stamped], stamped[0][1]
+            found.append(datas)
             sizes.append(each)
-        return b"".join(found), np.concatenate(sizes)
+        frames, *commands = map(b"".join, zip(*found, strict=True))
+        return frames, np.concatenate(sizes), b"".join(commands)
 
-    def _one_by_one(self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int) -> list[bytes]:
-        """The rows [first, end), each by itself."""
-        fields = [
-            [
-                b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(column.name), column.name, high - low, column.values[low:high])
-                for low, high in pairwise(column.bounds[first : end + 1].tolist())
+    def _joined(
+        self, forms: list[tuple[bytes, bytes]], ms: int, seq: int, first: int, end: int
+    ) -> tuple[list[_Buffer], _Ints]:
+        """The rows [first, end), whose IDs have as many digits, with each form's texts before and after the ID; and the
+        sizes in the first form.
+        """
+        step, count = 1 + 2 * len(self._columns), end - first
+        pieces: list[bytes] = [b""] * (step * count + 1)  # of each row: its ID, and of each field its names and value
+        pieces[-1] = b"\r\n"
+        sizes = np.zeros(count, np.int64)
+        for at, column in enumerate(self._columns):
+            lead = b"%b$%d\r\n%b\r\n" % (b"\r\n" if at else b"", len(column.name), column.name)
+            lengths, values = column.lengths[first:end], column.values
+            heads = {length: b"%b$%d\r\n" % (lead, length) for length in set(lengths.tolist())}
+            pieces[2 * at + 1 : -1 : step] = map(heads.__getitem__, lengths.tolist())
+            pieces[2 * at + 2 : -1 : step] = [
+                values[low:high] for low, high in pairwise(column.bounds[first : end + 1].tolist())
             ]
-            for column in self._columns
-        ]
-        texts = [b"%d-%d" % (ms, number) for number in range(seq + first, seq + end)]
-        heads = [b"%b$%d\r\n%b\r\n%b" % (before, len(text), text, after) for text in texts]
-        return list(map(b"".join, zip(heads, *fields, strict=True)))
+            sizes += _bulk_sizes(lengths) + (len(lead) - len(b"\r\n") * bool(at))
+        found: list[_Buffer] = []
+        for before, after in forms:
+            text = b"%d-%d" % (ms, seq + first)
+            lead = b"\r\n%b$%d\r\n%d-" % (before, len(text), ms)
+            ids = lead.replace(b"%", b"%%") + b"%d\r\n" + after
+            pieces[0:-1:step] = map(ids.__mod__, range(seq + first, seq + end))
+            pieces[0] = pieces[0][len(b"\r\n") :]
+            found.append(b"".join(pieces))
+        before, after = forms[0]
+        return found, sizes + len(b"%b$%d\r\n%b\r\n%b" % (before, len(text), text, after))
 
     def _stamped(
         self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
@@ -218,6 +230,12 @@ def _put(data: npt.NDArray[np.uint8], text: _Text, at: _Ints, count: int) -> Non
         filled, size = text.filled(len(rows), rows, length)
         kind = np.dtype((np.void, size))
         _overlapping(data, kind)[at[rows]] = np.frombuffer(filled, kind)
+
+
+def _bulk_sizes(lengths: _Ints) -> _Ints:
+    """How large bulk strings of these lengths are."""
+    digits: _Ints = np.searchsorted(10 ** np.arange(1, 10), lengths, side="right") + 1
+    return lengths + digits + len(b"$\r\n\r\n")
 
 
 def _lengths(lengths: _Ints) -> npt.NDArray[np.intp]:

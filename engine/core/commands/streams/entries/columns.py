@@ -62,13 +62,12 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
         if ms == ids.U64_MAX:
             raise CommandError(streams.ID_EXHAUSTED)
         ms, seq = ms + 1, 0
-    rows = Rows(columns, count)
-    frames, sizes = rows.frames(ms, seq)
-    ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
     changes = ctx.changes
+    frames, sizes, commands = Rows(columns, count).encoded(ms, seq, key if changes.recording else None)
+    ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
     if changes.on_event is not None:
         for _ in range(count):
             changes.notify("t", b"xadd", key, ctx.db.index)
     if changes.recording:
-        changes.effects.append((ctx.db.index, rows.commands(key, ms, seq)))
+        changes.effects.append((ctx.db.index, commands))
     return count
