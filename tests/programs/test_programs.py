@@ -29,9 +29,9 @@ JOBS, AGAIN = (24, 5.0) if INSTALLED else (8, 0.3)
 _SQUARES = [number * number for number in range(JOBS)]
 #: What each driver reports.
 PROGRAMS: dict[str, dict[str, Any]] = {
-    "celery": {"squares": _SQUARES, "chord": 285, "later": 49, "waited": True},
+    "celery": {"squares": _SQUARES, "chord": 285, "later": 49, "by_priority": [0, 5, 9], "waited": True},
     "rq": {"squares": _SQUARES, "then": 36, "again": "second"},
-    "arq": {"squares": _SQUARES, "later": 49, "twice": False, "waited": True},
+    "arq": {"squares": _SQUARES, "later": 49, "twice": False, "waited": True, "ticks": True},
     "dramatiq": {"squares": _SQUARES, "later": 49, "waited": True, "again": "second", "limited": [True, False]},
     "huey": {"squares": _SQUARES, "later": 49, "waited": True, "again": "second", "locked": [True, False]},
     "taskiq": {"squares": _SQUARES},
@@ -44,8 +44,10 @@ PROGRAMS: dict[str, dict[str, Any]] = {
         "waited": True,
         "again": "second",
         "total": 14,
+        "repeated": [9, 9, 9],
+        "byPriority": [1, 2, 3],
         "scripted": [41, 42],
-        "counts": {"completed": JOBS + 6, "failed": 0, "active": 0, "waiting": 0, "delayed": 0},
+        "counts": {"completed": JOBS + 9, "failed": 0, "active": 0, "waiting": 0, "delayed": 0},
     },
 }
 

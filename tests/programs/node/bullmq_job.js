@@ -1,5 +1,5 @@
-// BullMQ: jobs with results, a delayed one, one that is tried again, a flow of parent and children; and a script of
-// ioredis. Run as `node bullmq_job.js worker URL` or `node bullmq_job.js drive URL`, as the programs in ../scripts.
+// BullMQ: jobs with results, a delayed one, one that is tried again, a flow of parent and children, repeated and
+// prioritised ones; and a script of ioredis. Run as `node bullmq_job.js worker URL` or `node bullmq_job.js drive URL`, as the programs in ../scripts.
 const { Queue, Worker, QueueEvents, FlowProducer } = require('bullmq');
 const Redis = require('ioredis');
 
@@ -46,12 +46,25 @@ async function drive() {
   const children = [1, 2, 3].map((number) => ({ name: 'square', queueName: 'jobs', data: { number } }));
   const tree = await flow.add({ name: 'total', queueName: 'jobs', data: {}, children });
   const total = await wait(tree.job);
+  await queue.upsertJobScheduler('often', { every: 200, limit: 3 }, { name: 'square', data: { number: 3 } });
+  const repeats = async () => (await queue.getJobs(['completed'])).filter((job) => job.repeatJobKey === 'often');
+  while ((await repeats()).length < 3) await sleep(50);
+  const repeated = (await repeats()).map((job) => job.returnvalue);
+  const ranked = new Queue('ranked', { connection });
+  for (const priority of [3, 1, 2]) await ranked.add('ranked', { priority }, { priority });
+  const taker = new Worker('ranked', null, { connection });
+  const byPriority = [];
+  for (let number = 0; number < 3; number++) {
+    const job = await taker.getNextJob('token');
+    byPriority.push(job.data.priority);
+    await job.moveToCompleted('done', 'token', false);
+  }
   const client = new Redis(connection);
   client.defineCommand('addto', { numberOfKeys: 1, lua: "return redis.call('INCRBY', KEYS[1], ARGV[1])" });
   const scripted = [await client.addto('scripted', 41), await client.addto('scripted', 1)];
   const counts = await queue.getJobCounts('completed', 'failed', 'active', 'waiting', 'delayed');
-  console.log(JSON.stringify({ squares, later, waited, again, total, scripted, counts }));
-  await Promise.all([queue.close(), events.close(), flow.close(), client.quit()]);
+  console.log(JSON.stringify({ squares, later, waited, again, total, repeated, byPriority, scripted, counts }));
+  await Promise.all([queue.close(), events.close(), flow.close(), ranked.close(), taker.close(), client.quit()]);
 }
 
 (role === 'worker' ? work() : drive()).catch((error) => { console.error(error); process.exit(1); });

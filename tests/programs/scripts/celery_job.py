@@ -1,4 +1,4 @@
-"""Celery: tasks with results, a chord, a task with a countdown."""
+"""Celery: tasks with results, a chord, a task with a countdown; messages with priorities."""
 
 from __future__ import annotations
 
@@ -38,9 +38,18 @@ else:
     together = chord(group(square.s(number) for number in range(10)), total.s())()
     begin = time.monotonic()
     later = square.apply_async((7,), countdown=1)
+    with app.connection() as connection, connection.SimpleQueue("ranked") as ranked:
+        for priority in (9, 0, 5):
+            ranked.put(priority, priority=priority)
+        by_priority = []
+        for _ in range(3):
+            message = ranked.get(timeout=DEADLINE)
+            by_priority.append(message.payload)
+            message.ack()
     report(
         squares=many,
         chord=together.get(timeout=DEADLINE),
         later=later.get(timeout=DEADLINE),
+        by_priority=by_priority,
         waited=time.monotonic() - begin >= 1,
     )
