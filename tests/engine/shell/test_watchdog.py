@@ -40,6 +40,6 @@ def test_a_long_command_is_named() -> None:
     ):
         client.socket.sendall(b"PING\r\nDEBUG SLEEP 0.4\r\nPING\r\n")
         assert [client.receive() for _ in range(3)] == [b"PONG", b"OK", b"PONG"]
-        assert list(events(client)) == [b"command"]
+        assert events(client)[b"command"] >= 400
         assert b"(debug)" in client.run("LATENCY", "DOCTOR")
         assert "ms: debug\n" in engine.output.read_text()

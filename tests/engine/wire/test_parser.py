@@ -175,7 +175,7 @@ def test_long_pipelines_in_any_pieces() -> None:
 
 def test_a_big_value_in_pieces_costs_its_bytes() -> None:
     """64 MB in 16 KB pieces and a million words in pieces take the time of copying, not its square."""
-    began = time.perf_counter()
+    began = time.process_time()
     parser = RequestParser(1 << 30)
     value = os.urandom(1 << 20) * 64
     data = written(b"SET", b"k", value)
@@ -188,7 +188,7 @@ def test_a_big_value_in_pieces_costs_its_bytes() -> None:
     for at in range(0, len(data), 4096):
         found += parser.parse(data[at : at + 4096])
     assert len(found[0]) == 1_000_000
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_what_is_asked_again_and_again_is_read_anew_each_time() -> None:

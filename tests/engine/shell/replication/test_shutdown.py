@@ -60,7 +60,6 @@ def test_the_end_waits_for_a_replica_that_lags():
     """
     with family("engine", "redis") as (master, replica):
         with Connection(master) as client, Connection(master) as caller, Connection(master) as writer:
-            client.socket.settimeout(10)
             with stopped(replica):
                 client.run("SET", "k", "1")
                 caller.send("SHUTDOWN")
