@@ -60,14 +60,14 @@ def test_columns_are_what_their_commands_are(fields, count):
     assert entries == wanted
 
 
-@given(FIELDS, COUNTS, SEQUENCES, st.sampled_from([0, 32, 1 << 30]))
-def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few):
+@given(FIELDS, COUNTS, SEQUENCES, st.sampled_from([0, 32, 1 << 30]), st.sampled_from([1, 200, 1 << 20]))
+def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few, pieces):
     """Whatever the digits of IDs and the lengths of values, copied by numpy or joined, rows are frames and XADDs."""
     words = words_of(fields, count)
     parts = zip(words[::3], words[1::3], words[2::3], strict=True)
     rows = Rows([Column(*part, count) for part in parts], count)
     ms = 1_518_951_480_106
-    with mock.patch.object(column_rows, "_FEW", few):
+    with mock.patch.multiple(column_rows, _FEW=few, _MOST_PIECES=pieces):
         frames, sizes, commands = rows.encoded(ms, seq, b"%d key")
         assert rows.encoded(ms, seq, None)[2] == b""
     wanted = rows_of(fields, count)

@@ -23,6 +23,8 @@ _Buffer = bytes | bytearray
 
 #: If there are fewer rows for each length of a column's values, they are joined from pieces.
 _FEW = 256
+#: So many pieces of rows are kept at a time.
+_MOST_PIECES = 1 << 20
 #: Columns with longer values than that are not looked at for what they have in common.
 _LONG = 1 << 16
 #: The last four digits of sequence numbers, so that IDs differ in nothing else for so many rows.
@@ -119,7 +121,7 @@ class Rows:
         least = _FEW * max(column.variety for column in self._columns)
         found: list[list[_Buffer]] = []
         sizes: list[_Ints] = []
-        for first, end in _stretches(seq, self._count):
+        for first, end in _stretches(seq, self._count, max(_MOST_PIECES // (words + 1), 1)):
             if end - first < least:
                 datas, each = self._joined(forms, ms, seq, first, end)
             else:
@@ -207,14 +209,17 @@ class Rows:
         return texts
 
 
-def _stretches(seq: int, count: int) -> Iterator[tuple[int, int]]:
-    """``count`` rows from this sequence number on, cut where more than their last digits would change."""
+def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
+    """``count`` rows from this sequence number on, at most ``most`` at a time, cut where more than their last digits
+    would change.
+    """
     first = 0
     while first < count:
         number = seq + first
         end = min(10 ** len(b"%d" % number), (number // _PERIOD + 1) * _PERIOD)
-        yield first, min(end - seq, count)
-        first = end - seq
+        end = min(end - seq, first + most, count)
+        yield first, end
+        first = end
 
 
 def _put(data: npt.NDArray[np.uint8], text: _Text, at: _Ints, count: int) -> None:
