@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: Makes the parts of a result of some sets, which are empty where there is no key: no member twice.
+#: Of so few sets each member of one is looked for in those before it.
+_FEW = 4
 _Combine = Callable[[list[Members]], Iterator[list[bytes]]]
 
 
@@ -43,6 +45,14 @@ def _common(sets: list[Members]) -> Iterator[list[bytes]]:
 
 def _all(sets: list[Members]) -> Iterator[list[bytes]]:
     """What is in any of them."""
+    if len(sets) <= _FEW:
+        # (No table is needed that would grow, and be let go, all at once.)
+        for number, one in enumerate(sets):
+            for part in _parts(one):
+                for other in sets[:number]:
+                    part = [member for member in part if member not in other]
+                yield part
+        return
     seen: dict[bytes, None] = {}
     for one in sets:
         for part in _parts(one):

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: More elements are sorted in steps of so many.
 _MANY, _AT_ONCE = 5000, 2000
+#: So many runs of these are let go together.
+_FREED_AT_ONCE = 20
 #: Elements of a stored list in one effect.
 _IN_EFFECT = 1000
 #: What C's strtod reads as a whole, but for hexadecimal digits and what is no number.
@@ -142,12 +144,13 @@ def _weighed(ctx: Context, options: _Options, words: list[bytes]) -> list[Any]:
     return [(_number(by.value(ctx, word) or b""), word) for word in words]
 
 
-def _ordered(ctx: Context, options: _Options, words: list[bytes]) -> Generator[None, None, Iterator[bytes]]:
-    """The words in order."""
+def _ordered(
+    ctx: Context, options: _Options, words: list[bytes], runs: list[list[Any]]
+) -> Generator[None, None, Iterator[bytes]]:
+    """The words in order, while the ``runs`` are there, which are made of them."""
     # Equal numbers are in the order of their elements; elements of equal words in that in which they were found.
     key = _first if options.alpha and options.by is not None else None
     down = options.descending
-    runs = []
     for at in range(0, len(words), _AT_ONCE):
         runs.append(sorted(_weighed(ctx, options, words[at : at + _AT_ONCE]), key=key, reverse=down))
         yield
@@ -177,9 +180,10 @@ def _results(
     """What SORT answers with, or stores."""
     words = found if isinstance(found, list) else list(chain.from_iterable(reversed((yield from found))))
     ordered: Iterable[bytes] = words
+    runs: list[list[Any]] = []
     start, stop = 0, len(words)
     if options.sorts:
-        ordered = yield from _ordered(ctx, options, words)
+        ordered = yield from _ordered(ctx, options, words, runs)
     if options.sorts or is_set:
         start, stop = options.limits(len(words))
     ordered = islice(ordered, start, stop)
@@ -187,23 +191,34 @@ def _results(
     while part := list(islice(ordered, _AT_ONCE)):
         results += [one.value(ctx, word) for word in part for one in options.get] if options.get else part
         yield
+    del ordered
+    while runs:
+        # (Letting all of them go together would take long.)
+        del runs[-_FREED_AT_ONCE:]
+        yield
     return results
 
 
-def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> int:
+def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> Generator[None, None, int]:
+    """Store the results as a list, which is made in steps before it is seen; how many there are."""
+    items: deque[bytes] = deque()
+    parts: list[list[bytes]] = []
+    for at in range(0, len(results), _IN_EFFECT):
+        parts.append([word or b"" for word in results[at : at + _IN_EFFECT]])
+        items += parts[-1]
+        if len(items) % _AT_ONCE < _IN_EFFECT:
+            yield
     db = ctx.db
-    if not results:
+    if not items:
         if db.delete(target):
             ctx.effect(b"DEL", target)
             ctx.changes.notify("g", b"del", target, db.index)
         return 0
-    items = deque(word or b"" for word in results)
     if db.get(target) is not None:
         ctx.effect(b"DEL", target)
     db.set(target, items, changes=len(items))
     ctx.changes.notify("l", b"sortstore", target, db.index)
-    words = iter(items)
-    while part := list(islice(words, _IN_EFFECT)):
+    for part in parts:
         ctx.effect(b"RPUSH", target, *part)
     return len(items)
 
@@ -222,7 +237,9 @@ def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
 
     def work() -> Generator[None, None, Reply]:
         results = yield from _results(ctx, options, found, is_set=is_set)
-        return paged(list(results)) if options.target is None else _store(ctx, options.target, results)
+        if options.target is None:
+            return paged(list(results))
+        return (yield from _store(ctx, options.target, results))
 
     if len(value or ()) <= _MANY:
         return Steps(argv, work()).all()
