@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from spark_streams.client.connection import Command
-from spark_streams.server.model import Cut, Range, StreamState
+from spark_streams.server.model import Counted, Cut, Range, StreamState
 from spark_streams.stream_id import StreamId
 
 
@@ -75,6 +75,14 @@ class StreamServer(Protocol):
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         """As `nth`, of several streams: (stream, after, count, upto)."""
+        ...
+
+    def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
+        """What `know` needs for `nths` to be answered without asking; None if there are fewer entries."""
+        ...
+
+    def know(self, stream: str, after: StreamId, counted: Counted) -> None:
+        """Take as known what `look_ahead` has found behind a position."""
         ...
 
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:

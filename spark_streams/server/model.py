@@ -5,12 +5,18 @@ Imports nothing but stream IDs, so planning can be tested on values alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_streams.stream_id import ZERO, StreamId
 
 Cut = tuple[StreamId, int | None]
 """The end of one partition: its last ID (inclusive), and its number of entries (None: unknown)."""
+
+
+Counted = tuple[Sequence[StreamId], int]
+"""Entries behind a position that were counted: the ID of every so many-th one of them, the last included, and how many
+that are."""
 
 
 @dataclass(frozen=True)

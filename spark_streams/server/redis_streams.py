@@ -19,7 +19,7 @@ from spark_streams.client.slots import slot_of
 from spark_streams.errors import fail
 from spark_streams.server import sampling, scripts, xrange
 from spark_streams.server.info import group_state, stream_state
-from spark_streams.server.model import Cut, Range, StreamState, last_id_of
+from spark_streams.server.model import Counted, Cut, Range, StreamState, last_id_of
 from spark_streams.server.scripts import Ids, Knowledge
 from spark_streams.stream_id import LAST, StreamId
 
@@ -44,8 +44,8 @@ class RedisStreams:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._counted: dict[tuple[str, StreamId], tuple[list[StreamId], int]] = {}
-        """By stream and the ID before them: the marks of many entries that were counted, and their grid."""
+        self._counted: dict[tuple[str, StreamId], Counted] = {}
+        """What was counted, by stream and the ID before it."""
 
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
@@ -214,15 +214,28 @@ class RedisStreams:
         return self.nths([(stream, after, count, upto)])[0]
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        grids = [sampling.grid_of(count) for _, _, count, _ in asked]
-        several = zip(asked, grids, strict=True)
+        answers = [self._known_nth(*one) for one in asked]
+        left = [at for at, answer in enumerate(answers) if answer is None]
+        grids = [sampling.grid_of(asked[at][2]) for at in left]
+        several = zip((asked[at] for at in left), grids, strict=True)
         found = self._marks([(stream, after, upto, grid, count) for (stream, after, count, upto), grid in several])
-        answers: list[tuple[StreamId, int]] = []
-        for (stream, after, count, upto), grid, (marks, total) in zip(asked, grids, found, strict=True):
-            answers.append((marks[-1], count) if total == count else (upto, total))
-            if grid < total == count:
+        for at, grid, (marks, total) in zip(left, grids, found, strict=True):
+            stream, after, count, upto = asked[at]
+            answers[at] = (marks[-1], count) if total == count else (upto, total)
+            if total == count:
                 self._counted[stream, after] = marks, grid  # they are cut into parts next, most likely
-        return answers
+        return [answer for answer in answers if answer is not None]
+
+    def _known_nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int] | None:
+        marks, grid = self._counted.get((stream, after), ((), 0))
+        return (marks[-1], count) if marks and len(marks) * grid == count and marks[-1] <= upto else None
+
+    def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
+        _, found = self.nth(stream, after, count, upto)
+        return self._counted.get((stream, after)) if found == count else None
+
+    def know(self, stream: str, after: StreamId, counted: Counted) -> None:
+        self._counted[stream, after] = counted
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         return [self.count(*one) for one in asked]
@@ -298,7 +311,7 @@ class RedisStreams:
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         found: dict[Range, list[Cut]] = {}
         for whole, parts in wholes:
-            marks, grid = self._counted.get((whole.stream, whole.after), ([], 0))
+            marks, grid = self._counted.get((whole.stream, whole.after), ((), 0))
             if most is None and marks and marks[-1] == whole.upto and len(marks) >= parts * _MARKS_PER_PART:
                 found[whole] = sampling.cut(marks, grid, len(marks) * grid, whole.upto, parts, None)
         left = [(whole, parts) for whole, parts in wholes if whole not in found]

@@ -1,15 +1,18 @@
-"""Deliveries to a group that go on while the tasks of their batch read.
+"""What goes on while the tasks of a batch read: deliveries to a group, and the look for the next batch's end.
 
 Which rows a batch has does not depend on them, so the tasks need not wait. What does need them waits for their end: the
-batch's acknowledgement, and the next batch. There is one at a time, in a thread with a connection of its own.
+batch's acknowledgement, and the next batch. Each kind does one thing at a time, in a thread with a connection of its
+own, which is not the process's: should that become another one, the query would take the server for another one, too.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
-from spark_streams.client.pool import borrow
+from spark_streams.client.connection import Connection
+from spark_streams.client.link import BROKEN
 from spark_streams.config.address import Address
 from spark_streams.server.api import StreamServer
 from spark_streams.server.open import open_server
@@ -18,7 +21,7 @@ _STOP_SECONDS = 2.0  # the longest that the end of a query waits for a page unde
 
 
 class Background:
-    """What is delivered in the background, to the streams of one address: nothing, or one batch."""
+    """One thing at a time, or nothing, that is done in the background on the server of an address."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -26,23 +29,26 @@ class Background:
         self._failure: Exception | None = None
         self._ended = threading.Event()
 
-    def begin(self, deliver: Callable[[StreamServer], Iterator[None]]) -> None:
-        """Deliver in the background, after what was begun before. It may be ended at every step of the iterator."""
+    def begin(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
+        """Do it in the background, after what was begun before. It may be ended at every step of the iterator."""
         self.wait()
-        self._thread = threading.Thread(target=self._run, args=(deliver,), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
 
-    def _run(self, deliver: Callable[[StreamServer], Iterator[None]]) -> None:
+    def _run(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
         try:
-            with borrow(self._address) as connection:
-                for _ in deliver(open_server(connection)):
-                    if self._ended.is_set():
-                        return
+            with closing(Connection(self._address)) as connection:
+                try:
+                    for _ in work(open_server(connection)):
+                        if self._ended.is_set():
+                            return
+                except BROKEN as cause:
+                    raise connection.unreachable(cause) from cause
         except Exception as failure:  # noqa: BLE001 - it is raised where it is waited for
             self._failure = failure
 
     def wait(self) -> None:
-        """Wait until what was begun is delivered. Raises what made it fail, once."""
+        """Wait until what was begun is done. Raises what made it fail, once."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -51,7 +57,7 @@ class Background:
             raise failure
 
     def give_up(self) -> None:
-        """The query has ended: deliver no more, for another one may have the group next."""
+        """The query has ended: do no more, for another one may have the group next."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)

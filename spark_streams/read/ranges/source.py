@@ -23,6 +23,7 @@ from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.query.selection import Selection, start_of
 from spark_streams.read.query.watch import Watch
 from spark_streams.read.ranges.admission import Limits
+from spark_streams.read.ranges.ahead import Ahead, Question
 from spark_streams.read.ranges.continuity import Begin, Continuity, baseline_of
 from spark_streams.read.ranges.from_replicas import Preference
 from spark_streams.read.ranges.owned_group import OwnedGroup
@@ -51,6 +52,7 @@ class RangeSource:
         self._watch = Watch(options.idle_wait)
         self._heads: dict[str, tuple[StreamId, StreamId]] = {}  # where uncounted parts of a batch begin: after, first
         self._finished: tuple[Offsets, bool | None] | None = None  # what was acknowledged last
+        self._ahead = Ahead(address)
         self._group = OwnedGroup(options, address)
         self._lease = Lease(options, address)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
@@ -204,6 +206,7 @@ class RangeSource:
                     self._heads.pop(stream, None)  # that was another stream of this name
             starts = {stream: found.baseline.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
+            whole = ends
             quiet = {stream: state for stream, state in states.items() if ends[stream] <= starts[stream]}
             noted = {stream for stream in quiet if stream not in begin.streams or not begins[stream].is_plain}
             self._watch.settle(begin, quiet, noted)
@@ -212,6 +215,7 @@ class RangeSource:
             counts: dict[str, int] = {}
             if not unlimited:
                 backlogs = {stream: found.backlog for stream, found in begins.items()}
+                self._ahead.tell(server, connection.generation, starts, states)
                 admitted = self._limits.admit(server, starts, ends, states, backlogs, waits=self._target is None)
                 if admitted is None:
                     return begin
@@ -230,7 +234,33 @@ class RangeSource:
             read = {stream: state for stream, state in ended if ends[stream] == state.last_id == planned.of(stream)}
             if len(streams) > _FEW:
                 self._watch.settle(planned, read, noted - read.keys())
+            self._note_ahead(server, connection.generation, planned, whole, counts, states)
             return planned
+
+    def _note_ahead(
+        self,
+        server: StreamServer,
+        generation: int,
+        planned: Offsets,
+        ends: Mapping[str, StreamId],
+        counts: Mapping[str, int],
+        states: States,
+    ) -> None:
+        """Have the end of the next batch looked for, if it is to have as many entries of one stream as this one has.
+
+        `ends`: the furthest that it may reach.
+        """
+        limit = self._options.max_entries
+        waiting = [stream for stream, end in ends.items() if planned.of(stream) < end]
+        if limit is None or self._options.max_bytes is not None or len(waiting) != 1 or server.counts_cheaply:
+            return
+        (stream,) = waiting
+        state, added = states[stream], planned.added.get(stream)
+        if state is None or added is None or counts.get(stream) != limit or server.scripted(waiting):
+            return
+        total = state.entries_added if self._target is None else self._target[stream][1]
+        if total is not None and total - added > limit:
+            self._ahead.note(Question(stream, planned.of(stream), added, limit, ends[stream], generation), state)
 
     def _find_head(
         self, stream: str, after: StreamId, upto: StreamId, state: StreamState | None
@@ -410,10 +440,12 @@ class RangeSource:
                 made = replace(made, group=options.group, prefix=options.consumer, delivers=delivers)
             if ranges:
                 planned.append(made)
+        self._ahead.begin()
         return planned
 
     def stop(self) -> None:
         """The query has ended: another one may have its group at once."""
+        self._ahead.stop()
         self._group.stop()
         self._lease.give_up()
 

@@ -1,0 +1,145 @@
+"""The end of the next batch, looked for while this one runs: it saves a trigger the count, and changes no batch."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from spark_streams.client.refusals import refused
+from spark_streams.config import address
+from spark_streams.read.ranges import ahead
+from spark_streams.read.ranges.ahead import Question
+from spark_streams.server import sampling, xrange
+from spark_streams.server.model import StreamState
+from spark_streams.server.redis import RedisServer
+from spark_streams.server.xrange import Counting
+from spark_streams.stream_id import StreamId
+from tests.spark_streams.driver import Query, Site, numbers
+from tests.spark_streams.read.ranges.test_source import LOSSES, lose
+
+_BATCH = 1600  # more than what is read together with others
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a few entries are worth a look ahead, and marks to cut them at."""
+    monkeypatch.setattr(ahead, "_MANY", 10)
+    monkeypatch.setattr(sampling, "_MANY", 100)
+
+
+def counts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
+    """Collect how many entries are counted at a time, and whether a trigger waits for it."""
+    found: list[tuple[bool, int]] = []
+    marks = xrange.marks
+
+    def noted(connection: Any, asked: Sequence[Counting]) -> Any:
+        answers = marks(connection, asked)
+        waits = threading.current_thread() is threading.main_thread()
+        found.extend((waits, total) for _, total in answers)
+        return answers
+
+    monkeypatch.setattr(xrange, "marks", noted)
+    return found
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_only_the_first_batch_waits_for_its_end(site: Site, monkeypatch: pytest.MonkeyPatch, group: str | None) -> None:
+    """The others are counted once, before their trigger; they have as many entries, and parts of equal size."""
+    counted = counts(monkeypatch)
+    site.add("s", 3 * _BATCH + 100)
+    said = {} if group is None else {"group": group}
+    query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=_BATCH, **said)
+    query.reader.prepareForTriggerAvailableNow()
+    site.add("s", 10, first=3 * _BATCH + 100)  # not this query's
+    assert numbers(query.drain()) == list(range(3 * _BATCH + 100))
+    assert [len(batch) for batch in query.batches] == [_BATCH] * 3 + [100]
+    assert all(abs(size - _BATCH / 2) <= _BATCH / 100 for sizes in query.partitions[:3] for size in sizes)
+    if site.kind == "redis":
+        assert counted[:3] == [(True, _BATCH), (False, _BATCH), (False, _BATCH)]
+        assert sum(total for _, total in counted[3:]) <= 100  # of the last one, to cut it
+    if group is not None:
+        assert site.group()["pending"] == 0
+
+
+def looked_ahead(query: Query) -> None:
+    """Wait until the end of the next batch is found."""
+    query.reader._source._ahead._settle()
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_what_is_lost_after_it_was_counted_is_passed_over(site: Site, how: str) -> None:
+    """With failOnDataLoss=false the next batch is counted again: all that is left is read once, the limit is kept."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false", group="g")
+    query.trigger()
+    looked_ahead(query)
+    lose(site, how)
+    found = numbers(query.drain())
+    left = {"trimmed": range(15, 30), "deleted": [*range(10, 14), *range(16, 30)], "stream made anew": range(100, 105)}
+    assert found == list(left.get(how, ()))
+    assert max(map(len, query.batches)) == 10
+
+
+@pytest.mark.parametrize("before", [0, 10], ids=["", "what was read is trimmed"])
+def test_a_single_deleted_entry_makes_the_next_batch_reach_further(site: Site, before: int) -> None:
+    """An entry that is deleted after it was counted is not one of the batch's ten."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false")
+    query.trigger()
+    looked_ahead(query)
+    site.client.xtrim("s", minid=f"{before + 1}-1", approximate=False)
+    site.client.xdel("s", "15-1")
+    assert numbers(query.trigger() or []) == [*range(10, 14), *range(15, 21)]
+
+
+def test_a_look_ahead_that_fails_is_as_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next batch is counted when it is asked for."""
+
+    def fails(*words: Any) -> Any:
+        raise refused(address.parse(site.url), "XRANGE", "ERR no")
+
+    monkeypatch.setattr(RedisServer, "look_ahead", fails)
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10)
+    assert numbers(query.drain()) == list(range(30))
+    assert [len(batch) for batch in query.batches] == [10, 10, 10]
+
+
+def test_behind_a_new_connection_the_end_is_looked_for_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server may be another one since, with other entries: what was found before is not used."""
+    site.add("s", 4 * _BATCH)
+    query = site.query(stream="s", maxEntriesPerTrigger=_BATCH)
+    query.trigger()
+    looked_ahead(query)
+    counted = counts(monkeypatch)
+    site.client.client_kill_filter(_type="normal", skipme=True)
+    assert numbers(query.trigger() or []) == list(range(_BATCH, 2 * _BATCH))
+    if site.kind == "redis":
+        assert (True, _BATCH) in counted
+
+
+def state(length: int, first: int | None, added: int | None, deleted: int = 0) -> StreamState:
+    first_id = None if first is None else StreamId(first, 0)
+    return StreamState(StreamId(100, 0), length, first_id, None, added, StreamId(deleted, 0))
+
+
+@pytest.mark.parametrize(
+    ("has_all", "found"),
+    [
+        (True, state(100, 1, 100)),
+        (True, state(100, 1, 101, deleted=10)),
+        (False, state(99, 1, 100, deleted=11)),
+        (True, state(90, 11, 100)),
+        (True, state(90, 11, 100, deleted=5)),
+        (False, state(89, 12, 100)),
+        (False, state(89, 11, 100, deleted=15)),
+        (False, state(0, None, 100)),
+        (False, state(100, 1, None)),
+    ],
+)
+def test_whether_a_stream_has_all_behind_a_position(found: StreamState, *, has_all: bool) -> None:
+    """Its head may be trimmed and deleted up to there, and nothing behind; before Redis 7 nobody knows."""
+    assert Question("s", StreamId(10, 0), 10, 5, StreamId(100, 0), 0).has_all(found) == has_all
