@@ -97,11 +97,15 @@ def lag(
     kind, _, place = target.partition(":")
     if kind not in _KINDS or (kind == "console") == bool(place):
         fail("INVALID_VALUE", name="--to", value=target, expected="it must be console, stream:NAME or metrics:FILE")
+    if not run.once and not run.period:
+        fail("INVALID_VALUE", name="--trigger", value="0s", expected="it must be longer than nothing, such as 30s")
     history: dict[tuple[bytes, bytes], list[status.Sample]] = {}
     wanted = None if group is None else names.from_shell(group)
     while True:
         began = time.monotonic()
         with run.connection() as connection:
+            for name in streams if run.once else ():
+                listing.need(connection, names.from_shell(name))  # one that comes and goes is another matter
             found = _look(connection, streams, pattern, wanted, history)
             lags = [_lag_of(each, judged) for each, judged in found]
             if kind == "stream":
@@ -195,9 +199,12 @@ def _escaped(text: str) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(file)
+    try:
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        draft.write_text(text)
+        draft.replace(file)
+    except OSError as failure:
+        fail("FILE_UNUSABLE", file=file, reason=failure.strerror)
 
 
 if __name__ == "__main__":

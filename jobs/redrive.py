@@ -13,7 +13,7 @@ from collections import Counter
 
 import click
 
-from pystreams.jobs.flags import together
+from pystreams.jobs.flags import Rate, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.streams import asking, dead_letters, listing
@@ -41,7 +41,7 @@ _CHUNK = 500
     click.option("--older-than", "age", metavar="DURATION", help="Letters that are at least so old, such as 1h."),
     click.option("--to", "target", metavar="NAME", help="Another stream than the one they came from."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the oldest first."),
-    click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many a second."),
+    click.option("--rate", type=Rate(), metavar="N", help="At most so many a second."),
     click.option("--dry-run", is_flag=True, help="Say what would be put back, and change nothing."),
 )
 def redrive(

@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from pystreams.errors import fail
-from pystreams.jobs.flags import together
+from pystreams.jobs.flags import Rate, together
 from pystreams.jobs.job import job
 from pystreams.jobs.parquet import check_place, in_order_of_ids, read
 from pystreams.jobs.run import Run
@@ -62,12 +62,10 @@ class Chunk:
     click.option(
         "--ids", type=click.Choice(("keep", "new")), default="keep", show_default=True, help="Which IDs they get."
     ),
-    click.option(
-        "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many entries a second."
-    ),
+    click.option("--rate", type=Rate(), metavar="N", help="At most so many entries a second."),
     click.option(
         "--speed",
-        type=click.FloatRange(0, min_open=True),
+        type=Rate(),
         metavar="FACTOR",
         help="As fast as they once came, times FACTOR.",
     ),

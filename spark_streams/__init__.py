@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
 
 def register(spark: SparkSession) -> None:
@@ -31,15 +32,26 @@ def register(spark: SparkSession) -> None:
         or "PYSPARK_PYTHON" in os.environ
         or not (spark.sparkContext.master or "").startswith("local")
     ):
-        spark.dataSource.register(PystreamsDataSource)
+        _put(spark, PystreamsDataSource)
         return
     context = spark.sparkContext
     default = context.pythonExec  # what Spark notes down with the source, and runs it in
     context.pythonExec = sys.executable
     try:
-        spark.dataSource.register(PystreamsDataSource)
+        _put(spark, PystreamsDataSource)
     finally:
         context.pythonExec = default
+
+
+def _put(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register it. Spark 4.0 refuses that where it has found the source by itself, which serves as well."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line has no use for Spark
+
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as refusal:
+        if refusal.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _is_connect(spark: SparkSession) -> bool:

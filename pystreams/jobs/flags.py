@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -50,6 +51,19 @@ class Trigger(click.ParamType[dict[str, Any]]):
             expected = "it must be available-now, or a duration such as 30s"
             fail("INVALID_VALUE", name="--trigger", value=value, expected=expected)
         return {"processingTime": f"{times.duration(value, '--trigger')} milliseconds"}
+
+
+class Rate(click.FloatRange):
+    """A number above 0 that something is measured by: so many a second, so many times as fast."""
+
+    def __init__(self) -> None:
+        super().__init__(0.001, 1e9)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is no number.", param, ctx)
+        return number
 
 
 def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ import sys
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from spark_streams.source import PystreamsDataSource
+from spark_streams import register
 
 _ZONE, _SHUFFLES = "spark.sql.session.timeZone", "spark.sql.shuffle.partitions"
 _REDACTION = "spark.redaction.regex"
@@ -41,10 +41,10 @@ def session(name: str) -> tuple[SparkSession, bool]:
         spark.conf.set(_ZONE, "UTC")
     if not configured.contains(_SHUFFLES):
         spark.conf.set(_SHUFFLES, max(2, spark.sparkContext.defaultParallelism))
-    # By the class: this finds the source where only --py-files brings it, and gives this session's queries a
-    # registration of their own (docs/reading.md says why that matters).
+    # This finds the source where only --py-files brings it, and gives this session's queries a registration of their
+    # own (docs/guides/reading.md says why that matters).
     _quiet(spark)
-    spark.dataSource.register(PystreamsDataSource)
+    register(spark)
     return spark, not running
 
 

@@ -15,6 +15,14 @@ from spark_streams.config import options
 from spark_streams.config.address import Address
 from tests import servers
 
+#: Words of the command line that cannot be followed, the exit status, and what the error says.
+_WRONG = [
+    (["--to", "metrics:/nowhere/lag.prom"], 4, "[FILE_UNUSABLE] The file /nowhere/lag.prom cannot be used: No such"),
+    (["--to", "metrics:/tmp"], 4, "[FILE_UNUSABLE] The file /tmp cannot be used: Is a directory"),
+    (["--trigger", "0s"], 2, "[INVALID_VALUE] --trigger is '0s'"),
+    (["--stream", "typo", "--above", "5"], 4, "[NO_SUCH_STREAM]"),
+]
+
 
 @pytest.fixture
 def connection(place: servers.Running, client: redis.Redis) -> Iterator[Connection]:
@@ -47,3 +55,12 @@ def test_a_group_that_comes_back_is_judged_anew(connection: Connection, client: 
     assert look() == {("s", "g"): Status.OK}
     client.xgroup_setid("s", "g", "0")
     assert look("s", "missing") == {("s", "g"): Status.REWIND}
+
+
+@pytest.mark.parametrize(("words", "status", "says"), _WRONG, ids=lambda value: str(value)[:20])
+def test_what_cannot_be_done_is_said(
+    connection: Connection, words: list[str], status: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that cannot be written is no broken connection, and a stream that is missing is not up to date."""
+    assert lag.lag.main([*words, "--url", connection.address.url], standalone_mode=False) == status
+    assert says in capsys.readouterr().err

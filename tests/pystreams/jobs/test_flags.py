@@ -240,3 +240,12 @@ def test_an_error_that_only_stands_in_the_plan_is_not_shown(capsys: pytest.Captu
     _of_spark("[STREAM_FAILED] Query terminated with exception: full" + plan, ["No space left on device"])
     shown = "error: [STREAM_FAILED] Query terminated with exception: full\ncause: No space left on device\n"
     assert capsys.readouterr().err == shown
+
+
+@pytest.mark.parametrize("rate", ["nan", "inf", "0", "-1", "1e-300"])
+@pytest.mark.parametrize(("job", "flag"), [(redrive, "--rate"), (replay, "--rate"), (replay, "--speed")], ids=str)
+def test_a_rate_is_a_number_that_something_can_be_measured_by(job: Job, flag: str, rate: str) -> None:
+    """Neither endless nor none."""
+    needed = ["--stream", "s"] if job is redrive else ["--from", "a", "--to", "s", "--checkpoint", "c"]
+    with pytest.raises(click.BadParameter, match=rf"'{rate}' is no number|is not in the range 0\.001<=x<="):
+        job.main([*needed, flag, rate, "--url", "redis://localhost:1"], standalone_mode=False)
