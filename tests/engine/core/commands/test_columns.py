@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import column_rows
-from engine.core.commands.streams.entries.column_rows import Column, Rows
+from engine.core.commands.streams.entries import column_rows, columns
+from engine.core.commands.streams.entries.column_rows import Column, FewRows, Rows
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.core.streams import segment
@@ -64,12 +64,13 @@ def test_columns_are_what_their_commands_are(fields, count):
 def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few, pieces):
     """Whatever the digits of IDs and the lengths of values, copied by numpy or joined, rows are frames and XADDs."""
     words = words_of(fields, count)
-    parts = zip(words[::3], words[1::3], words[2::3], strict=True)
+    parts = list(zip(words[::3], words[1::3], words[2::3], strict=True))
     rows = Rows([Column(*part, count) for part in parts], count)
     ms = 1_518_951_480_106
     with mock.patch.multiple(column_rows, _FEW=few, _MOST_PIECES=pieces):
         frames, sizes, commands = rows.encoded(ms, seq, b"%d key")
         assert rows.encoded(ms, seq, None)[2] == b""
+    assert FewRows(parts, count).encoded(ms, seq, b"%d key") == (frames, sizes.tolist(), commands)
     wanted = rows_of(fields, count)
     plain = [frame(b"%d-%d" % (ms, seq + at), row) for at, row in enumerate(wanted)]
     assert (frames, sizes.tolist()) == (b"".join(plain), [*map(len, plain)])
@@ -98,8 +99,10 @@ def positions(*numbers: int) -> bytes:
         (("600", "f" * 1_000_000, positions(*[0] * 601), b""), b"more than 512 megabytes"),
     ],
 )
-def test_what_is_no_columns_adds_nothing(words, reason):
+@pytest.mark.parametrize("few", [-1, column_rows.FEW_ROWS])
+def test_what_is_no_columns_adds_nothing(words, reason, few, monkeypatch):
     """Positions that do not divide the values, half a column, more than memory should hold: an error, and no stream."""
+    monkeypatch.setattr(columns, "FEW_ROWS", few)
     run = Client()
     reply = run("PS.ADD", "s", *words)
     assert isinstance(reply, CommandError)

@@ -5,12 +5,14 @@ lengths are copies of one text with the values written into it::
 
     *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
 
-Values are copied by numpy, as items of their size. Where few rows share their lengths, all rows are joined from their
-pieces (:meth:`Rows._joined`), which gives the same bytes; the frame of one entry is the oracle of both.
+A few rows are put together one by one (:class:`FewRows`). Of more, values are copied by numpy, as items of their size.
+Where few of these share their lengths, all are joined from their pieces (:meth:`Rows._joined`). All three give the same
+bytes; the frame of one entry is their oracle.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +23,8 @@ import numpy.typing as npt
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
 
+#: Up to so many rows are :class:`FewRows`.
+FEW_ROWS = 60
 #: If there are fewer rows for each length of a column's values, they are joined from pieces.
 _FEW = 256
 #: So many pieces of rows are kept at a time.
@@ -207,6 +211,39 @@ class Rows:
             text.holes.append((len(text.text), size, values))
             text.text += bytes(size) + b"\r\n"
         return texts
+
+
+class FewRows:
+    """The same for so few rows that numpy would cost more. ``columns``: a field, its positions, its values."""
+
+    __slots__ = ("_bodies", "_words")
+
+    def __init__(self, columns: Sequence[tuple[bytes, bytes, bytes]], count: int) -> None:
+        """A ValueError where positions (32 bits each, the lowest byte first) do not divide the values."""
+        self._words = 2 * len(columns)
+        form = struct.Struct(f"<{count + 1}i")
+        fields: list[list[bytes]] = []
+        for name, positions, values in columns:
+            if len(positions) != form.size:
+                raise ValueError
+            bounds = form.unpack(positions)
+            if bounds[0] or bounds[-1] != len(values) or any(low > high for low, high in pairwise(bounds)):
+                raise ValueError
+            lead = b"$%d\r\n%b\r\n$" % (len(name), name)
+            fields.append([b"%b%d\r\n%b\r\n" % (lead, high - low, values[low:high]) for low, high in pairwise(bounds)])
+        self._bodies = list(map(b"".join, zip(*fields, strict=True)))
+
+    def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, list[int], bytes]:
+        """As :meth:`Rows.encoded`."""
+        texts = [b"%d-%d" % (ms, number) for number in range(seq, seq + len(self._bodies))]
+        ids = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+        rows = list(zip(ids, self._bodies, strict=True))
+        frames = [b"*2\r\n%b*%d\r\n%b" % (text, self._words, body) for text, body in rows]
+        commands = b""
+        if key is not None:
+            head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + self._words, len(key), key)
+            commands = b"".join([b"%b%b%b" % (head, text, body) for text, body in rows])
+        return b"".join(frames), list(map(len, frames)), commands
 
 
 def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:

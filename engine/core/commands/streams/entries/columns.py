@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries.column_rows import Column, Rows
+from engine.core.commands.streams.entries.column_rows import FEW_ROWS, Column, FewRows, Rows
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
@@ -48,7 +48,10 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     if count * each + sum(map(len, values)) > _MAX_BYTES:  # (Nothing is made of columns as long as that.)
         raise CommandError(streams.COLUMNS_TOO_LARGE)
     try:
-        columns = [Column(*parts, count) for parts in zip(names, positions, values, strict=True)]
+        columns = list(zip(names, positions, values, strict=True))
+        rows: Rows | FewRows = (
+            FewRows(columns, count) if count <= FEW_ROWS else Rows([Column(*one, count) for one in columns], count)
+        )
     except ValueError:
         raise CommandError(streams.BAD_COLUMNS) from None
     if ctx.session.limited:
@@ -63,7 +66,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(streams.ID_EXHAUSTED)
         ms, seq = ms + 1, 0
     changes = ctx.changes
-    frames, sizes, commands = Rows(columns, count).encoded(ms, seq, key if changes.recording else None)
+    frames, sizes, commands = rows.encoded(ms, seq, key if changes.recording else None)
     ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
     if changes.on_event is not None:
         for _ in range(count):
