@@ -36,7 +36,9 @@ _DAY_MS = 86_400_000
     ),
 )
 @together(
-    click.option("--to", "directory", metavar="URI", required=True, help="The archive's directory, or a table's."),
+    click.option(
+        "--to", "directory", metavar="URI", required=True, help="The archive's directory; Iceberg's CATALOG.DB.TABLE."
+    ),
     click.option(
         "--format",
         "form",
@@ -85,7 +87,8 @@ def archive(
         raise click.UsageError("--binary is for the map of all fields, --schema for columns: leave one of them out.")
     directory = directory.rstrip("/")
     check_place(directory)
-    run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
+    if form != "iceberg":  # its target is a table of a catalog, not a directory
+        run.checkpoint = run.checkpoint or f"{directory}/_checkpoint"
     entries = run.stream_of(
         replace(reading, group=reading.group or ("archive" if trim_behind else None)),
         own_columns=True,

@@ -212,8 +212,15 @@ class Run:
         self._follow(self._writer(frame, fixed).foreachBatch(batch).outputMode(output_mode).start())
 
     def follow_sink(self, frame: DataFrame, form: str, place: str, partition_by: str) -> None:
-        """Append to a table of Spark's format `form`, whose own sink writes each batch once."""
-        self._follow(self._writer(frame).format(form).outputMode("append").partitionBy(partition_by).start(place))
+        """Append to a table of Spark's format `form`, whose own sink writes each batch once.
+
+        `place` is its directory; of Iceberg the table's name, which is made if it is not there.
+        """
+        writer = self._writer(frame).format(form).outputMode("append").partitionBy(partition_by)
+        if form == "iceberg":  # a batch's rows are not sorted by day
+            self._follow(writer.option("fanout-enabled", "true").toTable(place))
+        else:
+            self._follow(writer.start(place))
 
     def _writer(self, frame: DataFrame, fixed: Mapping[str, object] = _NOTHING) -> DataStreamWriter:
         writer = frame.writeStream.queryName(f"pystreams-{self.name}").trigger(**self.trigger)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock, call
 
 import click
 import pytest
@@ -249,3 +251,21 @@ def test_a_rate_is_a_number_that_something_can_be_measured_by(job: Job, flag: st
     needed = ["--stream", "s"] if job is redrive else ["--from", "a", "--to", "s", "--checkpoint", "c"]
     with pytest.raises(click.BadParameter, match=rf"'{rate}' is no number|is not in the range 0\.001<=x<="):
         job.main([*needed, flag, rate, "--url", "redis://localhost:1"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("iceberg", [call.option("fanout-enabled", "true"), call.option().toTable("lake.db.orders")]),
+        ("delta", [call.start("lake.db.orders")]),
+    ],
+)
+def test_a_table_of_iceberg_is_named_and_made(form: str, said: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sink refuses a table that is not there; other formats are directories, which need none."""
+    writer = MagicMock()
+    monkeypatch.setattr(Run, "_writer", lambda *_: writer)
+    monkeypatch.setattr(Run, "_follow", lambda *_: None)
+    Run("archive", url="redis://localhost:1", options={}).follow_sink(MagicMock(), form, "lake.db.orders", "day")
+    prepared = writer.format.return_value.outputMode.return_value.partitionBy.return_value
+    assert prepared.mock_calls == said
+    writer.format.assert_called_once_with(form)
