@@ -131,7 +131,10 @@ def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
 
 
 def _line(text: str) -> str:
-    """The line with a condition of Spark's, from that on; else the first."""
+    """The line with a condition of Spark's, from that on; else the first; of a traceback its end."""
     lines = [line for line in text.splitlines() if line.strip()]
     said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
+    if said and said[0].endswith("Traceback (most recent call last):"):
+        ends = [line for line in lines[1:] if not line[0].isspace()]
+        return said[1] if len(said) > 1 else ends[-1] if ends else said[0]
     return said[0] if said else lines[0] if lines else text

@@ -244,6 +244,28 @@ def test_an_error_that_only_stands_in_the_plan_is_not_shown(capsys: pytest.Captu
     assert capsys.readouterr().err == shown
 
 
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        (
+            "a.b.Error: [PYTHON_VERSION_MISMATCH] 3.13, not 3.11.\nPlease check",
+            "[PYTHON_VERSION_MISMATCH] 3.13, not 3.11.",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'spark_streams'",
+            "ModuleNotFoundError: No module named 'spark_streams'",
+        ),
+    ],
+)
+def test_of_a_traceback_its_end_is_shown(end: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Executors with another Python, or without the package: Spark's own line says that there is a traceback."""
+    begin = (
+        "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: Traceback (most recent call last):"
+    )
+    _of_spark(f'{begin}\n  File "worker.py", line 62, in run\n    check()\n{end}\n SQLSTATE: 38000')
+    assert capsys.readouterr().err == f"error: {shown}\n"
+
+
 @pytest.mark.parametrize("rate", ["nan", "inf", "0", "-1", "1e-300"])
 @pytest.mark.parametrize(("job", "flag"), [(redrive, "--rate"), (replay, "--rate"), (replay, "--speed")], ids=str)
 def test_a_rate_is_a_number_that_something_can_be_measured_by(job: Job, flag: str, rate: str) -> None:
