@@ -102,9 +102,6 @@ _DB_FILE = file_name("dbfilename", "filename")
 _LOG_FILE = file_name("appendfilename", "filename")
 _LOG_DIRECTORY = file_name("appenddirname", "dirname")
 
-_NO_REPLICAS = settings.NO_REPLICATION
-_USER_FROM = Choice(("off", "cn"))
-
 _TABLE: tuple[Directive, ...] = (
     # network
     _special("bind", Words(), "127.0.0.1 -::1", ACTS),
