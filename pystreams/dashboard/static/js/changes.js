@@ -1,11 +1,9 @@
 // Changes in two steps: the server says what would be done, a person confirms, then it is done, part by part if it is long.
 
-import { post, state } from "./api.js";
+import { post } from "./api.js";
 import { h, replace } from "./dom.js";
 import { count } from "./format.js";
 import { button, toast } from "./parts.js";
-
-export function mayChange() { return state.changes; }
 
 // Opens a dialog with parts inside and actions below; gives it and a function that closes it.
 export function dialog(title, inside, actions, wide = false) {
