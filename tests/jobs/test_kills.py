@@ -37,14 +37,19 @@ KILLS = 2
 def killed(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms") -> None:
     """Run a job that is killed KILLS times amid its work, then let it end."""
     draw = random.Random(job.name)
-    assert job.name is not None
     for _ in range(KILLS):
-        with submitted(jobs.directory, job.name, *words, *([live] if live else []), "--url", jobs.url) as running:
-            running.wait_for("batch ", " of ", "letters", "done")
-            time.sleep(draw.uniform(0, 1.5))
-            if not running.ended:
-                running.kill()
+        killed_once(jobs, job, *words, live=live, seconds=draw.uniform(0, 1.5))
     jobs.run(job, *words)
+
+
+def killed_once(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms", seconds: float) -> None:
+    """Run a job that has something to do, and kill it so many seconds after it has told of it."""
+    assert job.name is not None
+    with submitted(jobs.directory, job.name, *words, *([live] if live else []), "--url", jobs.url) as running:
+        running.wait_for("batch ", " of ", "letters", "done")
+        time.sleep(seconds)
+        if not running.ended:
+            running.kill()
 
 
 @on("engine")
@@ -186,9 +191,11 @@ def test_a_directory_that_grows_while_the_job_is_killed(jobs: Jobs, departures: 
         "--from", landing, "--format", "csv", "--stream", "by", "--partitions", 4, "--key", "carrier",
         "--checkpoint", jobs.path("checkpoint"),
     ]  # fmt: skip
+    draw = random.Random(0)
     for file in departures.files:
         shutil.copy(file, landing)
-        killed(jobs, ingest, *words)
+        killed_once(jobs, ingest, *words, seconds=draw.uniform(0, 1.5))
+    jobs.run(ingest, *words)
     rows = [row for number in range(4) for row in jobs.rows(f"by:{{{number}}}")]
     by_carrier = {row["carrier"]: [] for row in rows}
     for row in rows:
