@@ -52,7 +52,7 @@ def entries(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
                     lambda: command("XRANGE", KEY, f"{chooser.randrange(first, last + 1)}-0", "+", "COUNT", _PAGE),  # noqa: B023
                 ),
                 "XINFO STREAM, microseconds": _median(connection, lambda: command("XINFO", "STREAM", KEY)),
-                "resident memory, bytes an entry": (resident - empty) / size,
+                "resident memory, bytes an entry": max(resident - empty, 0) / size,
             },
         )
 
