@@ -44,6 +44,16 @@ def engine_command() -> list[str]:
     return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
+def in_turn() -> Iterator[Server]:
+    """Run the engine, then redis-server, each while the loop's body runs. SystemExit where there is no redis-server."""
+    redis = redis_command()
+    if redis is None:
+        raise SystemExit("no redis-server found")
+    for name, command in (("engine", engine_command()), ("redis", redis)):
+        with running(name, command) as server:
+            yield server
+
+
 def end_with_this_process() -> None:
     """Have SIGTERM end this process as an error does, so that the servers it runs are ended, too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))

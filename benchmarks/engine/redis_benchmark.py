@@ -26,14 +26,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000, help="how many requests in each test")
     parser.add_argument("--pipeline", type=int, default=1, help="how many requests are sent together")
     options = parser.parse_args()
-    redis_command = servers.redis_command()
-    if redis_command is None:
-        raise SystemExit("no redis-server found")
-    found = []
-    for name, command in (("redis", redis_command), ("engine", servers.engine_command())):
-        with servers.running(name, command) as server:
-            found.append(rates(server.port, options.requests, options.pipeline))
-    theirs, ours = found
+    ours, theirs = (rates(server.port, options.requests, options.pipeline) for server in servers.in_turn())
     print(f"{'test':45}{'redis-server':>14}{'engine':>12}{'ratio':>8}")
     for test, rate in theirs.items():
         print(f"{test[:44]:45}{rate:14,.0f}{ours[test]:12,.0f}{ours[test] / rate:8.2f}")

@@ -57,18 +57,13 @@ def main() -> None:
     parser.add_argument("--pipeline", type=int, default=16, help="how many requests are sent together")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured; the best counts")
     options = parser.parse_args()
-    redis_command = servers.redis_command()
-    if redis_command is None:
-        raise SystemExit("no redis-server found")
-    found = []
-    for name, command in (("engine", servers.engine_command()), ("redis", redis_command)):
-        with servers.running(name, command) as server:
-            found.append(
-                [
-                    microseconds(server, words, int(options.requests * share), options.pipeline, options.rounds)
-                    for words, share in CASES.values()
-                ]
-            )
+    found = [
+        [
+            microseconds(server, words, int(options.requests * share), options.pipeline, options.rounds)
+            for words, share in CASES.values()
+        ]
+        for server in servers.in_turn()
+    ]
     print(f"{'microseconds of processor time':32}{'engine':>10}{'redis-server':>14}{'ratio':>8}")
     for name, ours, theirs in zip(CASES, *found, strict=True):
         print(f"{name:32}{ours:10,.1f}{theirs:14,.1f}{ours / max(theirs, 0.1):8.1f}")

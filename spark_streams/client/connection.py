@@ -8,6 +8,8 @@ is a cluster.
 The rule to keep: a command whose link broke may have been executed. Only idempotent commands are sent again
 (`retry.is_idempotent`). For others the failure goes to the caller, unless it said how to go on (`Resume`). A refused
 command was not executed, so it is always sent again.
+
+It is one file of four hundred lines: what may be sent again, and where, depends on the links' state.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ that changes a value in place calls :meth:`Database.touch` afterwards.
 
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` says how many it stands for:
 the elements that a list got, or 0 where the command counts what it did elsewhere.
+
+It is one file of some four hundred lines: values, deadlines and the order of names change together, or not at all.
 """
 
 from __future__ import annotations

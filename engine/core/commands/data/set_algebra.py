@@ -24,9 +24,9 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Makes the parts of a result of some sets, which are empty where there is no key: no member twice.
 #: Of so few sets each member of one is looked for in those before it.
 _FEW = 4
+#: Makes the parts of a result of some sets, which are empty where there is no key: no member twice.
 _Combine = Callable[[list[Members]], Iterator[list[bytes]]]
 
 
