@@ -5,8 +5,7 @@ of that name, without Spark. Beside them is what tests the whole through its pub
 
 contract       commands, the same cases on the engine's core, on the engine over TCP and on a real Redis
 differential   random commands on the engine and on a real Redis (``make fuzz``)
-docs_examples  the examples of Redis's documentation
-documentation  the project's own: the site, its tables and its examples
+redis_docs     the examples of Redis's documentation
 property       random commands against plain lists, and against the log
 faults         disks that fail, processes and power that end at any step
 crash, chaos   real processes killed at work: the engine (``make crash``), a streaming job and all around it
@@ -14,9 +13,14 @@ clients        clients that others wrote: redis-py, redis-cli, redis-benchmark, 
 programs       celery, BullMQ and others, which use a server as they use Redis (``make test-programs``)
 spark, jobs    the connector inside Spark, and the main job
 cluster        jobs on a Spark cluster of real processes (``make test-cluster``)
+architecture   who imports whom, and what the core never does
+packaging      the checkout's set-up, the wheel and the sdist
+documentation  the project's own: the site, its tables, the examples of its pages and of the README
+benchmarks     the frame of measurements
 
-``harness`` has the servers and assertions of the contract; ``servers``, ``topologies``, ``tools``, ``waiting`` and
-``replay`` help everywhere; ``conftest`` says which tests run on which servers.
+Three rooms have no subject of their own and serve all others: ``suite`` (order, programs, waiting, Spark's session),
+``servers`` (processes to talk to) and ``harness`` (the contract's kinds of servers, and the core in this process).
+``conftest`` has the fixtures that all share, and says which tests run on which servers.
 """
 
 from pathlib import Path
@@ -27,4 +31,4 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # The harness's assertions shall show both sides, as those of test files do; this must come before it is imported.
-pytest.register_assert_rewrite("tests.harness", "tests.waiting", "tests.documentation.running")
+pytest.register_assert_rewrite("tests.harness", "tests.suite.waiting", "tests.documentation.running")

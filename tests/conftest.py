@@ -18,16 +18,17 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from tests import servers, tools
-from tests.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
+from tests import servers
 from tests.harness.core import CoreServer
 from tests.harness.kinds import ProcessServer, Server
 from tests.harness.releases import NEWEST
 from tests.harness.stored import StoredServer
-from tests.jvm import start_quickly
-from tests.long import FULL
-from tests.order import arranged
-from tests.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
+from tests.packaging.distributions import distributions, sdist, wheel  # noqa: F401 - fixtures
+from tests.suite import tools
+from tests.suite.jvm import start_quickly
+from tests.suite.long import FULL
+from tests.suite.order import arranged
+from tests.suite.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 
 # Tests start hundreds of engines, workers and programs. Where an image's environment forbids Python to keep what it has
 # compiled, each of them compiles some three hundred modules anew: half a second of processor time.

@@ -13,7 +13,7 @@ import argparse
 import random
 
 from tests.chaos import harness
-from tests.jvm import start_quickly
+from tests.suite.jvm import start_quickly
 
 
 def main() -> None:

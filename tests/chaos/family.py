@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import redis
 
-from tests.sentinels import Member, Sentinels, family, sentinels
-from tests.waiting import wait_for
+from tests.servers.sentinels import Member, Sentinels, family, sentinels
+from tests.suite.waiting import wait_for
 
 _NAME = "main"
 #: Seconds for a failover, on a machine that has a lot to do.

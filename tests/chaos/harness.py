@@ -19,11 +19,12 @@ from typing import Any
 
 import redis
 
-from tests import ROOT, servers, tools
+from tests import ROOT, servers
 from tests.chaos.family import Family, watched_family
 from tests.chaos.held import DIRECTORY
 from tests.chaos.proxy import Proxy, proxy, somewhere
-from tests.waiting import wait_for
+from tests.suite import tools
+from tests.suite.waiting import wait_for
 
 #: What is killed, and how often compared with the others: a driver takes longest to come back.
 TARGETS = {"connection": 4, "worker": 3, "server": 2, "driver": 1, "commit": 2}

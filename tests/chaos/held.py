@@ -20,7 +20,7 @@ from spark_streams.source import PystreamsDataSource
 from spark_streams.write.commit.moving import Mover
 from spark_streams.write.sink import StreamWriter
 from spark_streams.write.tasks.staging import ChunkState
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 DIRECTORY = "PYSTREAMS_CHAOS"
 _PATIENCE = 120.0

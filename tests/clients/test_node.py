@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.servers import Running
-from tests.tools import needed
+from tests.suite.tools import needed
 
 HERE = Path(__file__).parent / "node"
 #: Installing takes seconds where packages are near; a call of the driver never does.

@@ -19,7 +19,7 @@ from redis.commands.core import StreamCommands
 from tests import servers
 from tests.harness.releases import Release
 from tests.servers import Running
-from tests.waiting import DEADLINE
+from tests.suite.waiting import DEADLINE
 
 #: A scene: calls (method, arguments, named arguments) in order, on an empty server.
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]

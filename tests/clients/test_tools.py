@@ -17,10 +17,10 @@ import pytest
 from hiredis import pack_command
 
 from tests import servers
-from tests.connection import Connection
 from tests.servers import Running
-from tests.tools import needed
-from tests.waiting import DEADLINE
+from tests.servers.connection import Connection
+from tests.suite.tools import needed
+from tests.suite.waiting import DEADLINE
 
 #: What the terminal adds: colours, cursor moves, hints in grey.
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")

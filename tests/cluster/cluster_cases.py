@@ -16,10 +16,10 @@ import redis
 
 from scripts.peers import PLACE
 from spark_streams.client.slots import slot_of
-from tests import sentinels, topologies
 from tests.cluster.standalone import Application, Standalone, standalone
-from tests.distributions import environment
-from tests.waiting import wait_for
+from tests.packaging.distributions import environment
+from tests.servers import sentinels, topologies
+from tests.suite.waiting import wait_for
 
 ROWS = 20_000
 STREAMS = [f"out:{{{number}}}" for number in range(6)]

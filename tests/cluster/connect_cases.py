@@ -15,7 +15,7 @@ import pytest
 
 from tests import ROOT, servers
 from tests.spark.connect_client import PATIENCE, assert_all_works, run_client
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 def _listens(port: int) -> bool:
@@ -28,7 +28,7 @@ def _listens(port: int) -> bool:
 @pytest.fixture
 def connect_server() -> Iterator[str]:
     """A Connect server as a process, on a port of its own; its address."""
-    home = Path(os.environ["SPARK_HOME"])  # that of tests.jvm, whose Python processes start quickly
+    home = Path(os.environ["SPARK_HOME"])  # that of tests.suite.jvm, whose Python processes start quickly
     port = servers.free_port()
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tests import servers
-from tests.distributions import surroundings
-from tests.jvm import QUICK
-from tests.waiting import wait_for
+from tests.packaging.distributions import surroundings
+from tests.suite.jvm import QUICK
+from tests.suite.waiting import wait_for
 
 JOB = Path(__file__).with_name("job.py")
 _PATIENCE = 400.0

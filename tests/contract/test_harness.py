@@ -8,7 +8,7 @@ from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
 from tests.harness.releases import NEWEST, Newest, Release, release_in
 from tests.harness.replies import ANY, Error, Map, Streams, as_sent, entries
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 def test_a_reply_arrives_decoded(server: Server) -> None:

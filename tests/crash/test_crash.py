@@ -24,7 +24,7 @@ import pytest
 
 from tests import servers
 from tests.crash.model import Client
-from tests.waiting import DEADLINE
+from tests.suite.waiting import DEADLINE
 
 KILLS = int(os.environ.get("CRASH_KILLS", "9"))
 SEED = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
@@ -41,7 +41,7 @@ def engine(directory: Path, policy: str, storage: str) -> Iterator[servers.Runni
     flags = ("--dir", str(directory), "--appendonly", "yes", "--appendfsync", policy, *rewrites)
     if storage == "disk":
         flags += ("--stream-storage", "disk", "--stream-file-size", "16kb")
-    module = "tests.tiny_engine" if storage == "disk" else "engine"
+    module = "tests.servers.tiny_engine" if storage == "disk" else "engine"
     with servers.engine(*flags, module=module) as running:
         try:
             yield running

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from tests import servers, tools
+from tests import servers
 from tests.differential import blocking
 from tests.differential.grammar import FAMILIES
 from tests.differential.machine import Difference, machines, search
+from tests.suite import tools
 
 #: What is run by default: the share of the commands, and what it is.
 MODES = {

@@ -19,7 +19,7 @@ from tests.differential.values import NAMES
 from tests.harness.clients import Client, SocketClient
 from tests.harness.core import Clock, CoreServer
 from tests.harness.replies import ANY, Error
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 #: The number of the client that waits.
 WAITER = 2

@@ -28,10 +28,11 @@ from pyspark.sql import SparkSession
 from engine.settings.config import Config
 from pystreams.commands.root import cli
 from spark_streams.source import PystreamsDataSource
-from tests import ROOT, tools
+from tests import ROOT
 from tests.documentation.blocks import Block
 from tests.servers import Running
-from tests.waiting import wait_for
+from tests.suite import tools
+from tests.suite.waiting import wait_for
 
 _ID = re.compile(r"\b[0-9]{13}-[0-9]+\b")
 _VARYING = [

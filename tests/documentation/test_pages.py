@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from tests import ROOT, servers
 from tests.documentation.blocks import PARSED, RUN, SHOWN, Block, blocks_of, pages
 from tests.documentation.running import Reader, server_of_session
-from tests.long import long_only
+from tests.suite.long import long_only
 
-#: The README's examples have a test of their own (tests/test_readme.py), in a Python that knows nothing else.
+#: The README's examples have a test of their own (test_readme.py), in a Python that knows nothing else.
 _SITE = [page for page in pages() if page.name != "README.md"]
 
 

@@ -13,8 +13,8 @@ from playwright.sync_api import expect, sync_playwright
 
 from scripts import docs_site
 from tests import ROOT
-from tests.long import long_only
-from tests.tools import needed
+from tests.suite.long import long_only
+from tests.suite.tools import needed
 
 
 class _Quiet(SimpleHTTPRequestHandler):

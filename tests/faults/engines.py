@@ -15,7 +15,7 @@ from engine.settings.config import Config
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.files import Files
 from tests.faults.disk import Disk
-from tests.replay import NOW_US
+from tests.harness.replay import NOW_US
 
 Done = Callable[[OSError | None], None]
 

@@ -12,7 +12,7 @@ from engine.core.dispatch import Core
 from engine.settings.config import Config
 from tests.faults.disk import Crash, Disk
 from tests.faults.engines import Engine
-from tests.replay import NOW_US, state
+from tests.harness.replay import NOW_US, state
 
 _BEFORE = [
     "XADD s 1-1 a 1",

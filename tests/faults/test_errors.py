@@ -12,7 +12,7 @@ from engine.core.keyspace import image
 from engine.settings.kinds import ConfigError
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
-from tests.replay import state
+from tests.harness.replay import state
 
 NO_SPACE = "MISCONF Errors writing to the AOF file: No space left on device"
 IO_ERROR = "MISCONF Errors writing to the AOF file: Input/output error"

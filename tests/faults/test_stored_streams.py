@@ -17,9 +17,9 @@ from tests.engine.shell.durability.workload import Driver, small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
 from tests.faults.test_crashes import commands, every_crash
-from tests.long import FULL
-from tests.replay import new_core, state
-from tests.storing import store
+from tests.harness.replay import new_core, state
+from tests.harness.storing import store
+from tests.suite.long import FULL
 
 DISK = {"stream_storage": "disk", "stream_file_size": "1024", "enable_debug_command": "yes"}
 

@@ -16,7 +16,7 @@ import hiredis
 
 from tests.harness.releases import NEWEST, Release
 from tests.harness.replies import Decoder, Error, Reply, as_sent, words
-from tests.waiting import DEADLINE, wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 class Client(abc.ABC):

@@ -12,7 +12,7 @@ from tests.harness.clients import Client
 from tests.harness.kinds import Server
 from tests.harness.releases import NEWEST
 from tests.harness.replies import Decoder, Reply, words
-from tests.waiting import DEADLINE
+from tests.suite.waiting import DEADLINE
 
 
 class Clock:

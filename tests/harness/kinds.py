@@ -16,7 +16,7 @@ from tests.harness.clients import Client, SocketClient
 from tests.harness.releases import Newest, Release
 from tests.harness.replies import Reply, as_sent
 from tests.servers import Running
-from tests.waiting import DEADLINE, wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 class Server(abc.ABC):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.engine.shell.durability.workload import small_segments
 from tests.harness.core import CoreClient, CoreServer
-from tests.storing import segment_files, store
+from tests.harness.storing import segment_files, store
 
 
 class StoredServer(CoreServer):

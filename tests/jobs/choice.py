@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.long import FULL
+from tests.suite.long import FULL
 
 
 def on(server: str) -> pytest.MarkDecorator:

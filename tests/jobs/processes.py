@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import ROOT
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 #: How long spark-submit may take to its first batch, and a job to its end, on a busy machine.
 PATIENCE = 180.0

@@ -15,10 +15,10 @@ from redrive import redrive
 from pystreams.jobs.job import Job
 from spark_streams.client import pool
 from tests import servers
-from tests.certificates import authority, certificate
 from tests.jobs.conftest import archived
 from tests.jobs.processes import PATIENCE, submitted
-from tests.long import long_only
+from tests.servers.certificates import authority, certificate
+from tests.suite.long import long_only
 
 SECRET = "a secret of its own"
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from pystreams.jobs.run import Run
 from tests import ROOT
-from tests.long import long_only
 from tests.servers import Running
+from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -22,13 +22,13 @@ from redrive import redrive
 from replay import replay
 
 from pystreams.jobs.job import Job
-from tests import topologies
 from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, Departures, Jobs, archived
 from tests.jobs.processes import submitted
 from tests.jobs.test_figures import SCHEMA, frame, load
-from tests.long import long_only
-from tests.waiting import wait_for
+from tests.servers import topologies
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, long_only]
 KILLS = 2

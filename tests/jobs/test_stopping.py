@@ -11,7 +11,7 @@ from archive import archive
 from tests.jobs.choice import on
 from tests.jobs.conftest import Jobs, archived
 from tests.jobs.processes import PATIENCE, submitted
-from tests.long import long_only
+from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from replay import replay
 
 from tests.jobs.choice import on
 from tests.jobs.conftest import FILES, ROWS, Departures, Jobs, archived
-from tests.long import long_only
+from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests import servers
 from tests.programs.running import DEADLINE, SCRIPTS, outcome
-from tests.tools import needed
+from tests.suite.tools import needed
 
 #: Where `make test-programs` has installed them.
 INSTALLED = os.environ.get("PROGRAMS", "")

@@ -12,7 +12,7 @@ from engine.core.streams.stream import Stream
 from tests.differential.grammar import FAMILIES, Grammar, Step
 from tests.differential.shrink import shrink
 from tests.harness.core import CoreServer
-from tests.replay import replayed, state
+from tests.harness.replay import replayed, state
 
 SEQUENCES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 

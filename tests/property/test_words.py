@@ -14,8 +14,8 @@ from engine.core.protocol.replies import BLOCKED, NO_REPLY
 from engine.settings.config import Config
 from engine.text.messages import general
 from engine.wire.encode import encoded
-from tests.injection import by_name
-from tests.replay import NOW_US
+from tests.harness.injection import by_name
+from tests.harness.replay import NOW_US
 
 #: How many commands to try for each seed.
 COUNT = 10 * int(os.environ.get("PROPERTY_EXAMPLES", "150"))

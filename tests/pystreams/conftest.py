@@ -12,7 +12,8 @@ import redis
 from click.testing import CliRunner, Result
 
 from pystreams.commands.root import cli
-from tests import servers, topologies
+from tests import servers
+from tests.servers import topologies
 
 
 class Cli:

@@ -20,8 +20,8 @@ from click.shell_completion import get_completion_class
 from pystreams.commands.root import cli
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
-from tests.tools import needed
-from tests.waiting import DEADLINE
+from tests.suite.tools import needed
+from tests.suite.waiting import DEADLINE
 
 _ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
 

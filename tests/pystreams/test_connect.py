@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests import servers, topologies
+from tests import servers
 from tests.pystreams.conftest import Cli
+from tests.servers import topologies
 
 
 def _profiles(home: Path, text: str) -> None:

@@ -15,9 +15,9 @@ from pystreams.connect.server import Wanted, connect
 from pystreams.dashboard.sampling.looking import Looks
 from pystreams.metrics.collector import Chosen, Collector
 from tests import servers
-from tests.long import long_only
 from tests.pystreams.dashboard.conftest import dashboard_of
 from tests.pystreams.metrics.exposed import exposed, value
+from tests.suite.long import long_only
 
 _STREAMS, _PENDING = 5000, 500_000
 

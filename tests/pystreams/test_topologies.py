@@ -15,11 +15,12 @@ from textual.widgets import DataTable
 from pystreams.connect.server import Wanted, address_of
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.top.screen import Top
-from tests import servers, topologies
+from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.pystreams.dashboard.conftest import TOKEN, dashboard_of
 from tests.pystreams.metrics.exposed import parsed, value
-from tests.waiting import DEADLINE
+from tests.servers import topologies
+from tests.suite.waiting import DEADLINE
 
 _STREAMS = [f"s{number}" for number in range(1, 8)]  # which lie on all three masters of the cluster
 

@@ -11,7 +11,7 @@ from pyspark import __version__
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.waiting import DEADLINE, wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 #: Spark's, as (4, 3).
 RELEASE = tuple(int(part) for part in __version__.split(".")[:2])

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.long import long_only
 from tests.spark.connect_client import assert_all_works, run_client
+from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.redis, long_only]
 

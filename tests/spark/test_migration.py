@@ -8,10 +8,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.long import long_only
-from tests.sentinels import Member, members
+from tests.servers.sentinels import Member, members
 from tests.spark.test_moving import _BATCH, _ROWS, numbers, start
-from tests.waiting import wait_for
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.redis, long_only]
 

@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
-from tests import servers, topologies
-from tests.long import long_only
+from tests import servers
 from tests.pystreams.conftest import Cli
-from tests.waiting import wait_for
+from tests.servers import topologies
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.redis, long_only]
 _ROWS, _BATCH = 1000, 400

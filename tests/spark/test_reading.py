@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from spark_streams.monitor import StreamMonitor
 from spark_streams.reports import StreamReport
 from tests.spark.bench import Bench
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 

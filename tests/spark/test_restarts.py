@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from tests.spark.bench import RELEASE, Bench
 from tests.spark.test_streaming import undo_last_batch
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests import ROOT, servers, topologies
-from tests.certificates import openssl
-from tests.long import long_only
+from tests import ROOT, servers
+from tests.servers import topologies
+from tests.servers.certificates import openssl
+from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.redis, long_only]
 

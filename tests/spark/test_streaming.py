@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from tests.spark.bench import Bench
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 

@@ -21,9 +21,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_streams.client.slots import slot_of
-from tests import servers, topologies
-from tests.certificates import authority
-from tests.waiting import wait_for
+from tests import servers
+from tests.servers import topologies
+from tests.servers.certificates import authority
+from tests.suite.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.redis]
 _PATIENCE = 60

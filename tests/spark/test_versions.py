@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tests.spark.bench import RELEASE, Bench
 from tests.spark.test_streaming import undo_last_batch
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 if RELEASE < (4, 2):  # the sockets of its py4j, where Python 3.13 notices

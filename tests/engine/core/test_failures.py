@@ -12,8 +12,8 @@ from engine.core.environment.failures import SHOWING, FatalError, only_reads
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, CommandError
 from engine.text.messages import general
-from tests.injection import MistakeError, by_name, counted_changes, fails_in
-from tests.replay import NOW_US, new_core, replayed, state
+from tests.harness.injection import MistakeError, by_name, counted_changes, fails_in
+from tests.harness.replay import NOW_US, new_core, replayed, state
 
 COMMANDS = by_name()
 #: What is there before each command.

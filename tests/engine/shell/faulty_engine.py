@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from tests.injection import inject
+from tests.harness.injection import inject
 
 if __name__ == "__main__":
     from engine.__main__ import main

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 
 from tests import ROOT
-from tests.waiting import DEADLINE
+from tests.suite.waiting import DEADLINE
 
 
 def refused(starts: Sequence[Sequence[str]]) -> list[str]:

@@ -12,8 +12,8 @@ from engine.core.formats.export import encode
 from engine.shell import check
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from tests import servers
-from tests.connection import Connection
 from tests.faults.engines import Engine
+from tests.servers.connection import Connection
 
 INCREMENT = "appendonly.aof.1.incr.aof"
 

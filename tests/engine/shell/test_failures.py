@@ -14,9 +14,9 @@ import hiredis
 import pytest
 
 from tests import ROOT
-from tests.connection import Connection
 from tests.servers import Running, ready_line, stop, tied_to_us
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.connection import Connection
+from tests.suite.waiting import DEADLINE, wait_for
 
 #: EX_SOFTWARE.
 STATUS = 70

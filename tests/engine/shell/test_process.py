@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from tests import ROOT, servers
-from tests.connection import Connection, wait_until_blocked
 from tests.engine.shell.refused_starts import refused
-from tests.waiting import DEADLINE
+from tests.servers.connection import Connection, wait_until_blocked
+from tests.suite.waiting import DEADLINE
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -16,7 +16,7 @@ from engine.shell.network.runner import Runner
 from engine.shell.network.server import Server
 from engine.shell.network.timers import Timers
 from engine.shell.observation.watchdog import Watchdog
-from tests.injection import MistakeError
+from tests.harness.injection import MistakeError
 
 
 class Loop:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.connection import Connection
 from tests.engine.shell.refused_starts import refused
+from tests.servers.connection import Connection
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ The thresholds are far above what a busy machine takes from a process, so that n
 from __future__ import annotations
 
 from tests import servers
-from tests.connection import Connection
-from tests.waiting import wait_for
+from tests.servers.connection import Connection
+from tests.suite.waiting import wait_for
 
 
 def events(client: Connection) -> dict[bytes, int]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from engine.text import globs
 from engine.text.globs import _ByParts, _parts, matches
 from tests import servers
-from tests.connection import Connection
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
+from tests.servers.connection import Connection
 
 
 @pytest.mark.parametrize(

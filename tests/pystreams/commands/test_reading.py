@@ -19,9 +19,10 @@ from spark_streams.client.connection import Connection
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.stream_id import ZERO
-from tests import ROOT, servers, tools
+from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
-from tests.waiting import wait_for
+from tests.suite import tools
+from tests.suite.waiting import wait_for
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import redis
 from spark_streams.client.slots import checksum
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 def _entries(client: redis.Redis, stream: str = "s") -> list[dict[bytes, bytes]]:

@@ -21,7 +21,7 @@ from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from tests import servers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 TOKEN = "a-token-for-the-tests"
 

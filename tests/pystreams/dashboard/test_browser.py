@@ -29,8 +29,8 @@ from scripts import tasks_server
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
 from tests import ROOT, servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
-from tests.tools import needed
-from tests.waiting import wait_for
+from tests.suite.tools import needed
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 

@@ -16,7 +16,7 @@ import pytest
 from pystreams.commands import dashboard as verb
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)

@@ -24,8 +24,8 @@ import redis
 from pystreams.dashboard.api import export
 from pystreams.dashboard.api.answers import Streamed
 from tests.pystreams.dashboard.conftest import Dashboard, Started
-from tests.tools import needed
-from tests.waiting import wait_for
+from tests.suite.tools import needed
+from tests.suite.waiting import wait_for
 
 _ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
 

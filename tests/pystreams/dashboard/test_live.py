@@ -24,7 +24,7 @@ from pystreams.dashboard.sampling import sampler as sampler_module
 from pystreams.dashboard.sampling.sampler import Sampler
 from tests import servers
 from tests.pystreams.dashboard.conftest import TOKEN, address_of
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 @dataclass(eq=False)

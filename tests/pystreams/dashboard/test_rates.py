@@ -8,7 +8,7 @@ from pystreams.connect.server import Wanted, connect
 from pystreams.dashboard.sampling.looking import Looks
 from pystreams.dashboard.sampling.rates import Rates
 from tests import servers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 def test_a_rate_is_over_the_last_seconds() -> None:

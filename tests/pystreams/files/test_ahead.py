@@ -12,7 +12,7 @@ from pystreams.commands import writing
 from pystreams.files.ahead import ReadAhead
 from pystreams.files.rows import Row
 from tests.pystreams.conftest import Cli
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 def test_what_is_read_ahead_is_bounded_in_bytes() -> None:

@@ -17,7 +17,7 @@ from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from tests import servers
 from tests.pystreams.metrics.exposed import parsed, value
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 @pytest.fixture

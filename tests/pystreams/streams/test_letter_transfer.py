@@ -21,7 +21,8 @@ from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.stream_id import LAST
-from tests import servers, topologies
+from tests import servers
+from tests.servers import topologies
 
 LETTERS = 3
 ORIGIN = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 1, "_reason": "r"}

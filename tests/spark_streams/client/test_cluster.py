@@ -24,13 +24,14 @@ from spark_streams.write.records.fence import WriterId
 from spark_streams.write.records.foreach_batch import number_of_write
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
-from tests import servers, topologies
-from tests.long import long_only
+from tests import servers
+from tests.servers import topologies
 from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.tasks.test_exactly_once import table
-from tests.waiting import wait_for
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 

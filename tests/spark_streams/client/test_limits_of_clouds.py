@@ -14,7 +14,7 @@ from spark_streams.client.connection import Connection
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, ServerError
-from tests.cloud_proxy import cloud_proxy
+from tests.servers.cloud_proxy import cloud_proxy
 from tests.spark_streams.client.test_topologies import write
 from tests.spark_streams.driver import Query, Site, numbers
 

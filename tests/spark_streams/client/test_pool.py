@@ -13,7 +13,7 @@ from spark_streams.config.address import Address
 from spark_streams.errors import ServerError
 from spark_streams.source import PystreamsDataSource
 from tests.spark_streams.driver import Site, schema_of
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 SCHEMA = schema_of("_id string, n int")
 

@@ -25,11 +25,12 @@ from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
-from tests import servers, topologies
-from tests.long import long_only
+from tests import servers
+from tests.servers import topologies
 from tests.spark_streams.driver import Query
 from tests.spark_streams.driver import numbers as column
 from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.suite.long import long_only
 
 pytestmark = pytest.mark.redis
 WRITER = WriterId("query", 0, 0)

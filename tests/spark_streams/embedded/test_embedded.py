@@ -18,9 +18,9 @@ import pytest
 from spark_streams.embedded import launcher, processes, record
 from spark_streams.embedded.record import Record
 from tests import ROOT
-from tests.jvm import QUICK
-from tests.long import long_only
-from tests.waiting import wait_for
+from tests.suite.jvm import QUICK
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
 
 STANDIN = f"{sys.executable} {Path(__file__).with_name('standin_engine.py')}"
 Run = Callable[..., "subprocess.Popen[str]"]

@@ -17,8 +17,8 @@ from spark_streams.embedded.life import FINAL, TRANSITIONS, Event, State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
 from tests import ROOT
-from tests.tools import needed
-from tests.waiting import DEADLINE, wait_for
+from tests.suite.tools import needed
+from tests.suite.waiting import DEADLINE, wait_for
 
 E, S = Event, State
 

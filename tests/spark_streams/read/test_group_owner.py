@@ -13,7 +13,7 @@ from spark_streams.errors import StreamError
 from spark_streams.read.query.lease import Lease
 from spark_streams.server.open import open_server
 from tests.spark_streams.driver import Site, numbers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest", "group", "3-1"])

@@ -19,7 +19,7 @@ from spark_streams.read.batch import BatchReader
 from spark_streams.server import redis_streams
 from spark_streams.source import PystreamsDataSource
 from tests.spark_streams.driver import Query, Site, schema_of
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 SCHEMA = "_stream string, _id string, n int"
 COUNT = 40

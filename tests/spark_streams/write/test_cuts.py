@@ -25,7 +25,7 @@ from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 @pytest.fixture

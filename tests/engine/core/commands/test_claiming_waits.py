@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 
 @pytest.mark.parametrize("min_idle", [0, 1, 10, 500])

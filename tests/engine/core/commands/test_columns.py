@@ -19,7 +19,7 @@ from engine.core.streams import segment
 from engine.core.streams.frames import frame
 from engine.wire.parser import RequestParser
 from tests.engine.core.commands.test_extensions import NOW, Client
-from tests.replay import check_replay
+from tests.harness.replay import check_replay
 
 VALUES = st.one_of(
     st.lists(st.sampled_from([b"", b"a", b"1234", b"\r\n", b"$3\r\n"]), min_size=1, max_size=4),

@@ -20,8 +20,8 @@ import pytest
 from engine.core.protocol.replies import BLOCKED
 from engine.wire.encode import encoded
 from tests import servers
-from tests.connection import Connection
-from tests.replay import new_core
+from tests.harness.replay import new_core
+from tests.servers.connection import Connection
 
 #: How many commands to run in each protocol.
 COMMANDS = int(os.environ.get("FUZZ_COMMANDS", "4000"))

@@ -11,7 +11,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError, Steps
 from engine.settings.config import Config
 from engine.wire.parser import RequestParser
-from tests.replay import check_replay
+from tests.harness.replay import check_replay
 
 NOW = 1_700_000_000_000_000
 

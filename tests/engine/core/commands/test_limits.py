@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.core.protocol.replies import CommandError
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 
 def answer(*lines: str):

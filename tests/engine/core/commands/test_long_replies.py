@@ -19,7 +19,7 @@ from engine.core.protocol.replies import Pages
 from engine.core.streams import group, pending, runs, segment
 from engine.wire.encode import encoded, pages_of
 from tests.engine.core.streams.test_storage import pack_cold
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 ENTRIES = 300
 #: Entries and other elements of a page at most, as the limits below have it, with the entries of one segment more.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 
 def removed(items: list[bytes], count: int, element: bytes) -> list[bytes]:

@@ -20,7 +20,7 @@ from engine.core.keyspace.members import Members
 from engine.core.protocol.replies import OK, CommandError, Steps
 from engine.wire.encode import encoded
 from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
-from tests.replay import NOW_US, check_replay, new_core, replayed, state
+from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
 
 #: IDs in a command, and of them in a step.
 IDS, STEP = 120, 10

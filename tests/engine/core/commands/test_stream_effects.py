@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.core.protocol.replies import BLOCKED
-from tests.replay import NOW_US, check_replay, commands, new_core
+from tests.harness.replay import NOW_US, check_replay, commands, new_core
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
 VALUES = st.sampled_from([b"", b"0", b"7", b"-1", b"x", b"hello", b"y" * 70, b"1.5"])

@@ -21,7 +21,7 @@ from engine.core.formats.rdb.checksum import crc64
 from engine.core.formats.rdb.streams import reader as streams
 from tests.engine.core.formats import real_files
 from tests.engine.core.formats.rdb_files import read, samples, written
-from tests.replay import state
+from tests.harness.replay import state
 
 #: How much the process may grow over any number of inputs.
 GROWTH_MB = 96

@@ -14,7 +14,7 @@ from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace import image
 from tests.engine.core.formats.real_files import PARTS, settings
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, errors, small_segments
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 NOW = NOW_US // 1000
 

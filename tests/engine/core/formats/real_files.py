@@ -16,9 +16,10 @@ from unittest import mock
 import hiredis
 
 from scripts.peers import PLACE, Peers
-from tests import servers, tools
-from tests.connection import Connection
-from tests.keyspaces import flat, value
+from tests import servers
+from tests.servers.connection import Connection
+from tests.servers.keyspaces import flat, value
+from tests.suite import tools
 
 #: Deadlines of keys and fields, in milliseconds since the epoch: a year of which every test's clock is short.
 LATER = 4_000_000_000_000

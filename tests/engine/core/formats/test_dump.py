@@ -21,9 +21,9 @@ from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
 from engine.shell.durability.log.replay import Replay
 from tests import servers
-from tests.connection import Connection
 from tests.engine.shell.durability.workload import empty_core, everything
-from tests.replay import NOW_US, check_replay, new_core, replayed, state
+from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
+from tests.servers.connection import Connection
 
 WORDS = st.one_of(
     st.binary(max_size=20),

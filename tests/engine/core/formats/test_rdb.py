@@ -29,7 +29,7 @@ from tests.engine.core.formats.rdb_files import (
     ziplist,
 )
 from tests.engine.shell.durability.workload import driven, everything, freeze, small_segments
-from tests.replay import new_core, state
+from tests.harness.replay import new_core, state
 
 
 @settings(deadline=None, max_examples=30)

@@ -13,7 +13,7 @@ PROGRAM = """
     from engine.core.formats.rdb import value_reader, writer
     from engine.core.formats.rdb.reader import Loading, State
     from engine.core.keyspace import image
-    from tests.replay import NOW_US, new_core, state
+    from tests.harness.replay import NOW_US, new_core, state
 
     core, copy = new_core(), new_core()
     loading = Loading(copy.databases, value_reader.makers(copy.config, copy.streams.new))

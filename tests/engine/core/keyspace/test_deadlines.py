@@ -9,7 +9,7 @@ from engine.core.keyspace import changes as changes_module
 from engine.core.keyspace import deadlines as deadlines_module
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.deadlines import Deadlines
-from tests.replay import NOW_US, check_replay, new_core
+from tests.harness.replay import NOW_US, check_replay, new_core
 
 KEYS = st.integers(0, 9).map(lambda number: b"k%d" % number)
 

@@ -9,7 +9,7 @@ import pytest
 from engine.core.keyspace import footprint
 from engine.core.streams import pending, segment
 from engine.core.streams.stream import Stream
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 
 @pytest.fixture

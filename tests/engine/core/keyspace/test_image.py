@@ -22,7 +22,7 @@ from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.taking import when_complete
 from engine.shell.durability.formats import records
 from tests.faults.disk import Disk
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 KEYS = 30
 

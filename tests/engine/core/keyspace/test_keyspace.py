@@ -14,7 +14,7 @@ from engine.core.keyspace import changes
 from engine.core.keyspace.names import Names
 from engine.core.keyspace.slots import Slots
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, OK
-from tests.replay import NOW_US, new_core
+from tests.harness.replay import NOW_US, new_core
 
 NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
 

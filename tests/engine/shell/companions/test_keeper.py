@@ -22,7 +22,7 @@ from engine.shell.companions.keeper import Keeper
 from engine.shell.companions.table import ROWS, Row
 from engine.shell.observation.reporting import LOG
 from tests import servers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 # Writes what it was told and its process ID to a file, says something, and ends with its standard input.
 _PROGRAM = """

@@ -10,7 +10,7 @@ from typing import Any
 import hiredis
 
 from tests import servers
-from tests.connection import Connection
+from tests.servers.connection import Connection
 
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 

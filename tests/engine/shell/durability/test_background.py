@@ -24,7 +24,7 @@ from engine.shell.durability.states.machine import Machine
 from engine.wire.encode import Out, encode
 from tests.faults.disk import Crash, Disk
 from tests.faults.engines import Engine
-from tests.replay import state
+from tests.harness.replay import state
 
 Test = Callable[..., None]
 WALKS: list[tuple[Test, dict[str, Any]]] = []

@@ -11,7 +11,7 @@ import pytest
 
 from tests import servers
 from tests.engine.shell.durability.lives import ALWAYS, Client, life
-from tests.waiting import DEADLINE, wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 def together(client: Client, *lines: str) -> list[Any]:

@@ -16,7 +16,7 @@ import pytest
 
 from tests import servers
 from tests.engine.shell.durability.lives import Client, life
-from tests.waiting import DEADLINE, wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 def limit(running: servers.Running, size: int) -> None:
@@ -100,7 +100,10 @@ def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path):
     room; nothing is lost at any time.
     """
     flags = ("--appendonly", "yes", "--stream-storage", "disk")
-    with life(tmp_path, *flags, module="tests.tiny_engine") as (running, client), closing(Writer(running)) as writer:
+    with (
+        life(tmp_path, *flags, module="tests.servers.tiny_engine") as (running, client),
+        closing(Writer(running)) as writer,
+    ):
 
         def add(count: int) -> None:
             for _ in range(count):

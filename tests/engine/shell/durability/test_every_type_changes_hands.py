@@ -14,13 +14,14 @@ from typing import Any
 import hiredis
 import pytest
 
-from tests import servers, tools
-from tests.connection import Connection
+from tests import servers
 from tests.engine.core.formats import real_files
 from tests.engine.shell.durability.test_interchange import asker
 from tests.faults.engines import Engine
-from tests.long import long_only
-from tests.waiting import DEADLINE
+from tests.servers.connection import Connection
+from tests.suite import tools
+from tests.suite.long import long_only
+from tests.suite.waiting import DEADLINE
 
 pytestmark = pytest.mark.redis
 

@@ -15,13 +15,14 @@ import pytest
 
 from engine.core.protocol.replies import CommandError
 from engine.wire.encode import encoded
-from tests import servers, tools
-from tests.connection import Connection
+from tests import servers
 from tests.differential.exclusions import NEW
 from tests.engine.shell.durability.workload import Driver, small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.connection import Connection
+from tests.suite import tools
+from tests.suite.waiting import DEADLINE, wait_for
 
 pytestmark = pytest.mark.redis
 

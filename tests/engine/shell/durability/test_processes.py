@@ -7,9 +7,9 @@ import signal
 import pytest
 
 from tests import servers
-from tests.connection import wait_until_blocked
 from tests.engine.shell.durability.lives import ALWAYS, Client, life
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.connection import wait_until_blocked
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 def test_it_lives_again(tmp_path):

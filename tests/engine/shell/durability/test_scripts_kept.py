@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests import ROOT, servers
-from tests.connection import Connection
 from tests.engine.shell.durability.lives import ALWAYS, life
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.connection import Connection
+from tests.suite.waiting import DEADLINE, wait_for
 
 LIBRARY = "#!lua name=lib\nredis.register_function('answer', function() return 42 end)"
 #: It writes what nobody can compute again.

@@ -14,7 +14,7 @@ from engine.core.streams import segment
 from engine.core.streams.compressed import packed
 from engine.core.streams.compressed.packing import pack
 from engine.core.streams.stream import Stream
-from tests.replay import NOW_US, new_core, state
+from tests.harness.replay import NOW_US, new_core, state
 
 STREAMS = (b"s1", b"s2", b"s3")
 GROUPS = (b"g1", b"g2")

@@ -13,7 +13,7 @@ from engine.core.streams.compressed.stored import payload
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
 from engine.shell.housekeeping.cold_packer import TRANSITIONS, ColdPacker, Event, State
-from tests.waiting import DEADLINE
+from tests.suite.waiting import DEADLINE
 
 NOW = 1_700_000_000_000_000
 ENTRIES = 30_000

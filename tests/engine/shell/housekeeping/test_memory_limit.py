@@ -16,8 +16,8 @@ from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Runner
 from engine.shell.observation.process_facts import Facts
 from tests import servers
-from tests.connection import Connection
-from tests.waiting import wait_for
+from tests.servers.connection import Connection
+from tests.suite.waiting import wait_for
 
 NOW_US = 1_700_000_000_000_000
 OOM = "OOM command not allowed when used memory > 'maxmemory'."

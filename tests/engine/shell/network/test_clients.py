@@ -14,9 +14,9 @@ import hiredis
 import pytest
 
 from tests import ROOT, servers
-from tests.connection import Connection, wait_until_blocked
 from tests.servers import Running
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.connection import Connection, wait_until_blocked
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 @pytest.fixture(scope="module")

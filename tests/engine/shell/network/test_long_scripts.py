@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.connection import Connection, wait_until_blocked
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.connection import Connection, wait_until_blocked
+from tests.suite.waiting import DEADLINE, wait_for
 
 BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 KILLED = "ERR Script killed by user with SCRIPT KILL..."

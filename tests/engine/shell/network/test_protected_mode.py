@@ -10,7 +10,7 @@ from engine.core.dispatch import Core
 from engine.settings.config import Config
 from engine.shell.network.protection import is_local, is_refused
 from tests import servers
-from tests.connection import Connection
+from tests.servers.connection import Connection
 
 
 @pytest.mark.parametrize(

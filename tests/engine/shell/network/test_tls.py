@@ -17,12 +17,13 @@ import redis as redis_py
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.tls import context_of
-from tests import servers, tools
-from tests.certificates import authority, certificate, openssl
-from tests.connection import Connection
+from tests import servers
 from tests.engine.shell.refused_starts import refused
 from tests.servers import free_port
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.certificates import authority, certificate, openssl
+from tests.servers.connection import Connection
+from tests.suite import tools
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sentinels import Member, members
+from tests.servers.sentinels import Member, members
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import Any
 
 import redis
 
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 def follow(replica: redis.Redis, port: int, host: str = "127.0.0.1") -> None:

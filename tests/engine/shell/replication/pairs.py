@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests import servers
-from tests.connection import Connection
-from tests.keyspaces import everything
-from tests.waiting import wait_for
+from tests.servers.connection import Connection
+from tests.servers.keyspaces import everything
+from tests.suite.waiting import wait_for
 
 #: No moment for other replicas to come.
 AT_ONCE = ("--repl-diskless-sync-delay", "0")

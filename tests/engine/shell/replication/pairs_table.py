@@ -19,12 +19,12 @@ import redis
 
 from scripts.generated import ROOT, Part
 from scripts.peers import PLACE, Peers
-from tests.connection import Connection
 from tests.engine.core.formats import real_files
 from tests.engine.shell.replication.family import contents
-from tests.sentinels import Member, members
 from tests.servers import redis_release
-from tests.waiting import wait_for
+from tests.servers.connection import Connection
+from tests.servers.sentinels import Member, members
+from tests.suite.waiting import wait_for
 
 PART = Part(
     ROOT / "docs" / "operations" / "replication.md", r"<!-- pairs: written by [^\n]* -->\n", r"<!-- end of pairs -->"
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def servers() -> dict[str, str]:
-    """The servers, as columns are named, with their kinds (:class:`tests.sentinels.Member`)."""
+    """The servers, as columns are named, with their kinds (:class:`tests.servers.sentinels.Member`)."""
     peers = Peers(PLACE)
     version = ".".join(map(str, redis_release().version))
     return {"engine": "engine", f"redis {version}": "redis", **{n: str(peers.server(n)) for n in sorted(peers.here())}}

@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 
-from tests import servers, tools
-from tests.connection import Connection
+from tests import servers
 from tests.differential.grammar import FAMILIES, Grammar, Step
 from tests.differential.shrink import shrink
-from tests.keyspaces import everything
+from tests.servers.connection import Connection
+from tests.servers.keyspaces import everything
+from tests.suite import tools
 
 SEQUENCES = int(os.environ.get("REPLICATION_EXAMPLES", "12"))
 #: Commands of the grammars' kind that they do not draw: other types, several databases, the engine's own.

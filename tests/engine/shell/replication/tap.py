@@ -5,7 +5,7 @@ from __future__ import annotations
 import hiredis
 
 from tests import servers
-from tests.connection import Connection
+from tests.servers.connection import Connection
 
 
 class Tap:

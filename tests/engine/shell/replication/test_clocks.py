@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.sentinels import Member
-from tests.waiting import wait_for
+from tests.servers.sentinels import Member
+from tests.suite.waiting import wait_for
 
 HOUR = 3600
 

@@ -13,10 +13,10 @@ import pytest
 import redis
 
 from spark_streams.client.pool import close_all
-from tests.connection import Connection
-from tests.sentinels import Member
+from tests.servers.connection import Connection
+from tests.servers.sentinels import Member
 from tests.spark_streams.driver import Query, numbers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 @contextmanager

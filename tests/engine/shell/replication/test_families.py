@@ -17,7 +17,7 @@ from tests.engine.shell.replication.family import (
     wait_until_equal,
     wait_until_up,
 )
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 @pytest.fixture(scope="module")

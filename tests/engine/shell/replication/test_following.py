@@ -9,9 +9,10 @@ from contextlib import contextmanager
 import pytest
 import redis as redis_py
 
-from tests import servers, topologies
+from tests import servers
 from tests.engine.shell.replication.family import follow, replication, trouble, wait_until_up
-from tests.waiting import wait_for
+from tests.servers import topologies
+from tests.suite.waiting import wait_for
 
 EMPTY_RDB = bytes.fromhex("524544495330303131ff") + bytes(8)
 

@@ -25,8 +25,8 @@ from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.states import Sync
 from tests.differential.grammar import FAMILIES, Grammar
 from tests.faults.disk import Disk
-from tests.replay import new_core, state
-from tests.waiting import DEADLINE
+from tests.harness.replay import new_core, state
+from tests.suite.waiting import DEADLINE
 
 
 class Transport:

@@ -8,11 +8,12 @@ from typing import Any
 import hiredis
 import pytest
 
-from tests import servers, tools
-from tests.connection import Connection
+from tests import servers
 from tests.engine.shell.replication.pairs import AT_ONCE, assert_same, info, redis_following, settled, wait_until_up
-from tests.keyspaces import everything
-from tests.waiting import wait_for
+from tests.servers.connection import Connection
+from tests.servers.keyspaces import everything
+from tests.suite import tools
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests import servers
-from tests.connection import Connection
 from tests.engine.shell.replication.pairs import AT_ONCE, info
 from tests.engine.shell.replication.tap import Tap
-from tests.waiting import wait_for
+from tests.servers.connection import Connection
+from tests.suite.waiting import wait_for
 
 
 @pytest.fixture(scope="module")

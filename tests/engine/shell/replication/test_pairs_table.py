@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests import tools
 from tests.engine.core.formats import real_files
 from tests.engine.shell.replication.pairs_table import seen
-from tests.long import long_only
+from tests.suite import tools
+from tests.suite.long import long_only
 
 pytestmark = [pytest.mark.redis, long_only]
 

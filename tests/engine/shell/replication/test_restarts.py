@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from tests.sentinels import Member, members
-from tests.waiting import wait_for
+from tests.servers.sentinels import Member, members
+from tests.suite.waiting import wait_for
 
 
 def has_all(replica: Member, master: Member) -> None:

@@ -14,10 +14,10 @@ import redis
 from spark_streams.client.connection import Connection as ConnectorConnection
 from spark_streams.config.address import Address, Credentials, Tls
 from tests import servers
-from tests.certificates import authority, certificate
-from tests.long import long_only
-from tests.sentinels import PATIENCE, QUICK, Member
-from tests.waiting import wait_for
+from tests.servers.certificates import authority, certificate
+from tests.servers.sentinels import PATIENCE, QUICK, Member
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 #: What Redis's documentation gives a Sentinel, and a replica.

@@ -9,9 +9,9 @@ import redis
 
 from spark_streams.client.connection import Connection as ConnectorConnection
 from spark_streams.config.address import Address
-from tests.connection import Connection
-from tests.sentinels import PATIENCE, Member, Sentinels, family, sentinels
-from tests.waiting import wait_for
+from tests.servers.connection import Connection
+from tests.servers.sentinels import PATIENCE, Member, Sentinels, family, sentinels
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 

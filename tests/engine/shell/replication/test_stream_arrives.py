@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests import servers, tools
-from tests.connection import Connection
+from tests import servers
 from tests.engine.shell.replication.pairs import AT_ONCE, redis_following, wait_until_up
 from tests.engine.shell.replication.sequences import Pair, families
+from tests.servers.connection import Connection
+from tests.suite import tools
 
 pytestmark = pytest.mark.redis
 

@@ -14,7 +14,7 @@ from spark_streams.read.ranges import owned_group
 from spark_streams.server import delivery as redis_delivery
 from spark_streams.server.redis import RedisServer
 from tests.spark_streams.driver import Query, Site, numbers
-from tests.waiting import DEADLINE
+from tests.suite.waiting import DEADLINE
 
 _BATCH, _PAGE = 100, 20
 Pages = Callable[[Iterator[None]], Iterator[None]]

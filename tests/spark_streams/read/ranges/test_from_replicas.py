@@ -21,7 +21,7 @@ from spark_streams.read.ranges import from_replicas
 from tests import servers
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
 STREAMS = ("a", "b", "c")

@@ -15,7 +15,7 @@ from spark_streams.client.slots import slot_of
 from spark_streams.errors import StreamError
 from spark_streams.read.shared import protocol
 from tests.spark_streams.driver import Query, Site, numbers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 SCHEMA = "_id string, n int, _deliveries int"
 SHARED = {"consume": "shared", "startingOffsets": "earliest", "maxEntriesPerTrigger": "1"}

@@ -21,7 +21,7 @@ from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from tests import servers
 from tests.chaos.proxy import proxy
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 

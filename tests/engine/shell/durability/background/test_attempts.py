@@ -13,7 +13,7 @@ from engine.shell.durability.background.threads import Threads
 from engine.shell.durability.files import Files
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.saving import TEMPORARY
-from tests.waiting import DEADLINE, wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 class SlowFiles(Files):

@@ -11,7 +11,7 @@ from engine.shell.durability.formats.position import Position
 from tests.engine.core.formats.rdb_files import file_of, foreign, key, old_forms, packed, ziplist
 from tests.engine.core.formats.rdb_files import read as rdb
 from tests.faults.engines import Engine
-from tests.replay import NOW_US, state
+from tests.harness.replay import NOW_US, state
 
 SETTINGS = {"appendonly": "no", "save": "", "enable_debug_command": "yes"}
 

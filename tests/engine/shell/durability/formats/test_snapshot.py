@@ -25,8 +25,8 @@ from tests.engine.shell.durability.workload import (
     loaded,
     small_segments,
 )
-from tests.replay import NOW_US, new_core
-from tests.storing import segment_files
+from tests.harness.replay import NOW_US, new_core
+from tests.harness.storing import segment_files
 
 LATER = NOW_US + 10**9
 

@@ -20,7 +20,7 @@ from engine.shell.durability.log.replay import Replay
 from tests.engine.shell.durability.workload import Driver, driven, empty_core, freeze, loaded, small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
-from tests.replay import NOW_US, state
+from tests.harness.replay import NOW_US, state
 
 INCREMENT = "appendonly.aof.1.incr.aof"
 

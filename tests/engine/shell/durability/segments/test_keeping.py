@@ -18,7 +18,7 @@ from engine.shell.durability.log import replay
 from tests.engine.shell.durability.workload import small_segments
 from tests.faults.disk import Disk
 from tests.faults.engines import Engine
-from tests.storing import store
+from tests.harness.storing import store
 
 DISK = {"stream_storage": "disk", "enable_debug_command": "yes"}
 

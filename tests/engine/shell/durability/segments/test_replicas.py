@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.engine.shell.durability.lives import life
-from tests.long import long_only
-from tests.waiting import wait_for
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
 
 FLAGS = ("--appendonly", "yes", "--stream-storage", "disk", "--repl-diskless-sync-delay", "0")
 
@@ -17,7 +17,7 @@ def test_a_replica_has_what_its_master_has_on_the_disk(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("master", "replica")]
     for folder in folders:
         folder.mkdir()
-    tiny = "tests.tiny_engine"
+    tiny = "tests.servers.tiny_engine"
     with life(folders[0], *FLAGS, module=tiny) as (master, ask), life(folders[1], *FLAGS, module=tiny) as (_, replica):
         for number in range(1, 301):
             ask(f"XADD s {number}-1 a {number} b {'v' * 50}")

@@ -19,7 +19,7 @@ from engine.shell.durability.segments import file as segment_file
 from engine.shell.durability.segments import store
 from engine.shell.durability.segments.checking import check_file
 from tests.faults.disk import Disk
-from tests.storing import segment_files
+from tests.harness.storing import segment_files
 
 
 def packed(number: int, entries: int = 50, cache: SpanCache | None = None):

@@ -17,9 +17,9 @@ from engine.settings.config import Config
 from engine.shell.network.connections.connection import Connection
 from engine.shell.network.runner import Runner
 from tests import servers
-from tests.connection import Connection as Client
 from tests.servers import Running
-from tests.waiting import DEADLINE, wait_for
+from tests.servers.connection import Connection as Client
+from tests.suite.waiting import DEADLINE, wait_for
 
 MB = 1 << 20
 

@@ -11,7 +11,7 @@ from engine.shell.replication.history import History
 from engine.shell.replication.replica.following import Following
 from engine.shell.replication.replica.link import MasterLink
 from tests.engine.shell.replication.replica.scripted import full
-from tests.replay import new_core
+from tests.harness.replay import new_core
 
 #: An RDB file with nothing in it, and without a check sum.
 EMPTY = b"REDIS0010\xff" + bytes(8)

@@ -11,7 +11,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.protocol.replies import CommandError
 from engine.shell.replication.replica.handshake import command
 from engine.shell.replication.replica.intake import Intake
-from tests.replay import commands, new_core, state
+from tests.harness.replay import commands, new_core, state
 
 ADDS = b"".join(command(b"XADD", b"s", b"%d-0" % number, b"field", b"value%d" % number) for number in range(1, 400))
 STREAM = (

@@ -15,8 +15,8 @@ from engine.core.formats.rdb import writer
 from engine.core.keyspace import image
 from engine.shell.replication.replica.transfer import Transfer, TransferError
 from tests.faults.disk import Disk
-from tests.replay import NOW_US, new_core, state
-from tests.waiting import wait_for
+from tests.harness.replay import NOW_US, new_core, state
+from tests.suite.waiting import wait_for
 
 
 def filled() -> Core:

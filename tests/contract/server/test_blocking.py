@@ -11,7 +11,7 @@ from tests.harness.clients import Client
 from tests.harness.kinds import ProcessServer, Server
 from tests.harness.marks import hand_clock, over_tcp, since
 from tests.harness.replies import OK, WRONGTYPE, Error, Streams, entries
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 NOGROUP = Error("NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option")
 GONE_IN_7_0 = Error("UNBLOCKED the stream key no longer exists")

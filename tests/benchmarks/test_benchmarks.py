@@ -26,9 +26,9 @@ from benchmarks.spark import driver
 from benchmarks.spark import ways as spark_ways
 from benchmarks.stalls import pings, scenes, table
 from benchmarks.stalls.cases import CASES
-from tests.long import long_only
 from tests.servers import Running
-from tests.tools import needed
+from tests.suite.long import long_only
+from tests.suite.tools import needed
 
 
 def test_a_command_is_an_array_of_bulk_strings() -> None:

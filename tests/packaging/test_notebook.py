@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributions import environment, surroundings
-from tests.long import long_only
+from tests.packaging.distributions import environment, surroundings
+from tests.suite.long import long_only
 
 _CELLS = [
     "%pip install --quiet --no-deps --no-index {wheel}",

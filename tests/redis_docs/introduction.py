@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.docs_examples.scenes import XINFO_HELP, Fields, Scene, aged, idle
 from tests.harness.replies import Error, Streams, entries, entry
+from tests.redis_docs.scenes import XINFO_HELP, Fields, Scene, aged, idle
 
 _SENSORS = entries(
     "1518951480106-0 sensor-id 1234 temperature 19.8",

@@ -15,9 +15,9 @@ import pytest
 from trove_classifiers import classifiers
 
 from tests import ROOT
-from tests.distributions import surroundings
-from tests.long import long_only
-from tests.tools import needed
+from tests.packaging.distributions import surroundings
+from tests.suite.long import long_only
+from tests.suite.tools import needed
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -237,9 +237,9 @@ def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     """Those that read the other files of a checkout: README, documents, settings, scripts, CI, the Makefile."""
     some = [
         "tests/engine/settings/test_config.py",
-        "tests/test_readme.py",
-        "tests/test_packaging.py",
-        "tests/test_purity.py",
+        "tests/documentation/test_readme.py",
+        "tests/packaging/test_packaging.py",
+        "tests/architecture/test_purity.py",
     ]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "not sdist and not wheel and not slow", *some],

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import redis
 
-from tests import ROOT, servers, tools
-from tests.waiting import wait_for
+from tests import ROOT, servers
+from tests.suite import tools
+from tests.suite.waiting import wait_for
 
 #: Seconds for a failover, with what surrounds it.
 PATIENCE = 30.0

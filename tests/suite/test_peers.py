@@ -9,7 +9,7 @@ import pytest
 
 from scripts import peers
 from tests import ROOT
-from tests.tools import needed
+from tests.suite.tools import needed
 
 SCRIPT = ROOT / "scripts" / "peers.py"
 

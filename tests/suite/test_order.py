@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.order import arranged
+from tests.suite.order import arranged
 
 
 def item(name: str, spark: bool = False, slow: bool = False) -> Any:

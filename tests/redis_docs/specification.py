@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.docs_examples.scenes import Scene, aged, idle
 from tests.harness.replies import Streams, entries
+from tests.redis_docs.scenes import Scene, aged, idle
 
 _MESSAGES = entries("1500000000000-0 Message 1", "1500000000000-1 Message 2")
 _BEFORE = (

@@ -14,8 +14,8 @@ import pytest
 import redis
 
 from tests import servers
-from tests.distributions import environment, install, surroundings
-from tests.long import long_only
+from tests.packaging.distributions import environment, install, surroundings
+from tests.suite.long import long_only
 
 #: What the engine needs and the connector does not.
 OF_THE_ENGINE = ("uvloop", "zstandard")

@@ -21,9 +21,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests import ROOT, tools
+from tests import ROOT
 from tests.harness.releases import Release, release_in
-from tests.waiting import DEADLINE, START_DEADLINE, wait_for
+from tests.suite import tools
+from tests.suite.waiting import DEADLINE, START_DEADLINE, wait_for
 
 _READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
 

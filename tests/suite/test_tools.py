@@ -1,4 +1,4 @@
-"""The programs that tests start: each is found by ``tests.tools``, installed by .ci/run, and named on a page."""
+"""The programs that tests start: each is found by ``tests.suite.tools``, installed by .ci/run, and named on a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import ROOT, tools
+from tests import ROOT
+from tests.suite import tools
 
 #: Packages that every Debian has (dpkg marks them as essential).
 ESSENTIAL = {"util-linux", "dash", "bash", "sed", "coreutils", "grep"}
@@ -26,7 +27,7 @@ _FORBIDDEN_PREFIXES = ("exec", "spawn", "posix_spawn")
 
 
 def misuses(source: str) -> Iterator[str]:
-    """The places where a test finds or starts a program without ``tests.tools``, as ``line: what``."""
+    """The places where a test finds or starts a program without ``tests.suite.tools``, as ``line: what``."""
     tree = ast.parse(source)
     names = {
         target.id: node.value
@@ -90,7 +91,7 @@ def test_no_test_finds_or_starts_a_program_in_another_way() -> None:
     ],
 )
 def test_the_scan_sees_each_other_way(source: str) -> None:
-    """Each way around ``tests.tools`` is a misuse."""
+    """Each way around ``tests.suite.tools`` is a misuse."""
     assert list(misuses(source))
 
 

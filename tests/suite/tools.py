@@ -1,8 +1,8 @@
 """Programs from outside Python that tests start, and what happens where one is missing.
 
 A test gets such a program's path from ``needed``, which skips the test where the program is missing, or fails it where
-the environment says ``REQUIRE_REDIS=1``, and names the Debian package to install. tests/test_tools.py proves that tests
-start no such program in another way, and that .ci/run installs the packages.
+the environment says ``REQUIRE_REDIS=1``, and names the Debian package to install. test_tools.py beside this file
+proves that tests start no such program in another way, and that .ci/run installs the packages.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def path_of(program: str) -> str | None:
     ``REDIS_SERVER`` in the environment names another redis-server than that on PATH, ``JAVA_HOME`` another Java.
     """
     if program not in PACKAGES:
-        raise ValueError(f"{program} is not in tests.tools.PACKAGES")
+        raise ValueError(f"{program} is not in tests.suite.tools.PACKAGES")
     if program == "redis-server" and (named := os.environ.get("REDIS_SERVER")):
         return named
     if program == "java" and (home := os.environ.get("JAVA_HOME")):

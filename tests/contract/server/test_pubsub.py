@@ -11,7 +11,7 @@ from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp
 from tests.harness.releases import Newest
 from tests.harness.replies import OK, Error
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 def test_subscribing_answers_for_each_channel(server: Server) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.docs_examples.scenes import XINFO_HELP, Fields, Scene, aged, idle
 from tests.harness.replies import Error, Streams, entries
+from tests.redis_docs.scenes import XINFO_HELP, Fields, Scene, aged, idle
 
 _FRANCE = entries(
     "1692632086370-0 rider Castilla speed 30.2 position 1 location_id 1",

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import hiredis
 
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 
 class Server(Protocol):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs_examples import documentation, introduction, specification
-from tests.docs_examples.left_out import LEFT_OUT
-from tests.docs_examples.scenes import Scene
 from tests.harness.kinds import Server
 from tests.harness.replies import Streams, entries
+from tests.redis_docs import documentation, introduction, specification
+from tests.redis_docs.left_out import LEFT_OUT
+from tests.redis_docs.scenes import Scene
 
 SCENES = [
     pytest.param(scene, id=f"{name}: {scene.name}")

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import redis
 
-from tests import servers, tools
-from tests.certificates import authority, certificate
-from tests.waiting import wait_for
+from tests import servers
+from tests.servers.certificates import authority, certificate
+from tests.suite import tools
+from tests.suite.waiting import wait_for
 
 
 @dataclass

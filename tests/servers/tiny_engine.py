@@ -1,5 +1,5 @@
 """An engine as a process whose streams have segments of a few entries, which are cold at once: ``python -m
-tests.tiny_engine`` takes what ``python -m engine`` takes.
+tests.servers.tiny_engine`` takes what ``python -m engine`` takes.
 
 Small data have many segments then, so a test of a second meets what otherwise takes millions of entries.
 """

@@ -1,0 +1,1 @@
+"""Consumer groups: reading, pending entries, claiming, acknowledging, lag."""

@@ -1,0 +1,1 @@
+"""Connections, their rights, and what a server tells of itself: HELLO, CLIENT, ACL, blocking, transactions, MONITOR."""

@@ -1,0 +1,1 @@
+"""Commands on streams without groups: adding, reading, trimming, deleting, IDs, what transactions and events see."""

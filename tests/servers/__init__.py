@@ -1,0 +1,37 @@
+"""Servers that tests start, each of which ends with its test and leaves nothing behind; and what a client sees of them.
+
+processes     the engine and a real redis-server, as processes: the names below, so a test says ``servers.engine()``
+tiny_engine   an engine whose segments hold a few entries
+topologies    a cluster, a master with a replica and Sentinels, TLS
+sentinels     families of replicating servers that are killed and come back, and the Sentinels that watch them
+cloud_proxy   a server as cloud providers offer it: some commands are missing
+certificates  made with openssl
+connection    a connection that gives replies as hiredis parses them
+keyspaces     all keys of a server as plain data, to compare with another's
+"""
+
+from tests.servers.processes import (
+    Running,
+    engine,
+    free_port,
+    ready_line,
+    redis,
+    redis_release,
+    run_engine,
+    sentinel,
+    stop,
+    tied_to_us,
+)
+
+__all__ = [
+    "Running",
+    "engine",
+    "free_port",
+    "ready_line",
+    "redis",
+    "redis_release",
+    "run_engine",
+    "sentinel",
+    "stop",
+    "tied_to_us",
+]
