@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
+from engine.core.streams.columns import Columns, split
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
 
@@ -325,6 +326,15 @@ class Packed:
             for ms, seq, frame in zip(*self.id_columns(low, end), self.frames(low, end), strict=True):
                 yield ms << 64 | seq, frame
             low = end
+
+    def columns(self, low: int, high: int) -> Columns | None:
+        """The fields of the entries [low, high), at least one, as columns; None where they are not alike."""
+        indexed = self._indexed_for(low, high)
+        if indexed is not None:
+            plain, first = indexed
+            return plain.columns(low - first, high - first)
+        offsets = np.fromiter(accumulate(self._lengths(low, high), initial=0), np.int64, high - low + 1)
+        return split(b"".join(self._slices(low, high)), offsets)
 
     def copy(self, cache: SpanCache) -> Packed:
         """The same entries with another cache."""

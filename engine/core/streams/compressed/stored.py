@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from engine.core.protocol.replies import CommandError
+from engine.core.streams.columns import Columns
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import IdColumns
@@ -106,6 +107,10 @@ class Stored:
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
         """(ID, frame) of the entries [low, high), chunk by chunk as the caller goes on."""
         return self.packed().pairs(low, high)
+
+    def columns(self, low: int, high: int) -> Columns | None:
+        """The fields of the entries [low, high), at least one, as columns; None where they are not alike."""
+        return self.packed().columns(low, high)
 
     def copy(self, cache: SpanCache) -> Stored:
         """The same entries with another cache, at the same place."""

@@ -196,6 +196,11 @@ def test_packed_entries_answer_as_plain_ones(numbers, most, codec, random):
     assert list(cold.pairs(low, high)) == list(plain.pairs(low, high))
     assert cold.frames(low, high) == plain.frames(low, high)
     assert b"".join(cold.views(low, high)) == b"".join(plain.views(low, high))
+    fields, expected = cold.columns(low, high), plain.columns(low, high)
+    assert fields is not None
+    assert expected is not None
+    assert (fields.names, fields.values) == (expected.names, expected.values)
+    assert [bounds.tolist() for bounds in fields.bounds] == [bounds.tolist() for bounds in expected.bounds]
 
 
 def _packed_stream(entries: int) -> Stream:

@@ -1,0 +1,108 @@
+"""Alike frames as columns, against reading one frame after the other."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.protocol import ids
+from engine.core.streams.columns import MOST_FIELDS, Columns, split
+from engine.core.streams.frames import fields_of, frame
+
+#: Bytes that look like parts of a frame.
+TRICKS = [b"", b"\r\n", b"\n", b"\r\n$1\r\n", b"$0\r\n\r\n", b"*2\r\n$3\r\n1-1\r\n", b"x" * 9, b"y" * 10, b"0", b"\0"]
+WORDS = st.one_of(st.sampled_from(TRICKS), st.binary(max_size=12), st.binary(min_size=95, max_size=105))
+IDS = st.one_of(st.integers(0, ids.MAX_ID), st.integers(0, 300), st.integers(ids.MAX_ID - 300, ids.MAX_ID))
+
+
+def _offsets(frames: list[bytes]) -> list[int]:
+    return list(accumulate(map(len, frames), initial=0))
+
+
+def _split_slowly(frames: list[bytes]) -> Columns | None:
+    """The columns of frames, one frame after the other."""
+    rows = [fields_of(one) for one in frames]
+    names = tuple(rows[0][::2])
+    if any(tuple(row[::2]) != names for row in rows):
+        return None
+    fields = [[row[2 * number + 1] for row in rows] for number in range(len(names))]
+    bounds = tuple(np.cumsum([0, *map(len, values)], dtype=np.int32) for values in fields)
+    return Columns(names, bounds, tuple(map(b"".join, fields)))
+
+
+def _same(one: Columns | None, other: Columns | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    bounds = all(map(np.array_equal, one.bounds, other.bounds)) and all(array.dtype == np.int32 for array in one.bounds)
+    return bounds and (one.names, one.values) == (other.names, other.values)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> list[bytes]:
+    """Frames whose field names are the same, or seldom others."""
+    names = draw(st.lists(WORDS, min_size=1, max_size=4))
+    frames = []
+    for entry_id in sorted(draw(st.sets(IDS, min_size=1, max_size=12))):
+        own = names if draw(st.integers(0, 20)) else draw(st.lists(WORDS, min_size=1, max_size=4))
+        frames.append(frame(ids.text(entry_id), [word for name in own for word in (name, draw(WORDS))]))
+    return frames
+
+
+@given(entries())
+def test_frames_become_the_columns_that_they_hold(frames):
+    """Whatever bytes names and values hold, columns are what reading each frame finds, or there are none."""
+    assert _same(split(b"".join(frames), _offsets(frames)), _split_slowly(frames))
+
+
+@given(entries(), st.data())
+def test_no_other_bytes_are_taken_for_frames(frames, data):
+    """Whatever byte behind the first frame is another one: columns and IDs give those very bytes, or there are none."""
+    edges = _offsets(frames)
+    whole = bytearray(b"".join(frames) + b"*")
+    at = data.draw(st.integers(edges[1], edges[-1]))
+    whole[at] = data.draw(st.integers(0, 255))
+    found = split(bytes(whole), edges)
+    if found is None:
+        return
+    for row, (begin, end) in enumerate(pairwise(edges)):
+        own = bytes(whole[begin:end])
+        size = int(own[5 : own.index(b"\r\n", 5)])
+        id_text = own[own.index(b"\r\n", 5) + 2 :][:size]
+        columns = zip(found.names, found.bounds, found.values, strict=True)
+        words = [word for name, bounds, values in columns for word in (name, values[bounds[row] : bounds[row + 1]])]
+        assert own == frame(id_text, words)
+
+
+@pytest.mark.parametrize("size", [0, 9, 10, 99, 100, 8 << 20])
+def test_values_of_any_size(size):
+    """Values from none to 8 MB, beside short ones and in equal lengths, come out as they went in."""
+    for sizes in ([size] * 3, [size, 1, 0], [1, size, 5]):
+        rows = [[b"a", b"v" * one, b"", b"w\r\n" * (one % 7), b"a", b"\r\n"] for one in sizes]
+        frames = [frame(ids.text((number << 64) + 1), row) for number, row in enumerate(rows)]
+        assert _same(split(b"".join(frames), _offsets(frames)), _split_slowly(frames))
+
+
+def test_a_part_of_a_buffer():
+    """Offsets may begin anywhere in the buffer, and end anywhere."""
+    frames = [frame(b"%d-0" % number, [b"n", b"%d" % number]) for number in range(8, 120)]
+    offsets = _offsets(frames)
+    found = split(memoryview(b"".join(frames)), offsets[3:-5])
+    assert _same(found, _split_slowly(frames[3:-5]))
+
+
+@pytest.mark.parametrize("length", [b"03", b"+3", b"3 ", b"-1", b"", b"00000000003", b"99999999999"])
+def test_a_length_as_nobody_writes_it(length):
+    """A length in other digits than the engine's own is no frame of alike entries."""
+    good, odd = frame(b"1-1", [b"n", b"abc"]), b"*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nn\r\n$%b\r\nabc\r\n" % length
+    assert split(good + odd, _offsets([good, odd])) is None
+
+
+def test_very_many_fields_are_left_alone():
+    """Entries with more fields than are worth it have no columns."""
+    for count, is_split in ((MOST_FIELDS, True), (MOST_FIELDS + 1, False)):
+        frames = [frame(b"1-%d" % number, [b"n", b"v"] * count) for number in range(3)]
+        assert (split(b"".join(frames), _offsets(frames)) is not None) == is_split
