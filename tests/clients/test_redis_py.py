@@ -17,8 +17,8 @@ import redis.asyncio
 from redis.commands.core import StreamCommands
 
 from tests import servers
-from tests.harness.releases import Release
 from tests.servers import Running
+from tests.servers.releases import Release
 from tests.suite.waiting import DEADLINE
 
 #: A scene: calls (method, arguments, named arguments) in order, on an empty server.

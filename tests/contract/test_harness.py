@@ -6,8 +6,8 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.releases import NEWEST, Newest, Release, release_in
 from tests.harness.replies import ANY, Error, Map, Streams, as_sent, entries
+from tests.servers.releases import NEWEST, Newest, Release, release_in
 from tests.suite.waiting import wait_for
 
 

@@ -1,6 +1,9 @@
 """Random sequences of commands, run on the engine's core and on a real redis-server, compared reply by reply.
 
-grammar     makes sequences: a few keys, groups, consumers and IDs, so that commands meet; some words are noise
+vocabulary  a few keys, groups, consumers, IDs and scores, so that commands meet
+streams, sorted_sets, values, scripts
+            the commands, by what they act on
+grammar     makes sequences of them; some words are noise
 sides       the two sides: the core or an engine in a process, and redis-server
 machine     runs a sequence on both sides and compares
 blocking    the same with a third client that waits

@@ -12,10 +12,11 @@ from typing import Any
 
 from tests import servers
 from tests.differential.exclusions import ENDINGS, same
-from tests.differential.grammar import CONSUMERS, GROUPS, KEYS, SORTED_SETS, Grammar, Step
+from tests.differential.grammar import Grammar, Step
 from tests.differential.machine import Difference, prepared
 from tests.differential.shrink import shrink
 from tests.differential.values import NAMES
+from tests.differential.vocabulary import CONSUMERS, GROUPS, KEYS, SORTED_SETS
 from tests.harness.clients import Client, SocketClient
 from tests.harness.core import Clock, CoreServer
 from tests.harness.replies import ANY, Error

@@ -14,8 +14,8 @@ from typing import Any
 
 import hiredis
 
-from tests.harness.releases import NEWEST, Release
 from tests.harness.replies import Decoder, Error, Reply, as_sent, words
+from tests.servers.releases import NEWEST, Release
 from tests.suite.waiting import DEADLINE, wait_for
 
 

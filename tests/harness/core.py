@@ -10,8 +10,8 @@ from engine.settings.config import Config
 from engine.wire.encode import encoded
 from tests.harness.clients import Client
 from tests.harness.kinds import Server
-from tests.harness.releases import NEWEST
 from tests.harness.replies import Decoder, Reply, words
+from tests.servers.releases import NEWEST
 from tests.suite.waiting import DEADLINE
 
 

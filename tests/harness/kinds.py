@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from tests.harness.clients import Client, SocketClient
-from tests.harness.releases import Newest, Release
 from tests.harness.replies import Reply, as_sent
 from tests.servers import Running
+from tests.servers.releases import Newest, Release
 from tests.suite.waiting import DEADLINE, wait_for
 
 

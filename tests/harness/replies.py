@@ -3,7 +3,7 @@
 What came is decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for a
 RESP3 map, :class:`Error` for an error reply (as a value, nested ones too). What a test expects is written shorter and
 once for both protocols: text stands for its UTF-8 bytes, :class:`Map` and :class:`Streams` for what becomes a map only
-in RESP3, :class:`Score` and :class:`Scored` for doubles, :class:`tests.harness.releases.Newest` for what releases
+in RESP3, :class:`Score` and :class:`Scored` for doubles, :class:`tests.servers.releases.Newest` for what releases
 answer differently.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import hiredis
 
-from tests.harness.releases import NEWEST, Newest, Release
+from tests.servers.releases import NEWEST, Newest, Release
 
 Reply = Any
 

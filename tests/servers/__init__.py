@@ -7,6 +7,7 @@ sentinels     families of replicating servers that are killed and come back, and
 cloud_proxy   a server as cloud providers offer it: some commands are missing
 certificates  made with openssl
 connection    a connection that gives replies as hiredis parses them
+releases      releases of Redis and Valkey, and which behaves as which
 keyspaces     all keys of a server as plain data, to compare with another's
 """
 

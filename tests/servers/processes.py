@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests import ROOT
-from tests.harness.releases import Release, release_in
+from tests.servers.releases import Release, release_in
 from tests.suite import tools
 from tests.suite.waiting import DEADLINE, START_DEADLINE, wait_for
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kinds import Server
-from tests.harness.releases import Newest
+from tests.servers.releases import Newest
 
 
 def counted(server: Server) -> int:

@@ -7,8 +7,8 @@ import pytest
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
 from tests.harness.marks import hand_clock
-from tests.harness.releases import Newest
 from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, Between, Error
+from tests.servers.releases import Newest
 
 SAME = Error("ERR source and destination objects are the same")
 DB_RANGE = Error("ERR DB index is out of range")

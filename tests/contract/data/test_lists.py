@@ -7,8 +7,8 @@ import pytest
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp
-from tests.harness.releases import Newest
 from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Error
+from tests.servers.releases import Newest
 
 POSITIVE = Error("ERR value is out of range, must be positive")
 TOO_LATE = Newest(Error("ERR timeout is out of range"), before={"7.2": Error("ERR timeout is negative")})

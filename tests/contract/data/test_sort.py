@@ -7,8 +7,8 @@ import pytest
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
 from tests.harness.marks import since
-from tests.harness.releases import Newest
 from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, AnyOrder, Error
+from tests.servers.releases import Newest
 
 _NOT_NUMBERS = Error("ERR One or more scores can't be converted into double")
 _LIST = ("RPUSH l 3 1 2 10", 4)

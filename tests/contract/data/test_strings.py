@@ -6,8 +6,8 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
-from tests.harness.releases import Newest
 from tests.harness.replies import NOT_AN_INTEGER, OK, SYNTAX, WRONGTYPE, Between, Error
+from tests.servers.releases import Newest
 
 NOT_A_FLOAT = Error("ERR value is not a valid float")
 OVERFLOW = Error("ERR increment or decrement would overflow")

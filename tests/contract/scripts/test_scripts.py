@@ -10,8 +10,8 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.releases import Newest
 from tests.harness.replies import ANY, Error
+from tests.servers.releases import Newest
 
 Table = list[tuple[str, str, str | None]]
 

@@ -16,8 +16,8 @@ import pytest
 from tests.harness.clients import Client, SocketClient
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.releases import Newest
 from tests.harness.replies import ANY, NOT_AN_INTEGER, OK, SYNTAX, Between, Error, Map, unknown_command
+from tests.servers.releases import Newest
 
 PW_HASH = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4"
 WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")

@@ -9,8 +9,8 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.releases import Newest
 from tests.harness.replies import ANY, MODULES, NOT_AN_INTEGER, OK, SYNTAX, Error, Map
+from tests.servers.releases import Newest
 
 WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
 BAD_NAME = Error("ERR Client names cannot contain spaces, newlines or special characters.")

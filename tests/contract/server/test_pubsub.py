@@ -9,8 +9,8 @@ import pytest
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp
-from tests.harness.releases import Newest
 from tests.harness.replies import OK, Error
+from tests.servers.releases import Newest
 from tests.suite.waiting import wait_for
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
-from tests.harness.releases import Newest
 from tests.harness.replies import NOT_AN_INTEGER, OK, WRONGTYPE, Error, entries, unknown_command
+from tests.servers.releases import Newest
 
 ABORTED = Error("EXECABORT Transaction discarded because of previous errors.")
 QUEUED = b"QUEUED"

@@ -9,8 +9,8 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp
-from tests.harness.releases import Newest
 from tests.harness.replies import MODULES, Error
+from tests.servers.releases import Newest
 
 LINE = re.compile(rb"(\d{10})\.\d{6} \[(\d+) (\S*)\] (.*)", re.DOTALL)
 

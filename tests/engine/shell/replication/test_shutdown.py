@@ -15,7 +15,7 @@ from engine.core.environment.durability import WithoutDisk
 from engine.core.environment.host import WithoutProcess
 from engine.core.protocol.replies import CommandError
 from engine.shell.replication.shutdown import Shutdown
-from tests.engine.shell.replication.test_full_syncs import World, in_loop
+from tests.engine.shell.replication.master.world import World, in_loop
 from tests.servers.connection import Connection
 from tests.servers.sentinels import Member, family
 from tests.suite.waiting import wait_for

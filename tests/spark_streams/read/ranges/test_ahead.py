@@ -18,7 +18,7 @@ from spark_streams.server.redis import RedisServer
 from spark_streams.server.xrange import Counting
 from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
-from tests.spark_streams.read.ranges.test_source import LOSSES, lose
+from tests.spark_streams.read.ranges.test_losses import LOSSES, lose
 
 _BATCH = 1600  # more than what is read together with others
 

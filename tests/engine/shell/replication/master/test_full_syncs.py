@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,133 +10,15 @@ import hiredis
 import pytest
 
 from engine.core.clients.replica import AsReplica
-from engine.core.clients.session import Session
-from engine.core.dispatch import Core
 from engine.core.keyspace import image
 from engine.core.protocol.replies import CommandError
-from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.replication.history import History
 from engine.shell.replication.master import transfer
-from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.states import Sync
 from tests.differential.grammar import FAMILIES, Grammar
-from tests.faults.disk import Disk
+from tests.engine.shell.replication.master.world import MARK, FakePeer, World, in_loop, turns, whole
 from tests.harness.replay import new_core, state
-from tests.suite.waiting import DEADLINE
-
-
-class Transport:
-    """Notes that it was aborted."""
-
-    aborted = False
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-class FakePeer:
-    """A replica's connection: it keeps what it is sent."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.transport: Any = Transport()
-        self.clogged = False
-        self.got = b""
-
-    def send(self, parts: list[Any]) -> None:
-        self.got += b"".join(map(bytes, parts))
-
-    def give_up(self, size: int) -> None:
-        self.transport.abort()
-
-
-class World:
-    """A core, its master's side, and a thread for files whose work is done when the test says so."""
-
-    def __init__(self, directory: Path, *flags: str) -> None:
-        config = Config()
-        config.load(["--dir", str(directory), "--repl-diskless-sync-delay", "0", *flags])
-        self.core = Core(config, lambda n: 0)
-        self.connections: dict[int, FakePeer] = {}
-        self.work: list[tuple[Callable[[], None], Callable[[OSError | None], None]]] = []
-        self.disk = Disk()
-        history = History(lambda: b"a" * 40, 1000)
-        self.master = Master(
-            self.core,
-            self,
-            history,
-            asyncio.get_running_loop(),
-            lambda write, done: self.work.append((write, done)),
-            lambda feeding: None,
-            lambda n: 1,
-            self.disk,
-        )
-        self.caller = self.core.open_session(1)
-        self.now = 1
-
-    def settle(self) -> None:
-        """The effects of what was run are fed, as the runner does it."""
-        effects = self.core.changes.effects[:]
-        self.core.changes.effects.clear()
-        if effects and self.core.changes.recording:
-            self.master.feed(effects)
-
-    def run(self, *words: bytes) -> None:
-        """One command of a client."""
-        self.core.execute(self.caller, [*words], self.now)
-        self.settle()
-
-    async def join(
-        self,
-        *capabilities: bytes,
-        rdb_only: bool = False,
-        loop_turns: int = 20,
-        clogged: bool = False,
-        version: bytes = b"",
-    ) -> FakePeer:
-        """A replica that asks for everything."""
-        session = self.core.open_session(1)
-        session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only, version=version)
-        peer = self.connections[session.id] = FakePeer(session)
-        peer.clogged = clogged
-        self.master.synchronise(session, b"?", -1)
-        await turns(loop_turns)
-        return peer
-
-    def finish(self, error: OSError | None = None) -> None:
-        """The thread has done its work."""
-        write, done = self.work.pop(0)
-        try:
-            write()
-        except OSError as problem:
-            error = problem
-        done(error)
-
-
-async def turns(count: int = 20) -> None:
-    """Let the loop do what is due."""
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def whole(peer: FakePeer) -> None:
-    """Wait until the peer has all of its file."""
-    async with asyncio.timeout(DEADLINE):
-        while not peer.got.endswith(MARK):
-            await asyncio.sleep(0.001)
-
-
-def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-    """A test whose story runs in an event loop."""
-
-    def test(tmp_path: Path) -> None:
-        asyncio.run(story(tmp_path))
-
-    test.__name__, test.__doc__ = story.__name__, story.__doc__
-    return test
-
 
 #: What servers say of themselves: capabilities, version -> the file that they get.
 SERVERS = {
@@ -150,7 +30,6 @@ SERVERS = {
 }
 SET = (b"SET", b"k", b"v")
 FED = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"
-MARK = b"1" * 40
 
 
 @in_loop

@@ -1,0 +1,123 @@
+"""The words of random commands: keys, groups, IDs, scores, options. Each follows from the random source.
+
+IDs are small numbers that mostly grow, so that ranges, deletions and claims hit; times are either now or far away from
+every threshold, so that no comparison depends on a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+Words = list[str]
+
+KEYS = ["s", "s", "s", "t", "t", "u"]
+GROUPS = ["g", "g", "g", "h"]
+CONSUMERS = ["a", "a", "b", "b", "c"]
+#: Idle times and thresholds: zero, or so large that a slow run changes nothing.
+MIN_IDLES = ["0", "0", "0", "500000", "2000000000", "-7"]
+IDLES = ["0", "1000000", "3000000000", "-1"]
+TIMES = ["1", "1000000", "-3", "99999999999999"]
+#: Keys of sorted sets, and of a set.
+SORTED_SETS = ["z", "z", "z", "y", "y", "w", "set"]
+SCORES = ["0", "0", "1", "1", "2", "3", "-1", "1.5", "-0", "7", "0.1", "1e20", "3e-7", "inf", "-inf", "+5", "1e2"]
+MEMBERS = ["a", "a", "b", "b", "c", "d", "e", "ab", "", "17", "x" * 70]
+
+
+class Vocabulary:
+    """Words for one sequence. A ``plain`` one deletes no entry and gives no counter by hand."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._top = 0
+        self.plain = random.random() < 0.33
+
+    def one(self, choices: Sequence[T]) -> T:
+        return self._random.choice(choices)
+
+    def chance(self, probability: float) -> bool:
+        return self._random.random() < probability
+
+    def number(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+    def score(self) -> str:
+        return (
+            self.one(SCORES) if self.chance(0.97) else self.one(["x", "nan", "", "0x10", "1e400", "1e-400", "5e-324"])
+        )
+
+    def bound(self) -> str:
+        return ("(" if self.chance(0.3) else "") + (
+            self.one(SCORES) if self.chance(0.96) else self.one(["x", "nan", ""])
+        )
+
+    def member(self) -> str:
+        return self.one(MEMBERS) if self.chance(0.9) else str(self.number(0, 99))
+
+    def member_bound(self) -> str:
+        return self.one(["-", "+", "[", "(", "["]) if self.chance(0.4) else self.one(["[", "("]) + self.member()
+
+    def rank(self) -> str:
+        return str(self.number(-6, 9)) if self.chance(0.95) else self.one([str(1 << 62), str(-1 << 63), str(1 << 63)])
+
+    def sorted_set(self) -> str:
+        return self.one(SORTED_SETS)
+
+    def sorted_sets(self) -> Words:
+        """How many, and their keys."""
+        keys = [self.sorted_set() for _ in range(self.number(1, 3))]
+        return [str(len(keys) if self.chance(0.97) else self.number(-1, 4)), *keys]
+
+    def key(self) -> str:
+        return self.one(KEYS)
+
+    def next_id(self) -> str:
+        """An ID that is mostly greater than all before it."""
+        if self.chance(0.1):
+            return self.id()
+        if self.chance(0.12):
+            return f"{self._top // 4}-*"
+        self._top += self.number(1, 5)
+        return f"{self._top // 4}-{self._top % 4}"
+
+    def id(self) -> str:
+        """An ID somewhere among those that exist."""
+        point = self.number(0, self._top + 2)
+        return f"{point // 4}" if self.chance(0.2) else f"{point // 4}-{point % 4}"
+
+    def ids(self, most: int = 5) -> Words:
+        return [self.id() for _ in range(self.number(1, most))]
+
+    def low(self) -> str:
+        return "-" if self.chance(0.3) else ("(" if self.chance(0.2) else "") + self.id()
+
+    def high(self) -> str:
+        return "+" if self.chance(0.3) else ("(" if self.chance(0.2) else "") + self.id()
+
+    def count(self, probability: float = 0.5) -> Words:
+        if not self.chance(probability):
+            return []
+        return [self.one(["COUNT", "count"]), str(self.number(1, 6) if self.chance(0.9) else self.number(-1, 0))]
+
+    def fields(self) -> Words:
+        return [
+            word
+            for n in range(self.number(1, 3))
+            for word in (self.one(["f", "g", "", "field"]), self.one(["1", "-17", "", "value", "a\r\nb", "x" * 70]))
+        ]
+
+    def trim(self) -> Words:
+        """A strategy with its threshold; nodes hold few entries, so ``~`` finds something to do."""
+        strategy = self.one(["MAXLEN", "MINID"])
+        threshold = str(self.number(0, 12)) if strategy == "MAXLEN" else self.id()
+        words = [strategy, *([self.one(["~", "~", "="])] if self.chance(0.6) else []), threshold]
+        if self.chance(0.5 if "~" in words else 0.05):
+            words += ["LIMIT", str(self.number(0, 12))]
+        return words
+
+
+#: Makes a command, with how often it is made beside the others of its family.
+Maker = Callable[[Vocabulary], Words]
+Family = list[tuple[Maker, float]]

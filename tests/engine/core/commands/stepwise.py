@@ -1,0 +1,24 @@
+"""Commands that are done in steps, driven by hand: one step, or all of them with what others do in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.core.protocol.replies import Steps
+from tests.engine.core.commands.test_long_replies import Side
+from tests.harness.replay import NOW_US
+
+
+def go_on(side: Side, steps: Steps, after_ms: int = 5) -> Any:
+    """The next step."""
+    return side.core.go_on(side.session, steps, NOW_US + after_ms * 1000)
+
+
+def finished(side: Side, steps: Steps, meanwhile: dict[int, str] | None = None) -> tuple[Any, int]:
+    """The reply of steps, and how many there were; what others do after some of them."""
+    count = 0
+    while (reply := go_on(side, steps)) is steps:
+        count += 1
+        if meanwhile and count in meanwhile:
+            side.run(meanwhile[count])
+    return reply, count

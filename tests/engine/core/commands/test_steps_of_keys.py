@@ -1,0 +1,243 @@
+"""Commands on many keys, long hashes, lists and payloads are done in steps; others find and change them meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.core.commands.data import dump, hashes, keys, scan, sort
+from engine.core.formats.rdb import value_writer
+from engine.core.formats.rdb.streams import writer as stream_writer
+from engine.core.keyspace import changes, elements
+from engine.core.protocol.replies import OK, CommandError, Steps
+from engine.wire.encode import encoded
+from tests.engine.core.commands.stepwise import finished, go_on
+from tests.engine.core.commands.test_long_replies import MEANWHILE, Side
+from tests.harness.replay import NOW_US, check_replay
+
+# -- DUMP and RESTORE -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Payloads of some entries are long."""
+    for name, value in {"_LONG": 10, "_LONG_PAYLOAD": 100, "_NODES": 1, "_CHECKED": 100}.items():
+        monkeypatch.setattr(dump, name, value)
+    monkeypatch.setattr(stream_writer, "_NODE_ENTRIES", 10)
+    monkeypatch.setattr(stream_writer, "RECORDS", 20)
+
+
+@pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])
+def test_a_long_stream_travels_in_steps(small_payloads, before):
+    """DUMP gives what was there when it began, RESTORE adds the whole at its end, whatever others do in between."""
+    side, other = Side(), Side()
+    for one in (side, other):
+        one.run(before)
+        one.core.take_steps()
+    stream = side.core.databases[0].stream(b"s")
+    expected = dump.dumped(stream)
+    steps, count = side.run("DUMP s"), 0
+    while (reply := go_on(side, steps)) is steps:
+        count += 1
+        if count == 10:
+            side.run(MEANWHILE)
+    assert count > 60
+    assert encoded(reply) == b"$%d\r\n%b\r\n" % (len(expected), expected)
+    words = [b"RESTORE", b"s", b"0", expected, b"REPLACE"]
+    steps, count = other.core.execute(other.session, words, NOW_US), 0
+    other.run("XGROUP DESTROY s g; XADD s * another entry")
+    while (reply := go_on(other, steps)) is steps:
+        count += 1
+        other.run("XADD s * another entry")
+    assert count > 60
+    assert reply is OK
+    assert dump.dumped(other.core.databases[0].stream(b"s")) == expected
+    check_replay(other.core, NOW_US + 5000)
+
+
+# -- many keys, long hashes and lists -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some fields, keys and elements are many; the limits below make small steps."""
+    limits: list[tuple[Any, dict[str, int]]] = [
+        (hashes, {"_MANY": 20}),
+        (elements, {"_PART": 6, "_PARTS": 1}),
+        (keys, {"_MANY": 10, "_AT_ONCE": 4}),
+        (scan, {"_LOOKED_AT": 6}),
+        (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
+        (value_writer, {"ELEMENTS": 4, "_NODE_BYTES": 30}),
+    ]
+    for module, numbers in limits:
+        for name, value in numbers.items():
+            monkeypatch.setattr(module, name, value)
+
+
+#: A hash that has had a long value is walked as Redis walks large ones.
+GROW = "HSET h long " + "x" * 100 + "; HDEL h long"
+SLOW_READS = ["HGETALL h", "HKEYS h", "HVALS h", "DUMP h"]
+#: What others do to a hash of 50 fields that is being read, and whether it shows then what they have made of it.
+DISTURBANCES = [
+    ("HSET h field-3 changed", True),
+    ("HSET h new new", True),
+    ("HDEL h field-1 field-2 field-49", True),
+    ("RENAME h h2; HSET h2 field-3 changed", True),
+    ("HGET h field-1; HGETALL h", False),
+    ("DEL h", False),
+    ("SET h string", False),
+    ("FLUSHALL", False),
+]
+
+
+@pytest.mark.parametrize("command", SLOW_READS)
+@pytest.mark.parametrize(("disturbance", "shows"), DISTURBANCES, ids=lambda one: str(one)[:20])
+def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, command, disturbance, shows):
+    """A hash is gathered in steps; where it is changed in between, the reply shows all of it after the change."""
+    monkeypatch.setattr(changes, "_LARGE", 5)
+    before, after = Side(), Side()
+    for side in (before, after):
+        side.run(GROW)
+    after.run(disturbance if shows else "PING")
+    key = b"h2" if shows and "RENAME" in disturbance else b"h"
+    after.run("PING" if key == b"h" else "RENAME h2 h")
+    expected = encoded(after.run(command))
+    before.core.take_steps()
+    steps = before.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(before, steps, {3: disturbance + "; SET other key"})
+    assert encoded(reply) == expected
+    assert count >= 3
+    while before.core.changes.free():
+        pass
+    left = before.core.databases[0].get(key)
+    assert not isinstance(left, elements.Elements) or not left.readings
+
+
+@pytest.mark.parametrize("command", SLOW_READS)
+@pytest.mark.parametrize("changed_at", [0, 2])
+def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, command, changed_at):
+    """Where it is changed and then deleted in between, before the first step too, the reply has all that it held."""
+    monkeypatch.setattr(changes, "_LARGE", 5)
+    side, twin = Side(), Side()
+    for one in (side, twin):
+        one.run(GROW)
+    twin.run("HSET h field-3 changed")
+    expected = encoded(twin.run(command))
+    side.core.take_steps()
+    steps = side.run(command)
+    for _ in range(changed_at):
+        assert go_on(side, steps) is steps
+    side.run("HSET h field-3 changed; DEL h")
+    while side.core.changes.free(7):
+        pass
+    reply, _ = finished(side, steps)
+    assert encoded(reply) == expected
+
+
+def test_a_long_list_travels_in_steps(small_hashes):
+    """DUMP of a long list gives what was there when it began, and RESTORE makes the same list of it."""
+    side = Side()
+    expected = dump.dumped(side.core.databases[0].get(b"l"))
+    side.core.take_steps()
+    reply, count = finished(side, side.run("DUMP l"), {3: "LPOP l; RPUSH l more; DEL l"})
+    assert count >= 10
+    assert encoded(reply) == b"$%d\r\n%b\r\n" % (len(expected), expected)
+
+
+def test_many_keys_are_deleted_in_steps(small_hashes):
+    """DEL of many keys deletes some in each step, and the log gets what it has deleted."""
+    side = Side()
+    side.core.take_steps()
+    names = [f"key-{number}" for number in range(50)]
+    steps = side.run("DEL " + " ".join([*names, "none", "s", "h"]))
+    assert type(steps) is Steps
+    reply, count = finished(side, steps, {5: "DEL key-30; SET key-1 again; EXPIRE key-40 1"})
+    assert (reply, count) == (51, 14)
+    assert side.run("EXISTS key-0 key-1 key-49 s h") == 1
+    assert max(len(argv) for _, argv in side.core.changes.effects[-20:] if argv[0] == b"DEL") == 5
+    check_replay(side.core, NOW_US + 5000)
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("KEYS key-*", 50),
+        ("SCAN 0 COUNT 1000 MATCH key-*", 50),
+        ("SCAN 0 COUNT 1000 TYPE string", 50),
+        ("HSCAN h 0 COUNT 1000 MATCH field-1*", 22),
+        ("HSCAN h 0 COUNT 1000 NOVALUES", 50),
+    ],
+)
+def test_many_names_are_compared_in_steps(small_hashes, command, found):
+    """KEYS, SCAN and HSCAN of many names look at some in each step; names that go meanwhile do no harm."""
+    side = Side()
+    side.run(GROW)
+    side.core.take_steps()
+    steps = side.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(side, steps)
+    names = reply if command.startswith("KEYS") else reply[1]
+    assert (len(names), count > 5) == (found, True)
+    assert len(set(names)) >= found // 2
+    steps = side.run(command)
+    reply, _ = finished(side, steps, {1: "DEL key-49 key-48 key-0; HDEL h field-0 field-1 field-49"})
+    names = reply if command.startswith("KEYS") else reply[1]
+    assert len(names) <= found
+
+
+def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small_payloads):
+    """Without REPLACE a key that somebody adds meanwhile stays; a damaged payload adds nothing."""
+    side = Side()
+    payload = dump.dumped(side.core.databases[0].stream(b"s"))
+    side.core.take_steps()
+    for words, text in (
+        ([b"new", b"0", payload], b"BUSYKEY"),
+        ([b"s", b"0", payload[:-1] + b"x", b"REPLACE"], b"DUMP payload version or checksum"),
+    ):
+        steps = side.core.execute(side.session, [b"RESTORE", *words], NOW_US)
+        side.run("SET new value")
+        while (reply := go_on(side, steps)) is steps:
+            pass
+        assert isinstance(reply, CommandError)
+        assert text in reply.text
+    assert side.run("GET new") == b"value"
+    assert dump.dumped(side.core.databases[0].stream(b"s")) == payload
+
+
+@pytest.mark.parametrize("key", ["l", "x"])
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ("", 30),
+        ("ALPHA DESC", 30),
+        ("BY w:* LIMIT 5 60", 25),
+        ("GET w:* GET #", 30),
+        ("BY nosort STORE to", 20),
+        ("DESC STORE to", 40),
+    ],
+)
+def test_many_elements_are_sorted_in_steps(monkeypatch, options, least, key):
+    """SORT of many elements gives what it gives at once, of the moment at which it was called; the log has it too.
+
+    They are sorted in steps, gathered in order, let go, and stored.
+    """
+    words = " ".join(str(number * 37 % 101) for number in range(101))
+    given = [f"DEL l x; RPUSH l {words}; SADD x {words} a; SREM x a; CONFIG SET set-max-listpack-entries 5"]
+    given += [f"SET w:{number} {number % 7}" for number in range(101)]
+    at_once, side = Side(), Side()
+    side.core.take_steps()
+    for line in given:
+        at_once.run(line), side.run(line)
+    expected = at_once.run(f"SORT {key} {options}")
+    for name, value in {"_MANY": 20, "_AT_ONCE": 10, "_IN_EFFECT": 10, "_FREED_AT_ONCE": 1}.items():
+        monkeypatch.setattr(sort, name, value)
+    monkeypatch.setattr(elements, "_PART", 10)
+    steps = side.run(f"SORT {key} {options}")
+    assert type(steps) is Steps
+    came, count = finished(side, steps, {1: f"DEL {key}"})
+    assert came == expected
+    assert count >= least
+    assert side.run("LRANGE to 0 -1") == at_once.run("LRANGE to 0 -1")
+    check_replay(side.core, NOW_US + 5000)

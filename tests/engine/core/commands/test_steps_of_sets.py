@@ -1,0 +1,251 @@
+"""Commands on large sets and sorted sets are done in steps: a result is that of one moment, and the log has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hiredis
+import pytest
+
+from engine.core.commands.data import dump, set_algebra, sets
+from engine.core.commands.data.sorted_sets import algebra, members, pops, ranges, results
+from engine.core.keyspace import elements, sorted_set
+from engine.core.keyspace.members import Members
+from engine.core.protocol.replies import CommandError, Steps
+from engine.wire.encode import encoded
+from tests.engine.core.commands.stepwise import finished
+from tests.engine.core.commands.test_long_replies import Side
+from tests.harness.replay import NOW_US, check_replay, new_core, replayed, state
+
+# -- large sets -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
+    """A core with three tables of 50 members, of which 25 are common to the first two; sets are large from 20 on."""
+    for module, numbers in ((sets, {"MANY": 20, "_AT_ONCE": 10}), (set_algebra, {"MANY": 20})):
+        for name, value in numbers.items():
+            monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(elements, "_PART", 6)
+    monkeypatch.setattr(elements, "_PARTS", 1)
+    side = Side()
+    for key, first in (("x", 0), ("y", 25), ("z", 100)):
+        side.run(f"SADD {key} " + " ".join([f"member-{number}" for number in range(first, first + 50)]))
+        side.run(f"SADD {key} {'x' * 100}; SREM {key} {'x' * 100}")
+    side.core.changes.effects.clear()
+    return side
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "SMEMBERS x",
+        "SINTER x y",
+        "SUNION x y z",
+        "SUNION x y z none x y",
+        "SDIFF x y",
+        "SINTERCARD 2 x y",
+        "SINTERSTORE to x y",
+        "SUNIONSTORE x x y none",
+        "SUNIONSTORE to x y z none y x",
+        "SDIFFSTORE z x none",
+    ],
+)
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        "PING",
+        "SADD x new",
+        "SREM x member-30 member-1",
+        "SADD other a",
+        "SADD none new",
+        "DEL x",
+        "RENAME z x",
+        "DEL x y z",
+    ],
+)
+def test_a_large_result_is_that_of_one_moment(small_sets, command, meanwhile):
+    """What is stored is what the log gives again, whatever others do in between; a reply is that before or after it."""
+    names = ("x", "y", "z", "to", "none", "other")
+    before = {name: small_sets.core.databases[0].get(name.encode()) for name in names}
+    start = {name: set(value) for name, value in before.items() if value is not None}
+    small_sets.core.take_steps()
+    steps = small_sets.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(small_sets, steps, {2: meanwhile})
+    assert count >= 2
+
+    def twin(*lines: str) -> tuple[Any, dict[bytes, set[bytes]]]:
+        side, answer = Side(), None
+        side.run("DEL x y z")
+        for name, words in start.items():
+            side.core.execute(side.session, [b"SADD", name.encode(), *sorted(words)], NOW_US)
+        for line in lines:
+            answer = side.run(line)
+        return answer, {key: set(value) for key, value, _ in side.core.databases[0].items() if type(value) is Members}
+
+    now = {key: set(value) for key, value, _ in small_sets.core.databases[0].items() if type(value) is Members}
+    if "STORE" in command:
+        assert (reply, now) == twin(meanwhile, command)
+    else:
+        assert encoded_members(reply) in [
+            encoded_members(twin(*lines)[0]) for lines in ((command,), (meanwhile, command))
+        ]
+
+
+def encoded_members(reply: Any) -> Any:
+    """What a client gets, in no order."""
+    if isinstance(reply, int):
+        return reply
+    reader = hiredis.Reader()
+    reader.feed(encoded(reply))
+    return sorted(reader.gets())
+
+
+def test_many_members_are_popped_in_steps(small_sets):
+    """Each step is logged; a member that others add in between may be popped too, and one that goes is not."""
+    small_sets.core.take_steps()
+    steps = small_sets.run("SPOP x 45")
+    assert type(steps) is Steps
+    reply, count = finished(small_sets, steps, {2: "SADD y new"})
+    popped = encoded_members(reply)
+    assert (len(set(popped)), small_sets.run("SCARD x"), count) == (45, 5, 5)
+    small_sets.core.take_steps()
+    steps = small_sets.run("SPOP y 40")
+    reply, _ = finished(small_sets, steps, {2: "SET y string"})
+    assert len(encoded_members(reply)) == 20
+    assert small_sets.run("GET y") == b"string"
+
+
+# -- large sorted sets ----------------------------------------------------------------------------------------------
+
+
+class _Empty(Side):
+    """A core without keys."""
+
+    def __init__(self) -> None:
+        self.core = new_core()
+        self.session = self.core.open_session(NOW_US)
+
+
+@pytest.fixture
+def small_sorted_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
+    """A core with two sorted sets of 50 members, of which 25 are common, and a set; they are large from 20 on."""
+    limits: list[tuple[Any, dict[str, int]]] = [
+        (members, {"AT_ONCE": 10}),
+        (pops, {"AT_ONCE": 10}),
+        (ranges, {"AT_ONCE": 10, "MANY": 20, "_PART": 6}),
+        (algebra, {"MANY": 20, "_COPIED": 6, "_LOOKED_AT": 6}),
+        (results, {"_LOGGED": 7}),
+        (sorted_set, {"_SORTED_AT_ONCE": 8}),
+        (elements, {"_PARTS": 1}),
+        (dump, {"_MANY": 20, "_NODES": 1, "_CHECKED": 50}),
+    ]
+    for module, numbers in limits:
+        for name, value in numbers.items():
+            monkeypatch.setattr(module, name, value)
+    side = _Empty()
+    for key, first in (("x", 0), ("y", 25)):
+        pairs = [f"{number * 7 % 50 / 4} member-{number}" for number in range(first, first + 50)]
+        side.run(f"ZADD {key} 1 {'x' * 100}; ZREM {key} {'x' * 100}")
+        side.run(f"ZADD {key} {' '.join(pairs)}")
+    side.run("SADD z " + " ".join(f"member-{number}" for number in range(40, 70)))
+    side.core.take_steps()
+    return side
+
+
+_MORE = " ".join(f"{number / 2} new-{number}" for number in range(35))
+_SORTED_SET_READS = [
+    "ZRANGE x 0 -1 WITHSCORES",
+    "ZRANGE x 9 2 BYSCORE REV",
+    "ZRANGEBYLEX x - +",
+    "ZRANDMEMBER x 99 WITHSCORES",
+    "DUMP x",
+    "ZUNION 3 x y z WITHSCORES",
+    "ZINTER 2 x y WEIGHTS 2 3",
+    "ZDIFF 2 x z",
+    "ZINTERCARD 2 x y",
+]
+_SORTED_SET_WRITES = [
+    "ZUNIONSTORE to 3 x y z AGGREGATE MAX",
+    "ZINTERSTORE x 2 x y",
+    "ZDIFFSTORE none 2 x none",
+    "ZRANGESTORE to x 2 9 BYSCORE",
+    "ZRANGESTORE x x 5 40",
+]
+_IN_BETWEEN = [
+    "PING",
+    "ZADD x 3 new",
+    "ZADD x 99 member-3",
+    "ZREM x member-30 member-1",
+    "ZPOPMIN y; ZPOPMAX x",
+    "ZADD none 1 new",
+    "SADD z new",
+    "DEL x",
+    "SET to string",
+    "RENAME y x",
+    "DEL x y z",
+]
+
+
+@pytest.mark.parametrize("command", [*_SORTED_SET_READS, *_SORTED_SET_WRITES])
+@pytest.mark.parametrize("meanwhile", _IN_BETWEEN)
+def test_of_large_sorted_sets_a_command_sees_one_moment(small_sorted_sets, command, meanwhile):
+    """A reply is that before or after what others do in between; what is stored is it, too, and the log has it."""
+    side, lines = small_sorted_sets, ((command,), (meanwhile, command))
+    expected = []
+    for some in lines:
+        twin = replayed(side.core.changes.effects)
+        session = twin.open_session(NOW_US)
+        answers = [twin.execute(session, one.encode().split(), NOW_US) for line in some for one in line.split(";")]
+        expected.append((encoded(answers[-1]), state(twin).get(0, {}).get(command.split()[1].encode())))
+    steps = side.run(command)
+    assert type(steps) is Steps
+    reply, count = finished(side, steps, {2: meanwhile})
+    assert count >= 2
+    assert encoded(reply) in [answer for answer, _ in expected]
+    if "STORE" in command:
+        assert state(side.core).get(0, {}).get(command.split()[1].encode()) in [stored for _, stored in expected]
+    check_replay(side.core, NOW_US)
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        (f"ZADD x {_MORE}", 35),
+        (f"ZADD x CH XX {_MORE}", 0),
+        (f"ZADD new {_MORE}", 35),
+        ("ZREM x " + " ".join(f"member-{number}" for number in range(5, 40)), 35),
+        ("ZREMRANGEBYRANK x 5 -6", 40),
+        ("ZREMRANGEBYSCORE x 2 9", 29),
+        ("ZPOPMIN x 45", None),
+        ("ZMPOP 2 none y MAX COUNT 45", None),
+    ],
+)
+@pytest.mark.parametrize(
+    "meanwhile", ["PING", "ZADD x 2.5 other; ZADD y 1 other", "DEL x; ZADD y 0 member-30", "SET x s"]
+)
+def test_many_members_are_changed_in_steps(small_sorted_sets, command, reply, meanwhile):
+    """Each step is logged by itself; with nothing in between they do what the command does in one go."""
+    side = small_sorted_sets
+    whole = replayed(side.core.changes.effects)
+    steps = side.run(command)
+    assert type(steps) is Steps
+    came, count = finished(side, steps, {2: meanwhile})
+    assert count >= (3 if meanwhile == "PING" else 2)
+    if meanwhile == "PING":
+        expected = whole.execute(whole.open_session(NOW_US), command.encode().split(), NOW_US)
+        assert encoded(came) == encoded(expected)
+        assert reply is None or came == reply
+        assert state(whole) == state(side.core)
+    check_replay(side.core, NOW_US)
+
+
+@pytest.mark.parametrize("command", ["ZADD x " + _MORE.replace("17.0", "nan"), "ZADD x GT 1 " + _MORE])
+def test_a_wrong_score_among_many_is_an_error_before_anything_is_done(small_sorted_sets, command):
+    """All scores are read first: one that is none, at the very end, leaves the data as they were."""
+    before = state(small_sorted_sets.core)
+    steps = small_sorted_sets.run(command)
+    reply = steps if type(steps) is CommandError else finished(small_sorted_sets, steps)[0]
+    assert isinstance(reply, CommandError)
+    assert state(small_sorted_sets.core) == before

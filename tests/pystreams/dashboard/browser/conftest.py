@@ -1,0 +1,158 @@
+"""Chromium on a dashboard, and what its screens are shown.
+
+One browser for all tests of a module. A page has no cookies, and must not have reported an error at a test's end: a
+script's failure, a file that is missing, or something that the content security policy forbids.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import redis
+from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
+
+from pystreams.connect.server import Wanted
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app.run import Server, listen
+from pystreams.dashboard.app.site import site
+from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.metrics.collector import Collector
+from pystreams.metrics.exporter import Exporter
+from spark_streams.reports import STREAM, StreamReport, summary, to_fields
+from tests import servers
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.suite.tools import needed
+from tests.suite.waiting import wait_for
+
+_GONE_MS = 20_000  # the patience of a test, in a browser that shares two cores with other tests
+
+
+@contextmanager
+def served(url: str, *, changes: bool) -> Iterator[str]:
+    """A dashboard in a thread, which looks at the server five times a second. Its URL."""
+    address = address_of(url)
+    made = listen("127.0.0.1", 0)
+    rules, exporter = Rules(address, TOKEN, changes, True), Exporter(Collector(Wanted(url)))
+    app = site(rules, Sampler(address, 0.2), cookie=f"c{made.getsockname()[1]}", metrics=exporter.page)
+    server = Server(app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
+    thread.start()
+    try:
+        wait_for(lambda: server.started, "the dashboard")
+        yield f"http://127.0.0.1:{made.getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+        made.close()
+        exporter.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium."""
+    path = needed("chromium")
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=path, args=["--no-sandbox"]) as one,
+    ):
+        yield one
+
+
+@pytest.fixture(scope="module")
+def steering(engine_process: servers.Running) -> Iterator[str]:
+    """The URL of a dashboard that may change things."""
+    with served(engine_process.url, changes=True) as url:
+        yield url
+
+
+Opened = Callable[..., Page]
+
+
+@pytest.fixture
+def opened(browser: Browser, steering: str, client: redis.Redis) -> Iterator[Opened]:
+    """Opens pages of their own, which are logged in. No page may have reported an error by the test's end."""
+    client.ping()
+    with ExitStack() as stack:
+
+        def open_page(url: str = steering, fragment: str = f"#token={TOKEN}", **settings: object) -> Page:
+            page = browser.new_page(reduced_motion="reduce", **settings)  # type: ignore[arg-type]
+            stack.enter_context(without_errors(page))
+            stack.callback(page.close)
+            page.set_default_timeout(_GONE_MS)
+            page.goto(f"{url}{fragment}")
+            if fragment.startswith("#token"):
+                expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
+            return page
+
+        expect.set_options(timeout=_GONE_MS)
+        yield open_page
+
+
+@contextmanager
+def without_errors(page: Page) -> Iterator[None]:
+    """What a page reports meanwhile is no error; what is refused on purpose is a resource that was not loaded."""
+    errors: list[str] = []
+
+    def failed(failure: Error) -> None:
+        errors.append(str(failure))
+
+    def said(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            errors.append(message.text)
+
+    page.on("pageerror", failed)
+    page.on("console", said)
+    yield
+    page.remove_listener("pageerror", failed)
+    page.remove_listener("console", said)
+    assert errors == []
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, steering: str) -> Page:
+    """One page that is logged in, for all tests that need no other: opening one costs a second."""
+    page = browser.new_page(reduced_motion="reduce", base_url=steering)
+    page.set_default_timeout(_GONE_MS)
+    page.goto(f"{steering}#token={TOKEN}")
+    expect(page.get_by_role("navigation", name="Screens")).to_be_visible()
+    return page
+
+
+Shown = Callable[[str], Page]
+
+
+@pytest.fixture
+def shown(shared: Page, steering: str, client: redis.Redis) -> Iterator[Shown]:
+    """Shows a screen on the shared page, which must not have reported an error by the test's end."""
+    client.ping()
+
+    def show(path: str) -> Page:
+        shared.goto(f"{steering}#/{path}")
+        return shared
+
+    expect.set_options(timeout=_GONE_MS)
+    with without_errors(shared):
+        yield show
+        shared.goto(f"{steering}#/nowhere")
+
+
+def row(page: Page, text: str) -> Locator:
+    """The row of a table with this text."""
+    return page.locator("main tbody tr").filter(has_text=text)
+
+
+def fill(client: redis.Redis) -> None:
+    """Ten orders, a group that has read six of them, dead letters, and a report about a query."""
+    for at in range(1, 11):
+        client.xadd("orders", {"n": at, "city": "Lyon" if at % 2 else "Ghent"}, id=f"{at}-0")
+    client.xgroup_create("orders", "billing", "0")
+    client.xreadgroup("billing", "alice", {"orders": ">"}, count=6)
+    for at in range(1, 5):
+        letter = {"_original_stream": "orders", "_original_id": f"{at}-0", "_original_deliveries": 6, "_reason": "why"}
+        client.xadd("failed", {**letter, "n": at}, id=f"{at}-0")
+    each = StreamReport("a query", 3, "orders", "6-0", "10-0", 4, True, 1, 9, 1, "billing", 6, 10, 5.0, 0, 0)
+    words = to_fields(summary("a query", "id", 3, 50, 1000, [each]))
+    client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)))

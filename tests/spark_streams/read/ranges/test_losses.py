@@ -1,0 +1,142 @@
+"""Entries that are gone before a query has read them: an error, or a warning with `failOnDataLoss=false`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from spark_streams.errors import StreamError
+from tests.spark_streams.driver import Query, Site, numbers
+
+LOSSES = ["trimmed", "deleted", "stream deleted", "stream made anew", "server empty"]
+
+
+def lose(site: Site, how: str) -> None:
+    """Take away what the query, which has read ten entries of thirty, has not read yet."""
+    if how == "trimmed":
+        site.client.xtrim("s", minid="16-1", approximate=False)
+    elif how == "deleted":
+        site.client.xdel("s", "15-1", "16-1")
+    elif how == "stream deleted":
+        site.client.delete("s")
+    elif how == "stream made anew":
+        site.client.delete("s")
+        site.add("s", 5, first=100)
+    else:
+        site.client.flushall()
+
+
+@pytest.mark.parametrize("how", LOSSES)
+@pytest.mark.parametrize("group", [None, "g"])
+def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
+    """Entries that are gone before they were read fail the query: what, where, how many, which option to set."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, **({} if group is None else {"group": group}))
+    query.trigger()
+    lose(site, how)
+    with pytest.raises(StreamError, match="failOnDataLoss") as caught:
+        query.trigger()
+    assert "'s'" in str(caught.value)
+    assert caught.value.condition == ("ENTRIES_LOST" if how in ("trimmed", "deleted") else "STREAM_LOST")
+    if how == "trimmed":
+        assert "5 entries after 10-1, up to 16-0" in str(caught.value)
+    if how == "deleted" and site.kind == "engine":
+        assert "2 entries after 10-1" in str(caught.value)
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_lost_data_is_passed_over(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With failOnDataLoss=false there is a warning, a count in the offset, and all that is left is read, once."""
+    site.add("s", 30)
+    query = site.query(stream="s", maxEntriesPerTrigger=10, failOnDataLoss="false", group="g")
+    query.trigger()
+    lose(site, how)
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        found = numbers(query.drain())
+        if how in ("stream deleted", "server empty"):
+            assert found == []
+            site.add("s", 5, first=100)
+            found = numbers(query.drain())
+    left = {"trimmed": range(15, 30), "deleted": [*range(10, 14), *range(16, 30)]}.get(how, range(100, 105))
+    assert found == list(left)
+    assert "LOST" in caplog.text
+    if how == "trimmed":
+        assert query.offset("lost") == {"s": 5}
+    caplog.clear()
+    site.add("s", 3, first=200)
+    assert numbers(query.drain()) == [200, 201, 202]
+    assert "LOST" not in caplog.text
+
+
+def test_a_stream_made_anew_with_smaller_ids_is_read_from_its_first_entry(site: Site) -> None:
+    """With failOnDataLoss=false a new stream is read whole, though its IDs are smaller than those that were read."""
+    site.add("s", 30, first=100)
+    query = site.query(stream="s", failOnDataLoss="false")
+    query.drain()
+    site.client.delete("s")
+    site.add("s", 4)
+    query.plan()
+    query.restart()
+    assert numbers(query.run()) == [0, 1, 2, 3]
+    site.add("s", 2, first=4)
+    assert numbers(query.drain()) == [4, 5]
+
+
+def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
+    """What is trimmed after a batch was planned, and before it was read, is noticed by the task."""
+    site.add("s", 30)
+    query = site.query(stream="s")
+    query.plan()
+    start, end = (json.loads(text) for text in query.log[-2:])
+    (part,) = query.reader.partitions(start, end)
+    site.client.xtrim("s", maxlen=20, approximate=False)
+    with pytest.raises(StreamError, match=r"\[ENTRIES_LOST\].* 10 entries"):
+        list(query.reader.read(part))
+
+
+@pytest.mark.parametrize("when", ["planned", "about to be read"])
+@pytest.mark.parametrize("said", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
+def test_a_start_in_the_middle_that_is_trimmed_is_noticed(site: Site, when: str, said: dict[str, Any]) -> None:
+    """A batch that nobody has counted, as a start in the middle of a stream on Redis, loses no entries unsaid."""
+    site.add("s", 30)
+    query = site.query(stream="s", startingOffsets="12-1", **said)
+    query.plan()
+    if when == "planned":
+        site.client.xtrim("s", minid="13-1", approximate=False)
+        with pytest.raises(StreamError, match="ENTRIES_LOST"):
+            query.run()
+        return
+    start, end = (json.loads(text) for text in query.log[-2:])
+    parts = query.reader.partitions(start, end)
+    site.client.xtrim("s", minid="12-1", approximate=False)  # all before the start
+    assert sum(batch.num_rows for part in parts for batch in query.reader.read(part))
+    site.client.xtrim("s", minid="13-1", approximate=False)
+    with pytest.raises(StreamError, match="ENTRIES_LOST"):
+        list(query.reader.read(parts[0]))
+
+
+def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
+    """A new query takes the stream as it is; only what is lost from then on counts."""
+    site.add("s", 30)
+    site.client.xtrim("s", maxlen=20, approximate=False)
+    site.client.xdel("s", "25-1")
+    query = site.query(stream="s", maxEntriesPerTrigger=7)
+    assert len(query.drain()) == 19
+    later = Query(site.url, stream="s", startingOffsets="12-1")
+    assert len(later.drain()) == 18
+
+
+def test_a_group_that_is_behind_is_an_error(site: Site) -> None:
+    """A group whose last ID lies before the checkpoint shows that the server has lost data."""
+    site.add("s", 30)
+    query = site.query(stream="s", group="g", maxEntriesPerTrigger=10)
+    query.trigger()
+    query.plan()
+    site.client.xgroup_setid("s", "g", "3-1")
+    with pytest.raises(StreamError, match=r"GROUP_BEHIND.*'g'.*3-1"):
+        query.run()
+    query.restart(failOnDataLoss="false")
+    assert numbers(query.run()) == list(range(10, 20))
