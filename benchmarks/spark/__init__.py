@@ -1,1 +1,4 @@
-"""The connector beside what one would write without it and beside Spark's own ceiling, and what it costs the driver."""
+"""The connector beside what one would write without it and beside Spark's own ceiling, and what it costs the driver.
+
+May import the connector, and the servers and reports of `benchmarks`.
+"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import drop_key
 from engine.core.commands.data.expiry import TIME_SYNTAX, TIMES, is_past
 from engine.core.commands.data.hashes import hash_at, put_fields, read_hash
 from engine.core.commands.families import hash_command
@@ -101,8 +102,7 @@ def _remove(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
     ctx.changes.notify("h", b"hdel", key, db.index)
     ctx.effect(b"HDEL", key, *names)
     if not fields:
-        db.delete(key, changes=0)
-        ctx.changes.notify("g", b"del", key, db.index)
+        drop_key(ctx, key)
 
 
 # -- HEXPIRE and its variants -----------------------------------------------------------------------------------------

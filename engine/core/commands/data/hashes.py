@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import drop_key
 from engine.core.commands.data.draws import parse_draws
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.data.strings.counters import sum_of_floats
@@ -192,8 +193,7 @@ def hdel(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.changes.notify("h", b"hdel", key, db.index)
         ctx.effect(b"HDEL", key, *gone)
         if not fields:
-            db.delete(key, changes=0)
-            ctx.changes.notify("g", b"del", key, db.index)
+            drop_key(ctx, key)
     return len(gone)
 
 

@@ -6,7 +6,8 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.lists import List, changed, list_at
+from engine.core.commands.data.changing import changed
+from engine.core.commands.data.lists import List, list_at
 from engine.core.commands.families import list_command
 from engine.core.protocol.args import I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged
@@ -124,7 +125,7 @@ def lset(ctx: Context, argv: list[bytes]) -> Reply:
     if not -len(items) <= index < len(items):
         raise CommandError(data.INDEX_RANGE)
     items[index] = argv[3]
-    changed(ctx, b"lset", argv[1], items, 1)
+    changed(ctx, "l", b"lset", argv[1], items, 1)
     ctx.effect(b"LSET", *argv[1:])
     return OK
 
@@ -148,7 +149,7 @@ def linsert(ctx: Context, argv: list[bytes]) -> Reply:
         items.insert(items.index(argv[3]) + (side == b"AFTER"), argv[4])
     except ValueError:
         return -1
-    changed(ctx, b"linsert", argv[1], items, 1)
+    changed(ctx, "l", b"linsert", argv[1], items, 1)
     ctx.effect(b"LINSERT", *argv[1:])
     return len(items)
 
@@ -164,7 +165,7 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
     left = abs(count) if count else items.count(element)
     removed = _remove_few(items, element, left, from_end=count < 0) if left <= _FEW else _remove(items, element, count)
     if removed:
-        changed(ctx, b"lrem", key, items, removed)
+        changed(ctx, "l", b"lrem", key, items, removed)
         ctx.effect(b"LREM", *argv[1:])
     return removed
 
@@ -215,6 +216,6 @@ def ltrim(ctx: Context, argv: list[bytes]) -> Reply:
         items.pop()
     for _ in range(min(low, len(items))):
         items.popleft()
-    changed(ctx, b"ltrim", key, items, length - len(items))
+    changed(ctx, "l", b"ltrim", key, items, length - len(items))
     ctx.effect(b"LTRIM", *argv[1:])
     return OK

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import changed
 from engine.core.commands.families import list_command
 from engine.core.protocol.args import I64_MAX, Args, numbered_keys, parse_int
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, holding, paged
@@ -35,15 +36,6 @@ def list_at(ctx: Context, key: bytes) -> List | None:
     return value
 
 
-def changed(ctx: Context, event: bytes, key: bytes, items: List, changes: int) -> None:
-    """Count changed elements, tell watchers and subscribers, and delete the list if it is empty."""
-    ctx.db.touch(key, changes)
-    ctx.changes.notify("l", event, key, ctx.db.index)
-    if not items:
-        ctx.db.delete(key, changes=0)
-        ctx.changes.notify("g", b"del", key, ctx.db.index)
-
-
 # -- pushes ---------------------------------------------------------------------------------------------------------
 
 
@@ -56,7 +48,7 @@ def _push(ctx: Context, key: bytes, words: list[bytes], *, left: bool, items: Li
         items.extendleft(words)
     else:
         items.extend(words)
-    changed(ctx, b"lpush" if left else b"rpush", key, items, changes)
+    changed(ctx, "l", b"lpush" if left else b"rpush", key, items, changes)
     return len(items)
 
 
@@ -95,7 +87,7 @@ def _pop(ctx: Context, key: bytes, items: List, count: int, *, left: bool) -> li
     count = min(count, len(items))
     popped = [pop() for _ in range(count)]
     ctx.effect(b"LPOP" if left else b"RPOP", key, b"%d" % count)
-    changed(ctx, b"lpop" if left else b"rpop", key, items, count)
+    changed(ctx, "l", b"lpop" if left else b"rpop", key, items, count)
     return popped
 
 
@@ -133,7 +125,7 @@ def _move(ctx: Context, source: bytes, target: bytes, items: List, *, left: bool
     element = items.popleft() if left else items.pop()
     _push(ctx, target, [element], left=to_left, items=into, changes=0)
     ctx.effect(b"LMOVE", source, target, _SIDES[not left], _SIDES[not to_left])
-    changed(ctx, b"lpop" if left else b"rpop", source, items, 1)
+    changed(ctx, "l", b"lpop" if left else b"rpop", source, items, 1)
     return element
 
 

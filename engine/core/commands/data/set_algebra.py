@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import put_result
 from engine.core.commands.data.sets import MANY, read_set
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import gathered_from, in_parts
@@ -121,15 +122,8 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
 
 
 def _replace(ctx: Context, argv: list[bytes], result: Members) -> None:
-    key, db = argv[1], ctx.db
-    if result:
-        db.set(key, result)
-        ctx.changes.notify("s", argv[0].lower(), key, db.index)
-    elif db.delete(key):
-        ctx.changes.notify("g", b"del", key, db.index)
-    else:
-        return
-    ctx.effect(argv[0].upper(), *argv[1:])
+    if put_result(ctx, "s", argv[0].lower(), argv[1], result):
+        ctx.effect(argv[0].upper(), *argv[1:])
 
 
 for _name, _combine, _what, _complexity in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import changed, delete_whole
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import gathered
@@ -54,15 +55,6 @@ def _add(ctx: Context, key: bytes, members: Members | None, words: list[bytes]) 
     return new
 
 
-def _removed(ctx: Context, event: bytes, key: bytes, members: Members, changes: int) -> None:
-    """Count removed members, tell watchers and subscribers, and delete the set if it is empty."""
-    ctx.db.touch(key, changes)
-    ctx.changes.notify("s", event, key, ctx.db.index)
-    if not members:
-        ctx.db.delete(key, changes=0)
-        ctx.changes.notify("g", b"del", key, ctx.db.index)
-
-
 @set_command("sadd key member [member ...]", "write denyoom fast", access="RW insert", complexity="O(members)")
 def sadd(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds members to a set, and returns how many of them are new."""
@@ -81,7 +73,7 @@ def srem(ctx: Context, argv: list[bytes]) -> Reply:
     gone = [member for member in argv[2:] if members.remove(member)]
     if gone:
         ctx.effect(b"SREM", key, *gone)
-        _removed(ctx, b"srem", key, members, len(gone))
+        changed(ctx, "s", b"srem", key, members, len(gone))
     return len(gone)
 
 
@@ -99,7 +91,7 @@ def smove(ctx: Context, argv: list[bytes]) -> Reply:
     if member not in members or source == target:
         return int(member in members)
     members.remove(member)
-    _removed(ctx, b"srem", source, members, 1)
+    changed(ctx, "s", b"srem", source, members, 1)
     _add(ctx, target, into, [member])
     ctx.effect(b"SMOVE", source, target, member)
     return 1
@@ -204,7 +196,7 @@ def _pop(ctx: Context, key: bytes, members: Members, count: int) -> list[bytes]:
     for member in popped:
         members.remove(member)
     ctx.effect(b"SREM", key, *popped)
-    _removed(ctx, b"spop", key, members, len(popped))
+    changed(ctx, "s", b"spop", key, members, len(popped))
     return popped
 
 
@@ -212,11 +204,7 @@ def _pop_all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
     """The set goes as a whole."""
     key = argv[1]
     reply = Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, members)
-    ctx.db.touch(key, len(members))
-    ctx.changes.notify("s", b"spop", key, ctx.db.index)
-    ctx.db.delete(key, changes=0)
-    ctx.changes.notify("g", b"del", key, ctx.db.index)
-    ctx.effect(b"DEL", key)
+    delete_whole(ctx, "s", b"spop", key, members)
     return reply
 
 

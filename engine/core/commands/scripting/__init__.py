@@ -1,4 +1,7 @@
-"""Commands that run Lua, and that manage scripts and libraries of functions. `engine.core.scripting` does the work."""
+"""Commands that run Lua, and that manage scripts and libraries of functions.
+
+They ask the context for both: :mod:`engine.core.scripting` does the work. They never know the interpreter.
+"""
 
 from engine.core.commands.scripting import functions, scripts
 

@@ -10,10 +10,11 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import changed
 from engine.core.commands.data.draws import parse_draws
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.data.sorted_sets.ranges import in_pages
-from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, removed, shown, sorted_set_at
+from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
 from engine.core.keyspace.sorted_set import Pair, SortedSet, sorted_set_limits
 from engine.core.protocol.args import Args
@@ -209,7 +210,7 @@ def _remove(ctx: Context, key: bytes, words: list[bytes]) -> int:
     gone = [word for word in words if members.remove(word)]
     if gone:
         ctx.effect(b"ZREM", key, *gone)
-        removed(ctx, b"zrem", key, members, len(gone))
+        changed(ctx, "z", b"zrem", key, members, len(gone))
     return len(gone)
 
 

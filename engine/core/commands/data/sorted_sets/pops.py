@@ -9,9 +9,10 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import changed
 from engine.core.commands.data.lists import parse_pop, timeout_in_ms
 from engine.core.commands.data.sorted_sets.ranges import pages_of
-from engine.core.commands.data.sorted_sets.values import AT_ONCE, removed, shown, sorted_set_at
+from engine.core.commands.data.sorted_sets.values import AT_ONCE, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command
 from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.protocol.args import Args, parse_int
@@ -36,7 +37,7 @@ def _pop(ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: boo
         pairs.reverse()
     event = _EVENTS[upper]
     ctx.effect(event.upper(), key, b"%d" % count)
-    removed(ctx, event, key, members, count)
+    changed(ctx, "z", event, key, members, count)
     return pairs
 
 

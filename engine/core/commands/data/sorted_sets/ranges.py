@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.core.commands.data.changing import changed, delete_whole
 from engine.core.commands.data.sorted_sets import spans
 from engine.core.commands.data.sorted_sets.results import store
 from engine.core.commands.data.sorted_sets.spans import Finder, Span
 from engine.core.commands.data.sorted_sets.values import (
     AT_ONCE,
     MANY,
-    goes_whole,
     read_sorted_set,
-    removed,
     shown,
     sorted_set_at,
 )
@@ -229,7 +228,7 @@ def _remove(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
     start, stop = find(members, False)
     count = stop - start
     if count == len(members):
-        goes_whole(ctx, event, key, members)
+        delete_whole(ctx, "z", event, key, members)
         return count
     if count <= AT_ONCE:
         if count:
@@ -259,7 +258,7 @@ def _cut(ctx: Context, event: bytes, key: bytes, members: SortedSet, span: Span)
     start, stop = span
     members.cut(start, stop)
     ctx.effect(b"ZREMRANGEBYRANK", key, b"%d" % start, b"%d" % (stop - 1))
-    removed(ctx, event, key, members, stop - start)
+    changed(ctx, "z", event, key, members, stop - start)
 
 
 for _name, _ends, _by, _since, _what in (

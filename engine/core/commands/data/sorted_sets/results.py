@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from engine.core.commands.data.changing import put_result
 from engine.core.formats.export import encode
 from engine.core.keyspace.elements import Elements, Reading
 from engine.core.keyspace.sorted_set import Pair, SortedSet, sorted_set_limits
@@ -79,12 +80,7 @@ def _small(members: SortedSet) -> SortedSet:
 def _replace(ctx: Context, argv: list[bytes], result: SortedSet, logged: list[bytes] | None) -> None:
     """Let the key hold the result; the log gets the command, or, where there are any, what is ``logged``."""
     key, db = argv[1], ctx.db
-    if result:
-        db.set(key, result)
-        ctx.changes.notify("z", argv[0].lower(), key, db.index)
-    elif db.delete(key):
-        ctx.changes.notify("g", b"del", key, db.index)
-    else:
+    if not put_result(ctx, "z", argv[0].lower(), key, result):
         return
     if logged is None:
         ctx.effect(argv[0].upper(), *argv[1:])

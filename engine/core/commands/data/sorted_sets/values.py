@@ -1,4 +1,4 @@
-"""What commands on sorted sets have in common: finding the value, telling of changes, members in replies."""
+"""What commands on sorted sets have in common: finding the value, members in replies."""
 
 from __future__ import annotations
 
@@ -27,24 +27,6 @@ def sorted_set_at(ctx: Context, key: bytes) -> SortedSet | None:
     """The sorted set at ``key``, for a change."""
     value: SortedSet | None = ctx.db.typed(key, SortedSet)
     return value
-
-
-def removed(ctx: Context, event: bytes, key: bytes, members: SortedSet, changes: int) -> None:
-    """Count removed members, tell watchers and subscribers, and delete the sorted set if it is empty."""
-    ctx.db.touch(key, changes)
-    ctx.changes.notify("z", event, key, ctx.db.index)
-    if not members:
-        ctx.db.delete(key, changes=0)
-        ctx.changes.notify("g", b"del", key, ctx.db.index)
-
-
-def goes_whole(ctx: Context, event: bytes, key: bytes, members: SortedSet) -> None:
-    """All members are removed at once: the key is deleted, and the log says so."""
-    ctx.db.touch(key, len(members))
-    ctx.changes.notify("z", event, key, ctx.db.index)
-    ctx.db.delete(key, changes=0)
-    ctx.changes.notify("g", b"del", key, ctx.db.index)
-    ctx.effect(b"DEL", key)
 
 
 def shown(pairs: Iterable[Pair], *, with_scores: bool, in_pairs: bool) -> list[Reply]:

@@ -33,6 +33,21 @@ def filled(directory: Path, **settings: str) -> Engine:
     return engine
 
 
+def increment(directory: Path) -> tuple[Path, bytes]:
+    """The log's file and what it holds."""
+    path = directory / "appendonlydir" / INCREMENT
+    return path, path.read_bytes()
+
+
+def with_one_more(directory: Path) -> tuple[Path, bytes, int]:
+    """The same with another entry at its end, and the size before that."""
+    engine = filled(directory)
+    size = engine.log.size
+    engine.run("XADD s 3-1 a 3")
+    engine.die()
+    return *increment(directory), size
+
+
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**9), preamble=st.sampled_from(["yes", "no"]))
 def test_what_the_log_holds_comes_back(seed, preamble, tmp_path_factory):
@@ -91,8 +106,7 @@ def test_exported_commands_make_the_same_state(seed):
 def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
     """Every bit of the increment counts; with one changed the engine does not start, and names file and byte."""
     filled(tmp_path).die()
-    path = tmp_path / "appendonlydir" / INCREMENT
-    data = path.read_bytes()
+    path, data = increment(tmp_path)
     for at in range(0, 8 * len(data), 3):
         changed = bytearray(data)
         changed[at // 8] ^= 1 << at % 8
@@ -105,12 +119,7 @@ def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
 
 def test_a_torn_end_is_cut_or_refused(tmp_path, caplog):
     """aof-load-truncated yes cuts the file off behind its last whole block, with a warning; no refuses it."""
-    engine = filled(tmp_path)
-    size = engine.log.size
-    engine.run("XADD s 3-1 a 3")
-    engine.die()
-    path = tmp_path / "appendonlydir" / INCREMENT
-    data = path.read_bytes()
+    path, data, size = with_one_more(tmp_path)
     for end in range(size + 1, len(data)):
         path.write_bytes(data[:end])
         with pytest.raises(ConfigError, match=f"byte {size}: the file ends in the middle"):
@@ -125,12 +134,7 @@ def test_a_torn_end_is_cut_or_refused(tmp_path, caplog):
 @pytest.mark.parametrize("own", [True, False], ids=["blocks", "commands without sums"])
 def test_zeros_at_the_end_are_a_torn_end(tmp_path, own):
     """After a power failure a file's last part may read as zeros, from any byte on: it is cut off, or refused."""
-    engine = filled(tmp_path)
-    size = engine.log.size
-    engine.run("XADD s 3-1 a 3")
-    engine.die()
-    path = tmp_path / "appendonlydir" / INCREMENT
-    data = path.read_bytes()
+    path, data, size = with_one_more(tmp_path)
     if not own:
         data = data[:size] + encode([b"XADD", b"s", b"3-1", b"a", b"3"])
     for end in range(size, len(data)):
@@ -147,8 +151,7 @@ def test_zeros_at_the_end_are_a_torn_end(tmp_path, own):
 def test_zeros_in_the_middle_are_damage(tmp_path):
     """Zeros with something written behind them are no torn end."""
     filled(tmp_path).die()
-    path = tmp_path / "appendonlydir" / INCREMENT
-    data = path.read_bytes()
+    path, data = increment(tmp_path)
     for begin in (0, 10, 40):
         path.write_bytes(data[:begin] + bytes(30) + data[begin + 30 :])
         with pytest.raises(ConfigError, match=rf"{INCREMENT}, byte \d+: (?!the file ends)"):
