@@ -12,22 +12,9 @@ from typing import Any
 import click
 from click.shell_completion import add_completion_class
 
-from pystreams.commands import (
-    archiving,
-    checkpoint,
-    cleaning,
-    completion,
-    dashboard,
-    groups,
-    jobs,
-    metrics,
-    pending,
-    reading,
-    server,
-    streams,
-    top,
-    writing,
-)
+from pystreams.commands import completion, dashboard, jobs, metrics, server, streams, top
+from pystreams.commands.entries import archiving, cleaning, reading, writing
+from pystreams.commands.groups import checkpoint, managing, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
 from pystreams.errors import Status
 from pystreams.output.out import Output
@@ -79,7 +66,7 @@ for _verb in (
     *streams.VERBS,
     *reading.VERBS,
     *writing.VERBS,
-    *groups.VERBS,
+    *managing.VERBS,
     *pending.VERBS,
     *cleaning.VERBS,
     *archiving.VERBS,

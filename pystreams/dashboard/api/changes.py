@@ -13,7 +13,7 @@ from typing import Any
 
 from pystreams.dashboard.api import letters as of_letters
 from pystreams.dashboard.api import pending as of_pending
-from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.errors import fail
 from pystreams.streams import asking, dead_letters, entries, listing, producing, trimming
 from pystreams.streams.dead_letters import Letter

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import anyio
 
-from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.errors import fail
 from pystreams.files import archives
 from pystreams.streams import asking, entries, listing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.streams import asking
 from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups import seeking

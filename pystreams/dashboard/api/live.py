@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.answers import Streamed
-from pystreams.dashboard.api.asked import Asked
 from pystreams.dashboard.api.overview import news
+from pystreams.dashboard.api.requests.answers import Streamed
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.api.streams import condition
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.streams import following, listing

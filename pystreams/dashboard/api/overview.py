@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.asked import Asked, shown
+from pystreams.dashboard.api.requests.asked import Asked, shown
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.dashboard.sampling.snapshot import GROUP_SORTS, STREAM_SORTS, Snapshot
 from pystreams.streams.groups.status import Status

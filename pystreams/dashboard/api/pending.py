@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.streams.asking import ask, ask_all
 from pystreams.streams.groups import pending
 from pystreams.streams.groups.pending import Pending, Which

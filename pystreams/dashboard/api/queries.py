@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.streams import asking, entries
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields

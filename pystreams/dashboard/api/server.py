@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.asked import Asked
 from pystreams.dashboard.api.overview import server_facts
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.sampling.looking import info_of
 from pystreams.streams import asking
 from spark_streams.client.connection import Command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.api.statistics import statistics
 from pystreams.dashboard.sampling.snapshot import GroupRow
 from pystreams.errors import fail

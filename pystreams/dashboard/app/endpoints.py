@@ -13,10 +13,11 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from pystreams.dashboard.api import answers, changes, export, live, login
-from pystreams.dashboard.api import asked as asking
-from pystreams.dashboard.api.access import Access
-from pystreams.dashboard.api.asked import Asked
+from pystreams.dashboard.api import changes, export, live, login
+from pystreams.dashboard.api.requests import answers
+from pystreams.dashboard.api.requests import asked as asking
+from pystreams.dashboard.api.requests.access import Access
+from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.sessions import Session, Sessions, same
 from pystreams.errors import Status, status_of

@@ -20,8 +20,8 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from pystreams.dashboard.api.answers import SENT
 from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.app.endpoints import Metrics
 from pystreams.dashboard.app.site import Site, site
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler

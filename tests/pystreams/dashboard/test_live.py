@@ -15,8 +15,8 @@ import pytest
 import redis
 
 from pystreams.dashboard.api import live
-from pystreams.dashboard.api.answers import SENT
 from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.app import run
 from pystreams.dashboard.app.run import Server, Watch, listen
 from pystreams.dashboard.app.site import site

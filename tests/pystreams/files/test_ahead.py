@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.commands import writing
+from pystreams.commands.entries import writing
 from pystreams.files.ahead import ReadAhead
 from pystreams.files.rows import Row
 from tests.pystreams.conftest import Cli

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pystreams.dashboard.api.access import Access
+from pystreams.dashboard.api.requests.access import Access
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.errors import fail
