@@ -92,6 +92,7 @@ def test_flags_and_files(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert loaded("--save", "").text("save") == b""
     assert loaded("--save", "60 1").text("save") == b"60 1"
     assert loaded("--appendonly", "yes").flag("appendonly") is True
+    assert loaded("--primaryauth", "secret").text("masterauth") == b"secret"  # as Valkey calls it
 
 
 @pytest.mark.parametrize(

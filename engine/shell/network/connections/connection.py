@@ -192,6 +192,7 @@ class Connection(asyncio.Protocol):
             self.clogged = True
             return
         self.slow = True
+        self.check_output()
         self.adjust_reading()
 
     def resume_writing(self) -> None:

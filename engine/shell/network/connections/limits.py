@@ -8,8 +8,9 @@ from engine.core.clients.session import Session
 from engine.settings.config import Config
 from engine.settings.special_kinds import OutputLimit
 
-#: What a client may send ahead, in bytes, before it has logged in.
+#: What a client may send ahead, in bytes, before it has logged in, and how many bytes of replies may wait for it.
 _BEFORE_LOGIN = 1 << 20
+_REPLIES_BEFORE_LOGIN = OutputLimit(1 << 10, 0, 0)
 
 
 class Limits:
@@ -54,4 +55,6 @@ class Limits:
             # Below what the backlog holds anyway a limit would only make synchronisations full.
             hard, soft, seconds = self._output[b"slave"]
             return OutputLimit(hard and max(hard, self._backlog), soft and max(soft, self._backlog), seconds)
+        if not session.authenticated:
+            return _REPLIES_BEFORE_LOGIN
         return self._output[b"pubsub" if session.subscriptions else b"normal"]

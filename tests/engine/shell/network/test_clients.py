@@ -324,6 +324,15 @@ def test_a_client_must_log_in_where_there_is_a_password() -> None:
             assert client.receive() == b"x" * 20_000
 
 
+def test_a_client_that_has_not_logged_in_is_dropped_where_it_does_not_read() -> None:
+    """Before AUTH next to no replies wait for a client, however much it asks."""
+    with servers.engine("--requirepass", "secret") as engine, Connection(engine) as client:
+        client.socket.settimeout(60)
+        with pytest.raises(ConnectionError):
+            while True:
+                client.socket.sendall(b"PING\r\n" * 1000)
+
+
 def test_a_request_that_grows_beyond_its_limit_is_dropped() -> None:
     """client-query-buffer-limit bounds what one client can make the server keep."""
     with servers.engine("--client-query-buffer-limit", "1mb") as engine, Connection(engine) as client:
