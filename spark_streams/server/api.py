@@ -6,7 +6,7 @@ Two classes implement it: `RedisServer` with the commands of any Redis or Valkey
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from spark_streams.client.connection import Command
@@ -81,8 +81,18 @@ class StreamServer(Protocol):
         """What `know` needs for `nths` to be answered without asking; None if there are fewer entries."""
         ...
 
+    def deliver_ahead(
+        self, stream: str, after: StreamId, shares: Sequence[tuple[str, int]], group: str
+    ) -> Generator[None, None, Counted | None]:
+        """Deliver the entries behind `after` to consumers, each its number of them in turn, a page at each step.
+
+        Returns what `know` needs. None if the group is not at `after`, which changes nothing, or if it is not certain
+        that it has passed these entries and no others: it may be anywhere then.
+        """
+        ...
+
     def know(self, stream: str, after: StreamId, counted: Counted) -> None:
-        """Take as known what `look_ahead` has found behind a position."""
+        """Take as known what `look_ahead` or `deliver_ahead` has found behind a position."""
         ...
 
     def count(self, stream: str, after: StreamId, upto: StreamId) -> int:

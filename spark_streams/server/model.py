@@ -14,9 +14,21 @@ Cut = tuple[StreamId, int | None]
 """The end of one partition: its last ID (inclusive), and its number of entries (None: unknown)."""
 
 
-Counted = tuple[Sequence[StreamId], int]
-"""Entries behind a position that were counted: the ID of every so many-th one of them, the last included, and how many
-that are."""
+@dataclass(frozen=True)
+class Counted:
+    """Entries behind a position that were counted: the ID of every `grid`-th one of them, the last included.
+
+    `cuts`: where they were cut into parts already, if they were.
+    """
+
+    marks: Sequence[StreamId]
+    grid: int
+    cuts: Sequence[Cut] = ()
+
+    @property
+    def total(self) -> int:
+        """How many entries they are."""
+        return len(self.marks) * self.grid
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,17 @@ Owns how deliveries are acknowledged where no single command does it; how ranges
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 
 import redis
 
 from spark_streams.client.connection import Command
 from spark_streams.client.refusals import refused
 from spark_streams.client.slots import same_slot_tag
+from spark_streams.server import delivery_ahead
 from spark_streams.server.delivery import Delivery
 from spark_streams.server.info import pairs
-from spark_streams.server.model import Range
+from spark_streams.server.model import Counted, Range
 from spark_streams.server.redis_streams import RedisStreams
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
@@ -139,6 +140,11 @@ class RedisServer(RedisStreams):
     ) -> Iterator[None]:
         return Delivery(self, self._connection, group, prefix).pages(list(batches))
 
+    def deliver_ahead(
+        self, stream: str, after: StreamId, shares: Sequence[tuple[str, int]], group: str
+    ) -> Generator[None, None, Counted | None]:
+        return (yield from delivery_ahead.deliver(self, self._connection, stream, after, shares, group))
+
     def check_may_deliver(self, part: Range, group: str, prefix: str) -> None:
         # Deliveries skip replies, and with them errors. A consumer's history is read instead, from the last ID but one
         # on (the last one means '>'): that changes nothing.
@@ -155,10 +161,12 @@ class RedisServer(RedisStreams):
         few: list[tuple[str, bytes]] = []
         entries = 0
         found = self._pending(list(uptos), group, prefix)
-        whole = [stream for stream, (last, _, _) in found.items() if last <= uptos[stream]]
-        if sum(sum(found[stream][1].values()) for stream in whole) > _MANY_PENDING:
-            # Deleting the consumers drops all they have pending at a fifth of the cost of naming each entry.
-            self.delete_consumers([(stream, name) for stream in whole for name in found.pop(stream)[1]], group)
+        if sum(sum(counts.values()) for _, counts, _ in found.values()) > _MANY_PENDING:
+            # Deleting a consumer drops all it has pending at a fifth of the cost of naming each entry.
+            done = self._finished_consumers(found, uptos, group)
+            self.delete_consumers(done, group)
+            for stream, name in done:
+                del found[stream][1][name]
         for stream, (_, counts, _) in found.items():
             for name, count in counts.items():
                 if count > _ACK_PAGE:
@@ -170,6 +178,24 @@ class RedisServer(RedisStreams):
                     self._acknowledge_few(few, group, uptos)
                     few, entries = [], 0
         self._acknowledge_few(few, group, uptos)
+
+    def _finished_consumers(
+        self, pending: Mapping[str, tuple[StreamId, dict[bytes, int], int]], uptos: Mapping[str, StreamId], group: str
+    ) -> list[tuple[str, bytes]]:
+        """The query's consumers that have nothing pending behind the stream's ID."""
+        done = [
+            (stream, name) for stream, (last, names, _) in pending.items() if last <= uptos[stream] for name in names
+        ]
+        asked = [
+            (stream, name) for stream, (last, names, _) in pending.items() if last > uptos[stream] for name in names
+        ]
+        looks: list[Command] = [
+            ("XPENDING", stream, group, str(uptos[stream].next()), "+", 1, name) for stream, name in asked
+        ]
+        for consumer, reply in zip(asked, self._connection.pipeline(looks), strict=True):
+            if not self._checked(consumer[0], reply, "XPENDING"):
+                done.append(consumer)
+        return done
 
     def _acknowledge_few(
         self, consumers: Sequence[tuple[str, bytes]], group: str, uptos: Mapping[str, StreamId]

@@ -223,12 +223,12 @@ class RedisStreams:
             stream, after, count, upto = asked[at]
             answers[at] = (marks[-1], count) if total == count else (upto, total)
             if total == count:
-                self._counted[stream, after] = marks, grid  # they are cut into parts next, most likely
+                self._counted[stream, after] = Counted(marks, grid)  # they are cut into parts next, most likely
         return [answer for answer in answers if answer is not None]
 
     def _known_nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int] | None:
-        marks, grid = self._counted.get((stream, after), ((), 0))
-        return (marks[-1], count) if marks and len(marks) * grid == count and marks[-1] <= upto else None
+        known = self._counted.get((stream, after))
+        return (known.marks[-1], count) if known and known.total == count and known.marks[-1] <= upto else None
 
     def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
         _, found = self.nth(stream, after, count, upto)
@@ -311,9 +311,13 @@ class RedisStreams:
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         found: dict[Range, list[Cut]] = {}
         for whole, parts in wholes:
-            marks, grid = self._counted.get((whole.stream, whole.after), ((), 0))
-            if most is None and marks and marks[-1] == whole.upto and len(marks) >= parts * _MARKS_PER_PART:
-                found[whole] = sampling.cut(marks, grid, len(marks) * grid, whole.upto, parts, None)
+            known = self._counted.get((whole.stream, whole.after))
+            if known is None or known.marks[-1] != whole.upto:
+                continue
+            if len(known.cuts) == parts and all(most is None or (count or 0) <= most for _, count in known.cuts):
+                found[whole] = [*known.cuts]
+            elif most is None and len(known.marks) >= parts * _MARKS_PER_PART:
+                found[whole] = sampling.cut(known.marks, known.grid, known.total, whole.upto, parts, None)
         left = [(whole, parts) for whole, parts in wholes if whole not in found]
         found.update(zip((whole for whole, _ in left), self._splits(left, most, exact=exact), strict=True))
         return [found[whole] for whole, _ in wholes]

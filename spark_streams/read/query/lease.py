@@ -21,7 +21,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from spark_streams.client.connection import Connection
 from spark_streams.client.routing import UNREACHABLE
@@ -41,13 +41,30 @@ def _clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Lease:
-    """One run's leases on its group in each of its streams. `clock` gives seconds."""
+class Work(Protocol):
+    """What is done beside the batches with what is leased."""
 
-    def __init__(self, options: ReadOptions, address: Address, clock: Callable[[], float] = _clock) -> None:
+    def stop(self) -> None:
+        """Begin nothing more."""
+
+    def take_back(self, server: StreamServer) -> None:
+        """Undo what no batch needs. Called while nobody else can have the lease."""
+
+
+class Lease:
+    """One run's leases on its group in each of its streams. `clock` gives seconds; `work` ends with the leases."""
+
+    def __init__(
+        self,
+        options: ReadOptions,
+        address: Address,
+        clock: Callable[[], float] = _clock,
+        work: Work | None = None,
+    ) -> None:
         self._options = options
         self._address = address
         self._clock = clock
+        self._work = work
         self._query = ""
         self._run = secrets.token_hex(4)
         self._renewed: dict[str, float] = {}
@@ -153,10 +170,15 @@ class Lease:
     def give_up(self) -> None:
         """Let another query have the group at once."""
         self._ended.set()
+        if self._work is not None:
+            self._work.stop()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
         if self._renewed and not self._refused:
             with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
+                if self._work is not None and self._lost is None and self._take(server, list(self._renewed)) is None:
+                    with contextlib.suppress(PystreamsError):
+                        self._work.take_back(server)
                 server.let_go(list(self._renewed), self._name, self._holder)
         self._renewed.clear()
 

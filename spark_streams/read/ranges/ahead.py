@@ -1,8 +1,9 @@
-"""The end of the next batch, looked for while the tasks of this one read.
+"""The end of the next batch, found while the tasks of this one read.
 
 A server without the engine's commands does not count: to find a batch's last entry, all of its entries are read once
-(`StreamServer.nths`). A query that has more to read than a batch may have begins with that when the tasks of a batch
-begin, in a thread with a connection of its own, so that the next trigger does not wait for it.
+(`StreamServer.nths`), or they are delivered to the query's group, which has to be done sooner or later
+(`StreamServer.deliver_ahead`). A query that has more to read than a batch may have begins with that when the tasks of a
+batch begin, in a thread with a connection of its own, so that the next trigger does not wait for it.
 
 What was found decides nothing by itself: it answers the next batch's question if that is the same one, and if nothing
 behind the position is gone. Otherwise it is dropped, and the server is asked.
@@ -18,6 +19,7 @@ from functools import partial
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.background import Background
+from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Counted, StreamState
 from spark_streams.stream_id import StreamId
@@ -30,7 +32,8 @@ _MANY = 10_000  # entries: finding the end of fewer takes no longer than a threa
 class Question:
     """Which entry of `stream` is the `count`-th in (after, upto]? `added`: entries ever added up to `after`.
 
-    `generation` is that of the connection that told so: after a failover the stream may be another one.
+    `parts`: in how many the batch is to be cut. `generation` is that of the connection that told so: after a failover
+    the stream may be another one.
     """
 
     stream: str
@@ -39,6 +42,7 @@ class Question:
     count: int
     upto: StreamId
     generation: int
+    parts: int = 1
 
     def has_all(self, state: StreamState) -> bool:
         """Whether the stream's state shows that nothing is gone behind `after`."""
@@ -52,11 +56,18 @@ class Question:
 class Ahead:
     """A query's question about its next batch, one at a time, and what was found."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, group: OwnedGroup) -> None:
         self._background = Background(address)
+        self._group = group
         self._next: Question | None = None  # to be asked when this batch is planned
         self._question: Question | None = None  # that was asked
         self._found: Counted | None = None
+
+    @property
+    def delivers(self) -> frozenset[str]:
+        """The stream whose next batch `begin` delivers, behind all of this one; none if it does not."""
+        is_due = self._next is not None and self._group.delivers_ahead
+        return frozenset([self._next.stream] if self._next is not None and is_due else ())
 
     def note(self, question: Question, state: StreamState) -> None:
         """What is to be asked next, if it is worth a thread, and sure to be of use."""
@@ -64,14 +75,20 @@ class Ahead:
 
     def begin(self) -> None:
         """Look for what was noted, in the background. Call it last: while it looks, the planner itself is slower."""
+        delivers = self.delivers
         question, self._next = self._next, None
         if question is not None:
             self._settle()
-            self._question = question
-            self._background.begin(partial(self._look, question))
+            self._question, self._found = question, None
+            if delivers:
+                self._group.begin_ahead(question.stream, question.after, question.added)
+            self._background.begin(partial(self._look, question, bool(delivers)))
 
-    def _look(self, question: Question, server: StreamServer) -> Iterator[None]:
-        self._found = server.look_ahead(question.stream, question.after, question.count, question.upto)
+    def _look(self, question: Question, delivers: bool, server: StreamServer) -> Iterator[None]:
+        found = None
+        if delivers:
+            found = yield from self._group.deliver_ahead(server, question.stream, question.count, question.parts)
+        self._found = found or server.look_ahead(question.stream, question.after, question.count, question.upto)
         yield
 
     def tell(
@@ -101,5 +118,10 @@ class Ahead:
             _log.info("The end of the next batch was not found ahead: %s", problem)
 
     def stop(self) -> None:
-        """The query has ended."""
+        """The query has ended: nothing more is delivered, for another one may have the group next."""
+        self._group.stop()
         self._background.give_up()
+
+    def take_back(self, server: StreamServer) -> None:
+        """Have nothing pending that no batch has asked for."""
+        self._group.take_back(server)

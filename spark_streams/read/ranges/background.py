@@ -1,4 +1,4 @@
-"""What goes on while the tasks of a batch read: deliveries to a group, and the look for the next batch's end.
+"""What goes on while the tasks of a batch read: deliveries to a group, and what finds the next batch's end.
 
 Which rows a batch has does not depend on them, so the tasks need not wait. What does need them waits for their end: the
 batch's acknowledgement, and the next batch. Each kind does one thing at a time, in a thread with a connection of its
@@ -55,6 +55,12 @@ class Background:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def join(self) -> None:
+        """Wait for the end of what was begun, from another thread than the one that begins it."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def give_up(self) -> None:
         """The query has ended: do no more, for another one may have the group next."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from spark_streams.config.address import Address
@@ -18,9 +18,10 @@ from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.backlog import added_upto
+from spark_streams.read.ranges.delivered_ahead import DeliveredAhead
 from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Range, StreamState
+from spark_streams.server.model import Counted, Range, StreamState
 from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
@@ -49,6 +50,7 @@ class OwnedGroup:
         self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
         self._left_at: dict[str, StreamId] = {}  # the furthest where this query can have left the group
         self._background = Background(address)
+        self._ahead = DeliveredAhead(options)
         self._tidied: set[str] = set()  # streams where an earlier run's marks were looked for
         self._may_mark = True
 
@@ -157,11 +159,14 @@ class OwnedGroup:
         elif (yield from rounds.create_group(stream, group, ZERO)):
             yield from self._mark(stream, group)
 
-    def deliver(self, server: StreamServer, batches: Iterable[Batch], alone: Collection[str]) -> frozenset[str]:
+    def deliver(
+        self, server: StreamServer, batches: Iterable[Batch], alone: Collection[str], aside: Collection[str] = ()
+    ) -> frozenset[str]:
         """Add the ranges of a batch to the group's pending list. Returns the streams whose task is to do it instead.
 
-        `alone`: streams with one range, which has a task of its own. Raises GROUP_BEHIND if the group's position in a
-        stream lies before the batch, with entries in between.
+        `alone`: streams with one range, which has a task of its own. `aside`: streams whose task does not deliver even
+        so, because the next batch is delivered behind this one. Raises GROUP_BEHIND if the group's position in a stream
+        lies before the batch, with entries in between.
 
         Many entries are added in the background, where the server needs as long for them as for reading them.
         """
@@ -174,15 +179,17 @@ class OwnedGroup:
         if self._options.ack != "commit":
             return frozenset()
         wanted = {parts[0].stream: (parts, positions[parts[0].stream]) for parts, _, _ in batches}
-        aside = self._mark_large(server, group, wanted)
-        now = [batch for stream, batch in wanted.items() if stream not in aside]
-        left = server.deliver(now, group, self._options.consumer, alone) if now else frozenset()
-        if aside:
-            later = {stream: batch for stream, batch in wanted.items() if stream in aside}
+        marked = self._mark_large(server, group, wanted, aside)
+        now = [batch for stream, batch in wanted.items() if stream not in marked]
+        left = server.deliver(now, group, self._options.consumer, set(alone) - set(aside)) if now else frozenset()
+        if marked:
+            later = {stream: batch for stream, batch in wanted.items() if stream in marked}
             self._background.begin(partial(self._deliver_aside, group, later))
         return left
 
-    def _mark_large(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> set[str]:
+    def _mark_large(
+        self, server: StreamServer, group: str, wanted: Mapping[str, Delivered], aside: Collection[str]
+    ) -> set[str]:
         """The streams to which so much is delivered that it is done in the background, each with a mark.
 
         The mark is a consumer whose name says how far it goes. It is there until all is delivered: if the driver is
@@ -193,7 +200,7 @@ class OwnedGroup:
         large = {
             stream: parts
             for stream, (parts, position) in wanted.items()
-            if len(parts) > 1 and position < parts[-1].upto
+            if (len(parts) > 1 or stream in aside) and position < parts[-1].upto
         }
         if sum(part.count or 0 for parts in large.values() for part in parts) <= _MANY:
             return set()
@@ -247,9 +254,29 @@ class OwnedGroup:
         found = server.nths(ends)
         return {stream: behind[stream] for (stream, *_), (_, number) in zip(ends, found, strict=True) if number}
 
+    @property
+    def delivers_ahead(self) -> bool:
+        """Whether the next batch can be delivered before it is planned."""
+        return self._options.group is not None and self._options.ack == "commit"
+
+    def begin_ahead(self, stream: str, after: StreamId, added: int) -> None:
+        """Say that `deliver_ahead` is called next, in another thread."""
+        self._ahead.begin(stream, after, added)
+
+    def deliver_ahead(
+        self, server: StreamServer, stream: str, count: int, parts: int
+    ) -> Generator[None, None, Counted | None]:
+        """Deliver the next batch behind the one that is being delivered. Returns its end, if it is certain."""
+        self._background.join()
+        return (yield from self._ahead.deliver(server, stream, count, parts))
+
     def stop(self) -> None:
         """The query has ended: nothing more is delivered."""
         self._background.give_up()
+
+    def take_back(self, server: StreamServer) -> None:
+        """Have nothing pending that no batch has asked for."""
+        self._ahead.take_back(server, tells_count=self._tells_count)
 
     def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
         """See to it that the group is at the batch's start, or behind it. Returns its position."""
@@ -263,16 +290,27 @@ class OwnedGroup:
             yield from self._catch_up(group, stream, state.group.last_delivered_id, after, added)
         else:
             position = state.group.last_delivered_id
-            self._check_ahead(stream, position, max(after, self._left_at.get(stream, parts[-1].upto)))
+            yield from self._check_ahead(group, stream, position, max(after, parts[-1].upto))
+        self._ahead.planned(stream, after)
         self._delivered_from[stream] = after
         self._left_at[stream] = max(position, parts[-1].upto)
         return position
 
-    def _check_ahead(self, stream: str, position: StreamId, expected: StreamId) -> None:
-        """Say that somebody has moved the group. Rows do not depend on it, but what it has passed is never pending."""
-        if position > expected:
-            group = self._options.group
-            _log.warning("The group %s of %s was moved from %s to %s; all is read.", group, stream, expected, position)
+    def _check_ahead(self, group: str, stream: str, position: StreamId, upto: StreamId) -> Steps[None]:
+        """Say that somebody has moved the group. Rows do not depend on it, but what it has passed is never pending.
+
+        An earlier run that was killed may have delivered the batch behind `upto` ahead.
+        """
+        expected = self._ahead.furthest(stream) or self._left_at.get(stream, upto)
+        if position <= expected:
+            return
+        if stream not in self._left_at and (yield from self._has_pending(group, stream)):
+            return
+        _log.warning("The group %s of %s was moved from %s to %s; all is read.", group, stream, expected, position)
+
+    def _has_pending(self, group: str, stream: str) -> Steps[bool]:
+        """Whether the query, or an earlier run of it, has entries pending."""
+        return (yield from rounds.first_pending_id(stream, group, self._options.consumer)) is not None
 
     def _catch_up(self, group: str, stream: str, position: StreamId, after: StreamId, added: int | None) -> Steps[None]:
         """Move a group that is behind the batch's start; an error if it has not read entries in between."""

@@ -52,9 +52,9 @@ class RangeSource:
         self._watch = Watch(options.idle_wait)
         self._heads: dict[str, tuple[StreamId, StreamId]] = {}  # where uncounted parts of a batch begin: after, first
         self._finished: tuple[Offsets, bool | None] | None = None  # what was acknowledged last
-        self._ahead = Ahead(address)
         self._group = OwnedGroup(options, address)
-        self._lease = Lease(options, address)
+        self._ahead = Ahead(address, self._group)
+        self._lease = Lease(options, address, work=self._ahead)
         self._target: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
         self._latest: Offsets | None = None
         self._last_ids: dict[str, StreamId] = {}
@@ -250,17 +250,20 @@ class RangeSource:
 
         `ends`: the furthest that it may reach.
         """
-        limit = self._options.max_entries
+        options, limit = self._options, self._options.max_entries
         waiting = [stream for stream, end in ends.items() if planned.of(stream) < end]
-        if limit is None or self._options.max_bytes is not None or len(waiting) != 1 or server.counts_cheaply:
+        if limit is None or options.max_bytes is not None or len(waiting) != 1 or server.counts_cheaply:
             return
         (stream,) = waiting
         state, added = states[stream], planned.added.get(stream)
         if state is None or added is None or counts.get(stream) != limit or server.scripted(waiting):
             return
         total = state.entries_added if self._target is None else self._target[stream][1]
-        if total is not None and total - added > limit:
-            self._ahead.note(Question(stream, planned.of(stream), added, limit, ends[stream], generation), state)
+        parts = planning.parts({stream: limit}, options.min_partitions, options.max_per_partition)[stream]
+        # Of a last batch that just fits, the end is known, but not where it is cut.
+        if total is not None and total - added >= limit + (parts == 1):
+            question = Question(stream, planned.of(stream), added, limit, ends[stream], generation, parts)
+            self._ahead.note(question, state)
 
     def _find_head(
         self, stream: str, after: StreamId, upto: StreamId, state: StreamState | None
@@ -429,7 +432,7 @@ class RangeSource:
             reads_replicas = options.read_from != "primary"
             alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
             ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
-            left = self._group.deliver(server, ours, alone)
+            left = self._group.deliver(server, ours, alone, self._ahead.delivers)
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, there)
         planned: list[RangePartition] = []
         for task in tasks:
@@ -445,8 +448,6 @@ class RangeSource:
 
     def stop(self) -> None:
         """The query has ended: another one may have its group at once."""
-        self._ahead.stop()
-        self._group.stop()
         self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:

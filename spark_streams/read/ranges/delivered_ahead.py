@@ -1,0 +1,91 @@
+"""The next batch of a query that is behind, delivered to its group before it is planned.
+
+That finds the batch's end, too (`spark_streams.server.delivery_ahead`). It changes nothing that a batch is made of:
+what was delivered is pending, as a batch is whose driver was killed, and what a later batch has of it is not delivered
+again. Owns which consumers get it, so that the running batch's are acknowledged by themselves, and takes it back when
+the query is stopped, for then nobody reads it soon.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from spark_streams.config.read import ReadOptions
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import Counted
+from spark_streams.stream_id import LAST, StreamId
+
+
+@dataclass
+class _Begun:
+    """A delivery behind `after`; `added`: entries ever added up to there. The others are None until they are known."""
+
+    after: StreamId
+    added: int
+    consumers: list[str] | None = None
+    reached: StreamId | None = None
+
+
+class DeliveredAhead:
+    """What was delivered of a batch that is not planned yet, or may have been: of one stream at a time."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._begun: dict[str, _Begun] = {}
+
+    def furthest(self, stream: str) -> StreamId | None:
+        """How far the stream's group may be because of a delivery ahead; None if there is none."""
+        begun = self._begun.get(stream)
+        return None if begun is None else begun.reached or LAST
+
+    def begin(self, stream: str, after: StreamId, added: int) -> None:
+        """Say that `deliver` is called for the stream next, in any thread."""
+        self._begun[stream] = _Begun(after, added)
+
+    def deliver(
+        self, server: StreamServer, stream: str, count: int, parts: int
+    ) -> Generator[None, None, Counted | None]:
+        """Deliver as many entries, in parts of equal size; see `StreamServer.deliver_ahead`."""
+        group, begun = self._options.group or "", self._begun[stream]
+        consumers = server.consumers_in([stream], group)[stream]
+        begun.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
+        ends = [count * part // parts for part in range(parts + 1)]
+        shares = [
+            (name, end - begin) for name, (begin, end) in zip(begun.consumers, itertools.pairwise(ends), strict=True)
+        ]
+        found = yield from server.deliver_ahead(stream, begun.after, shares, group)
+        begun.reached = None if found is None else found.marks[-1]
+        return found
+
+    def _free_names(self, taken: set[bytes], parts: int) -> list[str]:
+        """The query's first names of so many consumers, one after the other, none of which is taken."""
+        for first in itertools.count(0, parts):
+            names = [f"{self._options.consumer}-{first + part}" for part in range(parts)]
+            if taken.isdisjoint(name.encode() for name in names):
+                return names
+        raise AssertionError("numbers do not end")
+
+    def planned(self, stream: str, after: StreamId) -> None:
+        """A batch of the stream that begins there has got what the group has."""
+        begun = self._begun.get(stream)
+        if begun is not None and after >= begun.after:
+            del self._begun[stream]
+
+    def take_back(self, server: StreamServer, *, tells_count: bool) -> None:
+        """Have the group where the last planned batch ends, unless somebody else has moved it."""
+        group = self._options.group or ""
+        for stream, begun in self._begun.items():
+            state = server.states([stream], group)[stream]
+            position = None if state is None or state.group is None else state.group.last_delivered_id
+            if (
+                position is None
+                or position <= begun.after
+                or not begun.consumers
+                or begun.reached not in (None, position)
+            ):
+                continue
+            server.set_group_positions({stream: (begun.after, begun.added if tells_count else None)}, group)
+            server.delete_consumers([(stream, name.encode()) for name in begun.consumers], group)
+        self._begun.clear()
