@@ -16,7 +16,7 @@ from spark_streams.server import redis as redis_server
 from spark_streams.server.redis import RedisServer
 from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
-from tests.waiting import wait_for
+from tests.suite.waiting import wait_for
 
 _BATCH, _PAGE = 100, 20
 Pages = Generator[None, None, Any]
