@@ -11,7 +11,7 @@
 
 Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`. Its id never changes; its text
 says what happened and where, its advice what to do next. docs/reference/errors.md is generated from the table. No text
-may hold a password: addresses show themselves without one. The file is long because it is one table.
+may hold a password: addresses show themselves without one. One file above 400 lines: it is one table.
 """
 
 from __future__ import annotations

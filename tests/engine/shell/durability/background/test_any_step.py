@@ -1,0 +1,110 @@
+"""An error at any step of a longer story: once the disk has healed, nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.shell.durability.background.walks import (
+    life_of,
+    replace_all,
+    restarted,
+)
+from tests.faults.engines import Engine
+from tests.harness.replay import state
+
+
+def rewriting(engine: Engine) -> None:
+    """A rewrite, with commands before, meanwhile and after."""
+    engine.run("BGREWRITEAOF")
+    engine.run("XADD s 2-0 f v")
+    engine.workers.run()
+
+
+def switching(engine: Engine) -> None:
+    """The log switched off and on."""
+    engine.run("CONFIG SET appendonly no")
+    engine.run("XADD s 2-0 f v")
+    engine.run("CONFIG SET appendonly yes")
+    engine.run("XADD s 3-0 f v")
+    engine.workers.run()
+
+
+def saving(engine: Engine) -> None:
+    """Snapshots, in the background and not."""
+    engine.run("BGSAVE")
+    engine.run("XADD s 2-0 f v")
+    engine.run("BGREWRITEAOF")
+    engine.workers.run()
+    engine.run("SAVE")
+
+
+def ending(engine: Engine) -> None:
+    """The end while all kinds of things are going on."""
+    engine.run("BGSAVE")
+    engine.run("BGREWRITEAOF")
+    engine.run("XADD s 2-0 f v")
+    engine.workers.run(1)
+    engine.run("SHUTDOWN")
+
+
+def reloading(engine: Engine) -> None:
+    """The data read again, from both kinds of files."""
+    engine.run("DEBUG RELOAD")
+    engine.run("XADD s 2-0 f v")
+    engine.run("DEBUG LOADAOF")
+    engine.run("DEBUG RELOAD NOFLUSH")
+    engine.workers.run()
+
+
+def replacing(engine: Engine) -> None:
+    """All data are replaced while something is being written, and a command runs before the new base is there."""
+    engine.run("BGSAVE")
+    engine.core.durability.begin_replacing()
+    replace_all(engine)
+    engine.core.durability.end_replacing()
+    engine.run("APPEND key value")
+    engine.workers.run()
+
+
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+@pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading, replacing])
+def test_an_error_at_any_step(tmp_path, story, policy, lasting):
+    """Whatever step fails, once or from then on: when the disk has healed the engine takes writes, and ends, and all
+    that was in memory is there after a restart.
+    """
+    step = 0
+    while True:
+        directory = tmp_path / str(step)
+        directory.mkdir()
+        engine = life_of(directory, appendfsync=policy, save="3600 1", stop_writes_on_bgsave_error="no")
+        engine.run("XADD s 1-0 f v")
+        first = len(engine.files.calls)
+        if lasting:
+            engine.files.fail_from = first + step
+        else:
+            engine.files.fail_at = first + step
+        story(engine)
+        reached = len(engine.files.calls) - first > step
+        engine.files.heal()
+        if engine.host.ends:
+            assert story is ending
+        else:
+            for _ in range(3):
+                engine.tick(70)
+                engine.workers.run()
+            assert engine.run("XADD s 9-0 f v") == b"9-0", f"after an error at step {step}"
+            assert engine.info()["aof_enabled"] == 1
+            engine.run("SHUTDOWN")
+        assert engine.host.ends, f"after an error at step {step}"
+        wanted = state(engine.core)
+        engine.close()
+        left = [path.name for path in directory.rglob("temp-*")]
+        assert left == [], f"after an error at step {step}"
+        again = restarted(engine)
+        assert state(again.core) == wanted, f"after an error at step {step}"
+        again.close()
+        if not reached:
+            break
+        step += 1
+    assert step > 5

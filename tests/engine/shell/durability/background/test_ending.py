@@ -1,0 +1,135 @@
+"""The end of the process, while something is being written or the data are not whole."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.engine.shell.durability.background.walks import (
+    ended,
+    entries,
+    life_of,
+    names,
+    restarted,
+    walks,
+    without_log,
+)
+
+
+@walks(line="SHUTDOWN")
+@pytest.mark.parametrize("line", ["SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOW FORCE"])
+def test_the_last_snapshot_is_written_while_another_one_is(tmp_path, line):
+    """SHUTDOWN during BGSAVE: the background's older image becomes nothing, the last one becomes the snapshot."""
+    engine = without_log(tmp_path, save="3600 1")
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("BGSAVE") == b"Background saving started"
+    engine.run("XADD s 2-0 f v")
+    ended(engine, line)
+    assert names(engine) == ["dump.rdb"]
+    assert entries(restarted(engine, appendonly="no")) == [b"1-0", b"2-0"]
+
+
+@pytest.mark.parametrize("call", ["create", "write", "sync", "sync_directory"])
+@pytest.mark.parametrize("line", ["SHUTDOWN SAVE", "DEBUG RELOAD"])
+def test_two_saves_do_not_share_a_file(tmp_path, call, line):
+    """A save that comes at any moment of the background's has the last word, and no temporary file is left."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("BGSAVE")
+
+    def meanwhile() -> None:
+        engine.run("XADD s 2-0 f v")
+        engine.run(line)
+
+    engine.files.interrupt(call, "" if call == "sync_directory" else "temp-", meanwhile)
+    engine.workers.run()
+    assert entries(engine) == [b"1-0", b"2-0"]
+    assert names(engine) == ["dump.rdb"]
+    assert engine.info()["rdb_last_bgsave_status"] == "ok"
+    assert engine.info()["rdb_changes_since_last_save"] == 0
+    assert entries(restarted(engine, appendonly="no")) == [b"1-0", b"2-0"]
+
+
+@walks()
+def test_an_end_that_fails_is_no_end(tmp_path):
+    """Where the last snapshot cannot be written the engine goes on, saves in the background, and ends when it can."""
+    engine = without_log(tmp_path, save="3600 1")
+    engine.run("XADD s 1-0 f v")
+    engine.files.fail("write", errno.ENOSPC)
+    assert engine.run("SHUTDOWN") == "ERR Errors trying to SHUTDOWN. Check logs."
+    assert not engine.host.ends
+    engine.files.heal()
+    engine.run("BGSAVE")
+    engine.workers.run()
+    assert engine.run("XADD s 2-0 f v") == b"2-0"
+    engine.run("SHUTDOWN")
+    for line in ("XADD s 3-0 f v", "SAVE", "BGSAVE", "BGREWRITEAOF", "DEBUG RELOAD", "CONFIG SET appendonly yes"):
+        assert "shutting down" in engine.run(line)
+    engine.tick(10)
+    ended(engine)
+    assert entries(restarted(engine, appendonly="no")) == [b"1-0", b"2-0"]
+
+
+@walks()
+def test_what_is_scheduled_does_not_outlive_the_process(tmp_path):
+    """SHUTDOWN while one thing is being written and another is scheduled: neither becomes anything."""
+    for directory, first, second in (
+        (tmp_path, "BGREWRITEAOF", "BGSAVE SCHEDULE"),
+        (tmp_path, "BGSAVE", "BGREWRITEAOF"),
+    ):
+        engine = life_of(directory)
+        engine.run("XADD s 1-0 f v")
+        before = names(engine), sorted(path.name for path in engine.folder.iterdir())
+        engine.run(first)
+        assert engine.run(second).endswith(b"scheduled")
+        assert engine.run(second).endswith(b"scheduled")
+        ended(engine)
+        assert names(engine) == before[0]
+        again = restarted(engine)
+        assert again.run("XLEN s") == 1
+        again.run("FLUSHALL")
+        again.close()
+
+
+@walks()
+def test_data_that_are_not_whole_are_never_saved(tmp_path):
+    """Once DEBUG RELOAD has failed nothing takes the snapshot's place, whatever asks for it, and the process ends."""
+    engine = without_log(tmp_path, save="3600 1")
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("SAVE") == b"OK"
+    path = tmp_path / "dump.rdb"
+    damaged = bytearray(path.read_bytes())
+    damaged[100] ^= 1
+    path.write_bytes(damaged)
+    engine.run("XADD s 2-0 f v")
+    assert engine.run("DEBUG RELOAD NOSAVE").startswith("ERR")
+    assert engine.host.ends
+    for line in ("SAVE", "BGSAVE", "XADD s 3-0 f v", "DEBUG RELOAD"):
+        assert "shutting down" in engine.run(line)
+    ended(engine, "SHUTDOWN SAVE")
+    assert path.read_bytes() == damaged
+
+
+@walks(where="RUNNING")
+@walks(where="ENDING")
+@walks(where="CLOSED")
+@pytest.mark.parametrize("where", ["RUNNING", "ENDING", "CLOSED"])
+def test_half_changed_data_are_never_saved(tmp_path, where):
+    """After an unforeseen error, wherever it comes, nothing of the data in memory reaches the disk any more."""
+    engine = without_log(tmp_path, save="3600 1")
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("SAVE") == b"OK"
+    saved = (tmp_path / "dump.rdb").read_bytes()
+
+    if where == "ENDING":
+        engine.run("SHUTDOWN NOSAVE")
+    elif where == "CLOSED":
+        engine.close()
+    assert engine.durability._life.state.name == where
+    engine.durability.give_up_data()
+    if where != "CLOSED":
+        for line in ("SAVE", "BGSAVE", "XADD s 3-0 f v"):
+            assert "shutting down" in engine.run(line)
+        engine.close()
+    assert (tmp_path / "dump.rdb").read_bytes() == saved

@@ -1,0 +1,47 @@
+"""The tests of this room, with threads, clocks and the disk moved by hand, make every move of every state machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.shell.durability.states import life, log_file, rewrite, save, switch
+from engine.shell.durability.states.machine import Machine
+from tests.engine.shell.durability.background import (
+    test_ending,
+    test_loading_again,
+    test_rewriting,
+    test_saving,
+    test_switching,
+)
+from tests.engine.shell.durability.background.walks import WALKS
+
+#: Importing them fills WALKS.
+WALKERS = (test_ending, test_saving, test_switching, test_rewriting, test_loading_again)
+
+
+def test_every_move_is_made(tmp_path, monkeypatch):
+    """The tests that are marked make each move of each machine's table."""
+    tables: dict[str, Any] = {
+        "life": life.TABLE,
+        "log_file": log_file.TABLE,
+        "rewrite": rewrite.TABLE,
+        "save": save.TABLE,
+        "switch": switch.TABLE,
+    }
+    made: dict[str, set[Any]] = {name: set() for name in tables}
+    fire = Machine.fire
+
+    def watched(self: Machine[Any, Any], event: Any) -> Any:
+        [name] = [name for name, table in tables.items() if table is self.table]
+        move = self.state, event
+        new = fire(self, event)
+        made[name].add(move)
+        return new
+
+    assert {test.__module__ for test, _ in WALKS} == {module.__name__ for module in WALKERS}
+    monkeypatch.setattr(Machine, "fire", watched)
+    for number, (test, arguments) in enumerate(WALKS):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        test(directory, **arguments)
+    assert {name: set(table) - made[name] for name, table in tables.items()} == {name: set() for name in tables}

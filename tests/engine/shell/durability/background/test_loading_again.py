@@ -1,0 +1,98 @@
+"""Data that are read again, or replaced by a master's: the log tells of these, whatever was going on."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.engine.shell.durability.background.walks import (
+    ended,
+    entries,
+    life_of,
+    replace_all,
+    restarted,
+    walks,
+    without_log,
+)
+from tests.harness.replay import state
+
+
+@pytest.mark.parametrize("busy", ["", "BGREWRITEAOF", "BGSAVE"])
+@pytest.mark.parametrize("how", ["NOSAVE", "NOFLUSH"])
+def test_the_log_tells_what_was_loaded(tmp_path, how, busy):
+    """DEBUG RELOAD that brings other data: they are in the log when it answers, also while the log is rewritten."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("SAVE") == b"OK"
+    engine.run("XADD s 2-0 f v")
+    if busy:
+        engine.run(busy)
+    assert engine.run(f"DEBUG RELOAD {how}") == b"OK"
+    engine.run("XADD s 3-0 f v")
+    wanted = state(engine.core)
+    again = restarted(engine)
+    assert state(again.core) == wanted
+    again.close()
+
+
+@walks()
+def test_a_reload_while_the_first_base_is_written(tmp_path):
+    """The first base holds what was loaded, not what was there before."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("SAVE")
+    engine.run("XADD s 2-0 f v")
+    engine.run("CONFIG SET appendonly yes")
+    assert engine.run("DEBUG RELOAD NOSAVE") == b"OK"
+    engine.run("XADD s 3-0 f v")
+    engine.workers.run()
+    assert entries(restarted(engine)) == [b"1-0", b"3-0"]
+
+
+def test_data_that_the_log_could_not_be_told_of(tmp_path):
+    """DEBUG RELOAD with other data on a full disk: commands that write are refused until the log has them."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("SAVE")
+    engine.run("XADD s 2-0 f v")
+    engine.files.fail("write", errno.ENOSPC)
+    assert engine.run("DEBUG RELOAD NOSAVE") == b"OK"
+    assert engine.run("XADD s 3-0 f v").startswith("MISCONF")
+    engine.files.heal()
+    engine.tick(5)
+    engine.workers.run()
+    assert engine.run("XADD s 3-0 f v") == b"3-0"
+    assert entries(restarted(engine)) == [b"1-0", b"3-0"]
+
+
+@walks(how="crash")
+@walks(how="shutdown")
+@walks(how="close")
+@walks(how="fault")
+@walks(how="")
+@pytest.mark.parametrize("how", ["crash", "shutdown", "close", "fault", ""])
+def test_the_log_begins_anew_with_other_data(tmp_path, how):
+    """Until a master's data are whole, an end of any kind leaves what was there; then the log is of the new data."""
+    engine = life_of(tmp_path)
+    engine.run("SET old value")
+    before = state(engine.core)
+    engine.core.durability.begin_replacing()
+    replace_all(engine)
+    for word in ("no", "yes"):
+        assert engine.run(f"CONFIG SET appendonly {word}") == b"OK"
+    if how:
+        if how == "shutdown":
+            ended(engine)
+        elif how == "fault":
+            engine.durability.give_up_data()
+        if how in ("close", "fault"):
+            engine.close()
+        assert state(restarted(engine).core) == before
+        return
+    engine.core.durability.end_replacing()
+    engine.run("APPEND key value")
+    engine.workers.run()
+    wanted = state(engine.core)
+    assert engine.info()["aof_enabled"] == 1
+    assert state(restarted(ended(engine)).core) == wanted

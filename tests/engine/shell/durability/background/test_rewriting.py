@@ -1,0 +1,154 @@
+"""Rewrites of the log, and what becomes of its file where the disk is full or an fsync fails."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.engine.shell.durability.background.walks import (
+    ended,
+    entries,
+    life_of,
+    restarted,
+    walks,
+)
+
+
+@walks()
+def test_a_rewrite_that_cannot_begin(tmp_path):
+    """BGREWRITEAOF, or a log that has grown: an error at the begin is reported, and the log goes on where it is."""
+    engine = life_of(tmp_path, auto_aof_rewrite_min_size="100")
+    engine.run("XADD s 1-0 f v")
+    engine.files.fail("create", errno.EMFILE, "incr")
+    engine.run("BGREWRITEAOF")
+    assert engine.info()["aof_last_bgrewrite_status"] == "err"
+    engine.run(f"XADD s 2-0 f {'v' * 200}")
+    engine.tick(2)
+    assert engine.info()["aof_rewrite_in_progress"] == 0
+    engine.files.heal()
+    engine.tick(5)
+    assert engine.info()["aof_rewrite_in_progress"] == 1
+    engine.workers.run()
+    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
+    assert entries(restarted(engine)) == [b"1-0", b"2-0"]
+
+
+@walks()
+def test_a_rewrite_fails_in_its_thread(tmp_path):
+    """The log goes on in its new increment, and the next rewrite makes one base of all."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("BGREWRITEAOF")
+    engine.files.fail("write", errno.ENOSPC, "rewriteaof")
+    engine.run("XADD s 2-0 f v")
+    engine.workers.run()
+    engine.files.heal()
+    engine.run("XADD s 3-0 f v")
+    engine.run("BGREWRITEAOF")
+    engine.workers.run()
+    assert len(list(engine.folder.iterdir())) == 3
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
+
+
+@walks()
+def test_a_full_disk_holds_the_log_up(tmp_path):
+    """Refused again and again, then taken: nothing is lost, whether or not a rewrite from memory comes between."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.files.room = 20
+    engine.run("XADD s 2-0 f v")
+    engine.tick()
+    engine.tick()
+    engine.run("BGREWRITEAOF")
+    engine.files.room = 0
+    engine.workers.run()
+    assert engine.info()["aof_last_bgrewrite_status"] == "err"
+    assert engine.run("SET k v").startswith("MISCONF")
+    engine.files.heal()
+    engine.tick()
+    assert engine.run("XADD s 3-0 f v") == b"3-0"
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
+
+
+@walks()
+def test_a_full_disk_and_an_fsync_that_fails(tmp_path):
+    """What waited is written when there is room, but the fsync fails: the file is given up, and written anew."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.files.room = 20
+    engine.run("XADD s 2-0 f v")
+    engine.files.heal()
+    engine.files.fail("sync", errno.EIO, "incr")
+    engine.tick()
+    assert engine.log.is_broken
+    engine.files.heal()
+    engine.workers.run()
+    assert engine.run("XADD s 3-0 f v") == b"3-0"
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
+
+
+@walks()
+def test_a_full_disk_and_the_log_switched_off(tmp_path):
+    """CONFIG SET appendonly no while the disk is full: writes go on at once, and a log that is begun later is whole."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.files.room = 20
+    engine.run("XADD s 2-0 f v")
+    assert engine.run("CONFIG SET appendonly no") == b"OK"
+    assert engine.run("XADD s 3-0 f v") == b"3-0"
+    engine.files.heal()
+    engine.run("CONFIG SET appendonly yes")
+    engine.workers.run()
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
+
+
+@walks()
+def test_a_file_breaks_while_its_fsync_runs(tmp_path):
+    """A block that cannot be taken back and an fsync that fails later are one broken file, which is written anew."""
+    engine = life_of(tmp_path, appendfsync="everysec")
+    engine.run("XADD s 1-0 f v")
+    engine.tick(2)
+    engine.files.fail("write", errno.EIO)
+    engine.files.fail("cut", errno.EIO)
+    engine.files.fail("sync", errno.EIO)
+    engine.run("XADD s 2-0 f v")
+    engine.tick(3)
+    assert engine.log.is_broken
+    engine.workers.run()
+    engine.files.heal()
+    engine.tick(70)
+    engine.workers.run()
+    assert engine.run("XADD s 3-0 f v") == b"3-0"
+    engine.tick(2)
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_nothing_is_added_behind_half_a_block(tmp_path, policy):
+    """SHUTDOWN FORCE with a file that ends in half a block leaves it as it is: the next start cuts the half off."""
+    engine = life_of(tmp_path, appendfsync=policy)
+    engine.run("XADD s 1-0 f v")
+    engine.files.room = 20
+    engine.files.fail("cut", errno.EIO)
+    engine.run("XADD s 2-0 f v")
+    assert engine.run("SHUTDOWN") == "ERR Errors trying to SHUTDOWN. Check logs."
+    engine.run("SHUTDOWN FORCE")
+    assert engine.host.ends
+    engine.files.heal()
+    engine.close()
+    assert entries(restarted(engine)) == [b"1-0"]
+
+
+def test_a_broken_log_is_written_anew_before_the_process_ends(tmp_path):
+    """SHUTDOWN does not wait for the next attempt: where the disk takes the log again, all is in it."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.files.fail("sync", errno.EIO)
+    engine.run("XADD s 2-0 f v")
+    engine.tick(2)
+    engine.workers.run()
+    assert engine.log.is_broken
+    engine.files.heal()
+    ended(engine)
+    assert entries(restarted(engine)) == [b"1-0", b"2-0"]

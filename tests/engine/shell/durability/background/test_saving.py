@@ -1,0 +1,113 @@
+"""Snapshots in the background, beside rewrites of the log and after failures."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from tests.engine.shell.durability.background.walks import (
+    life_of,
+    names,
+    walks,
+    without_log,
+)
+from tests.faults.disk import Crash
+
+
+@walks()
+def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
+    """What was scheduled begins when the other thing has been written; asking twice changes nothing."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("BGREWRITEAOF")
+    assert engine.run("BGSAVE").startswith("ERR Another child process is active")
+    assert engine.run("BGSAVE SCHEDULE") == engine.run("BGSAVE SCHEDULE") == b"Background saving scheduled"
+    assert engine.run("BGREWRITEAOF").startswith("ERR Background append only file rewriting already")
+    assert engine.info()["rdb_bgsave_in_progress"] == 0
+    while engine.info()["aof_rewrite_in_progress"]:
+        engine.workers.run(1)
+    assert engine.info()["rdb_bgsave_in_progress"] == 1
+    assert engine.run("BGSAVE").startswith("ERR Background save already")
+    assert engine.run("BGSAVE SCHEDULE").startswith("ERR Background save already")
+    assert engine.run("SAVE").startswith("ERR Background save already")
+    scheduled = b"Background append only file rewriting scheduled"
+    assert engine.run("BGREWRITEAOF") == engine.run("BGREWRITEAOF") == scheduled
+    assert engine.info()["aof_rewrite_scheduled"] == 1
+    engine.workers.run()
+    facts = engine.info()
+    assert (facts["rdb_saves"], facts["aof_rewrite_scheduled"], facts["aof_rewrite_in_progress"]) == (1, 0, 0)
+    assert facts["aof_last_rewrite_time_sec"] == 0
+    assert len(list(engine.folder.iterdir())) == 3
+
+
+def test_a_save_waits_for_a_rewrite_that_waits_for_an_fsync(tmp_path):
+    """While a rewrite is wanted and has not begun, BGSAVE does not say that it has: it is refused, or scheduled."""
+    engine = life_of(tmp_path, appendfsync="everysec")
+    engine.run("XADD s 1-0 f", bytes(2 << 20))
+    engine.run("BGREWRITEAOF")
+    assert engine.info()["aof_rewrite_scheduled"] == 1
+    assert str(engine.run("BGSAVE")).startswith("ERR Another child process is active")
+    assert engine.run("BGSAVE SCHEDULE") == b"Background saving scheduled"
+    for _ in range(20):
+        engine.workers.run()
+        engine.tick()
+    facts = engine.info()
+    assert (facts["rdb_saves"], facts["aof_rewrite_scheduled"], facts["aof_rewrite_in_progress"]) == (1, 0, 0)
+
+
+def test_a_save_that_is_said_to_have_started_has(tmp_path):
+    """BGSAVE goes before a rewrite that is due by itself: who polls rdb_bgsave_in_progress takes 0 for its end."""
+    engine = life_of(tmp_path, auto_aof_rewrite_min_size="1")
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("BGSAVE") == b"Background saving started"
+    assert engine.info()["rdb_bgsave_in_progress"] == 1
+
+
+@walks()
+def test_saving_fails_and_succeeds(tmp_path):
+    """After a save in the background has failed the directive waits five seconds, then saves."""
+    engine = without_log(tmp_path, save="10 1")
+    engine.run("XADD s 1-0 f v")
+    engine.tick(11)
+    engine.files.fail("rename", errno.EIO)
+    engine.workers.run()
+    assert engine.info()["rdb_last_bgsave_status"] == "err"
+    engine.files.heal()
+    engine.tick(4)
+    assert engine.info()["rdb_bgsave_in_progress"] == 0
+    engine.tick(2)
+    assert engine.info()["rdb_bgsave_in_progress"] == 1
+    engine.workers.run()
+    assert engine.info()["rdb_last_bgsave_status"] == "ok"
+    assert engine.run("XADD s 2-0 f v") == b"2-0"
+
+
+def test_a_log_that_cannot_be_written_does_not_keep_snapshots_back(tmp_path):
+    """The save directive is obeyed while the log is broken and its rewrite fails."""
+    engine = life_of(tmp_path, save="10 1", stop_writes_on_bgsave_error="no")
+    engine.run("XADD s 1-0 f v")
+    engine.files.fail("sync", errno.EIO, "appendonly")
+    engine.run("XADD s 2-0 f v")
+    engine.files.fail("create", errno.EIO, "rewriteaof")
+    for _ in range(20):
+        engine.tick(1)
+        engine.workers.run()
+    assert engine.log.is_broken
+    assert engine.info()["rdb_saves"] == 1
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    """A snapshot that was being written when the process died goes when the directory has an owner again."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("SAVE")
+    engine.files.interrupt("sync", "temp-", lambda: setattr(engine.files, "crash_at", len(engine.files.calls)))
+    engine.run("BGSAVE")
+    with pytest.raises(Crash):
+        engine.workers.run()
+    engine.die()
+    assert len(names(engine)) == 2
+    again = without_log(tmp_path)
+    again.run("SAVE")
+    assert names(again) == ["dump.rdb"]

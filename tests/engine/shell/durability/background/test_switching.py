@@ -1,0 +1,277 @@
+"""The log switched on and off, at any time."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from engine.core.keyspace import image
+from engine.core.keyspace.database import Database
+from engine.core.protocol.replies import BLOCKED
+from engine.shell.durability.log import writer
+from tests.engine.shell.durability.background.walks import (
+    ended,
+    entries,
+    life_of,
+    names,
+    restarted,
+    walks,
+    without_log,
+)
+from tests.harness.replay import state
+
+
+@walks(appendonly="no", first="CONFIG SET appendonly yes")
+@pytest.mark.parametrize("first", ["CONFIG SET appendonly yes", "BGREWRITEAOF"])
+@pytest.mark.parametrize("appendonly", ["no", "yes"])
+def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first):
+    """What was written after the last OK is in the log, whatever was being written when it was switched."""
+    engine = life_of(tmp_path, appendonly=appendonly)
+    engine.run("XADD s 1-0 f v")
+    engine.run(first)
+    engine.run("XADD s 2-0 f v")
+    assert engine.run("CONFIG SET appendonly no") == b"OK"
+    engine.run("XADD s 3-0 f v")
+    assert engine.run("CONFIG SET appendonly yes") == b"OK"
+    engine.run("XADD s 4-0 f v")
+    engine.workers.run()
+    assert engine.info()["aof_enabled"] == 1
+    engine.run("XADD s 5-0 f v")
+    assert not [name for name in engine.folder.iterdir() if name.name.startswith("temp-")]
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0", b"4-0", b"5-0"]
+
+
+@walks(call="write", where="rewriteaof")
+@pytest.mark.parametrize(
+    ("call", "where"),
+    [
+        ("create", "rewriteaof"),
+        ("write", "rewriteaof"),
+        ("sync", "rewriteaof"),
+        ("write", "manifest"),
+        ("create", "incr"),
+        ("write", "incr"),
+        ("sync", "incr"),
+        ("rename", "base"),
+        ("rename", "manifest"),
+        ("sync_directory", "appendonlydir"),
+    ],
+)
+def test_a_first_base_that_fails_is_tried_again(tmp_path, call, where):
+    """CONFIG SET appendonly yes answered OK: once the disk takes it, the log is in use with all there is by then."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("CONFIG SET appendonly yes") == b"OK"
+    engine.run("XADD s 2-0 f v")
+    engine.files.fail(call, errno.ENOSPC, where)
+    engine.workers.run()
+    assert engine.info()["aof_last_bgrewrite_status"] == "err"
+    assert engine.run("XADD s 3-0 f v") == b"3-0"
+    engine.tick(2)
+    engine.workers.run()
+    engine.files.heal()
+    engine.tick(5)
+    engine.run("XADD s 4-0 f v")
+    engine.workers.run()
+    assert engine.info()["aof_enabled"] == 1
+    engine.run("XADD s 5-0 f v")
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0", b"4-0", b"5-0"]
+
+
+@walks(tried=True)
+@pytest.mark.parametrize("tried", [False, True])
+def test_the_first_base_is_written_before_the_process_ends(tmp_path, tried):
+    """SHUTDOWN before the log is in use: its base is written then; where that fails the process stays."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("CONFIG SET appendonly yes")
+    engine.run("XADD s 2-0 f v")
+    engine.files.fail("write", errno.ENOSPC)
+    if tried:
+        engine.workers.run()
+    assert engine.run("SHUTDOWN") == "ERR Errors trying to SHUTDOWN. Check logs."
+    engine.files.heal()
+    engine.run("XADD s 3-0 f v")
+    ended(engine)
+    assert entries(restarted(engine)) == [b"1-0", b"2-0", b"3-0"]
+
+
+@pytest.mark.parametrize(
+    ("call", "where"), [("create", "rewriteaof"), ("write", "incr"), ("rename", "base"), ("rename", "manifest")]
+)
+def test_a_first_base_that_never_was_does_not_keep_the_engine_from_starting(tmp_path, call, where):
+    """SHUTDOWN FORCE ends all the same, and what was begun is no reason to refuse to load."""
+    engine = without_log(tmp_path, save="3600 1")
+    engine.run("XADD s 1-0 f v")
+    engine.run("CONFIG SET appendonly yes")
+    engine.run("XADD s 2-0 f v")
+    engine.files.fail(call, errno.ENOSPC, where)
+    engine.workers.run()
+    ended(engine, "SHUTDOWN FORCE")
+    assert entries(restarted(engine)) == [b"1-0", b"2-0"]
+
+
+@walks()
+def test_switched_off_while_the_first_base_is_to_be_tried_again(tmp_path):
+    """CONFIG SET appendonly no ends the attempts, and a rewrite that was scheduled is forgotten with the log."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.run("CONFIG SET appendonly yes")
+    engine.files.fail("create", errno.EIO, "rewriteaof")
+    engine.workers.run()
+    engine.run("BGSAVE")
+    engine.run("BGREWRITEAOF")
+    engine.run("CONFIG SET appendonly no")
+    engine.files.heal()
+    engine.workers.run()
+    engine.tick(100)
+    engine.workers.run()
+    assert not list(engine.folder.iterdir())
+    assert not engine.core.changes.recording
+
+
+@walks()
+def test_a_log_that_cannot_begin_stays_off(tmp_path):
+    """CONFIG SET appendonly yes answers an error where the folder cannot be made, and OK when it can."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    engine.files.fail("make_directory", errno.EACCES)
+    assert "the append-only file cannot be written" in engine.run("CONFIG SET appendonly yes")
+    assert engine.run("CONFIG GET appendonly") == [b"appendonly", b"no"]
+    assert engine.info()["aof_rewrite_in_progress"] == 0
+    engine.files.heal()
+    assert engine.run("BGSAVE") == b"Background saving started"
+    engine.workers.run()
+    assert engine.run("CONFIG SET appendonly yes") == b"OK"
+    engine.workers.run()
+    engine.run("XADD s 2-0 f v")
+    assert entries(restarted(engine)) == [b"1-0", b"2-0"]
+
+
+def test_files_whose_manifest_is_lost_are_not_written_over(tmp_path):
+    """CONFIG SET appendonly yes refuses a folder that the engine would not start with."""
+    engine = life_of(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    ended(engine)
+    (engine.folder / "appendonly.aof.manifest").unlink()
+    other = restarted(engine, appendonly="no")
+    before = sorted(other.folder.iterdir())
+    assert "the manifest is missing" in other.run("CONFIG SET appendonly yes")
+    other.workers.run()
+    assert sorted(other.folder.iterdir()) == before
+    assert other.run("CONFIG GET appendonly") == [b"appendonly", b"no"]
+
+
+def test_an_fsync_that_ends_after_its_file_was_left(tmp_path):
+    """The log is switched off and on while an fsync runs: it concerns no file but its own, and fails nobody else's."""
+    engine = life_of(tmp_path, appendfsync="everysec")
+    engine.run("XADD s 1-0 f v")
+    engine.tick(2)
+    assert engine.info()["aof_pending_bio_fsync"] == 1
+    engine.run("CONFIG SET appendonly no")
+    engine.run("CONFIG SET appendonly yes")
+    engine.workers.run()
+    engine.tick()
+    assert engine.info()["aof_last_write_status"] == "ok"
+    assert engine.run("XADD s 2-0 f v") == b"2-0"
+    ended(engine)
+    assert entries(restarted(engine)) == [b"1-0", b"2-0"]
+
+
+def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path, monkeypatch):
+    """Where much of the log waits for its fsync, that comes first, in its thread: the loop's own one is short.
+
+    A disk that is never done does not keep the rewrite from beginning for ever.
+    """
+    monkeypatch.setattr(writer, "_SHORT_SYNC", 10)
+    engine = life_of(tmp_path, appendfsync="no")
+    log = engine.durability.log
+    for number in range(1, 50):
+        engine.run(f"XADD s {number}-0 f v")
+    assert engine.run("BGREWRITEAOF") == b"Background append only file rewriting started"
+    engine.tick()
+    assert log.synced < log.written
+    assert engine.info()["aof_rewrite_scheduled"] == 1
+    engine.workers.run()
+    assert log.synced == log.written
+    engine.tick()
+    assert engine.info()["aof_rewrite_in_progress"] == 1
+    engine.workers.run()
+    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
+    engine.run("XADD s 50-0 f v")
+    engine.run("BGREWRITEAOF")
+    for _ in range(50):
+        assert engine.info()["aof_rewrite_scheduled"] == 1
+        engine.tick()
+    assert engine.info()["aof_rewrite_in_progress"] == 1
+    engine.workers.run()
+    ended(engine)
+    assert len(entries(restarted(engine))) == 50
+
+
+@pytest.mark.parametrize("line", ["BGSAVE", "BGREWRITEAOF"])
+def test_what_changes_while_the_image_is_taken_is_not_in_it(tmp_path, monkeypatch, line):
+    """Values are copied in several iterations: the file has those of the moment at which the command came, the log has
+    what changed since.
+    """
+    monkeypatch.setattr(image, "_AT_ONCE", 15)
+    settings = {"appendonly": "yes" if line == "BGREWRITEAOF" else "no", "save": ""}
+    engine = life_of(tmp_path, **settings)
+    for number in range(20):
+        engine.run(f"XADD s{number} 1-0 f v")
+    expected = state(engine.core)
+    engine.run(line)
+    engine.workers.run()
+    assert engine.info()["rdb_bgsave_in_progress"] or engine.info()["aof_rewrite_in_progress"]
+    for number in range(20):
+        engine.run(f"XADD s{19 - number} * f v")
+    engine.workers.run()
+    assert engine.info()["rdb_last_bgsave_status"] == engine.info()["aof_last_bgrewrite_status"] == "ok"
+    if line == "BGREWRITEAOF":
+        expected = state(engine.core)
+    assert state(restarted(engine, **settings).core) == expected
+
+
+def test_an_image_that_nobody_wants_any_more_is_not_taken_to_its_end(tmp_path, monkeypatch):
+    """An end of the process while values are copied: nothing is written, and the databases are what they were."""
+    monkeypatch.setattr(image, "_AT_ONCE", 15)
+    engine = without_log(tmp_path, save="")
+    for number in range(20):
+        engine.run(f"XADD s{number} 1-0 f v")
+    engine.run("BGSAVE")
+    assert type(engine.core.databases[0]) is not Database
+    engine.run("SHUTDOWN NOSAVE")
+    engine.workers.turn()
+    assert type(engine.core.databases[0]) is Database
+    engine.close()
+    assert names(engine) == []
+
+
+def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
+    """WAITAOF that waits for the disk is answered when there is no log any more, not left waiting."""
+    engine = life_of(tmp_path, appendfsync="no")
+    engine.run("XADD s 1-0 f v")
+    waiting = engine.session
+    assert engine.run("WAITAOF 1 0 0") is BLOCKED
+    engine.session = engine.core.open_session(engine.now_us)
+    engine.core.outbox.clear()
+    engine.run("CONFIG SET appendonly no")
+    [(session, reply)] = engine.core.outbox
+    assert session is waiting
+    assert reply.text.endswith(b"appendonly is disabled.")
+
+
+@walks()
+def test_a_rewrite_without_a_log(tmp_path):
+    """BGREWRITEAOF with appendonly no writes the files once; nothing is added to them, and nothing is recorded."""
+    engine = without_log(tmp_path)
+    engine.run("XADD s 1-0 f v")
+    assert engine.run("BGREWRITEAOF") == b"Background append only file rewriting started"
+    engine.run("XADD s 2-0 f v")
+    assert not engine.core.changes.recording
+    engine.workers.run()
+    assert engine.info()["aof_last_bgrewrite_status"] == "ok"
+    assert not engine.core.changes.recording
+    assert not engine.log.is_open
+    assert entries(restarted(engine)) == [b"1-0"]

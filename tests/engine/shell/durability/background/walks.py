@@ -1,0 +1,74 @@
+"""What the tests of this room share: engines whose threads work when the test says so, and the moves that they make.
+
+A test marked with :func:`walks` is run once more by test_every_move.py, which proves that together they make every move
+of every state machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hiredis
+
+from engine.wire.encode import Out, encode
+from tests.faults.disk import Disk
+from tests.faults.engines import Engine
+
+Test = Callable[..., None]
+WALKS: list[tuple[Test, dict[str, Any]]] = []
+
+
+def walks(**arguments: Any) -> Callable[[Test], Test]:
+    """Marks a test whose moves, with these of its parameters, count for the proof at the end."""
+
+    def mark(test: Test) -> Test:
+        WALKS.append((test, arguments))
+        return test
+
+    return mark
+
+
+def life_of(directory: Path, *, at_once: bool = False, **settings: str) -> Engine:
+    """An engine whose threads work when the test says so."""
+    return Engine(directory, Disk(), at_once=at_once, enable_debug_command="yes", **settings)
+
+
+def without_log(directory: Path, *, at_once: bool = False, **settings: str) -> Engine:
+    """The same without a log."""
+    return life_of(directory, at_once=at_once, appendonly="no", **settings)
+
+
+def restarted(engine: Engine, **settings: str) -> Engine:
+    """Another life in the same directory, after a kill unless the first one has been closed."""
+    engine.die()
+    return life_of(engine.directory, **settings)
+
+
+def ended(engine: Engine, line: str = "SHUTDOWN") -> Engine:
+    """The engine when it has been told to end, and has."""
+    engine.run(line)
+    assert engine.host.ends
+    engine.close()
+    return engine
+
+
+def entries(engine: Engine) -> list[bytes]:
+    """The IDs in the stream ``s``."""
+    out: Out = []
+    encode(engine.run("XRANGE s - +"), 2, out)
+    reader = hiredis.Reader()
+    reader.feed(b"".join(out))
+    return [entry[0] for entry in reader.gets()]
+
+
+def names(engine: Engine) -> list[str]:
+    """What is in the engine's directory."""
+    return sorted(path.name for path in engine.directory.iterdir())
+
+
+def replace_all(engine: Engine) -> None:
+    """All data are replaced by those of a master, as at the end of a full synchronisation."""
+    engine.core.databases[0].clear()
+    engine.core.databases[0].add(b"of the master", b"value")
