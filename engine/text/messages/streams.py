@@ -136,6 +136,7 @@ RECORD_CONFLICT = b"ERR IID already exists for this producer with a different st
 
 # -- extensions ---------------------------------------------------------------------------------------------------
 COUNT_NOT_POSITIVE = b"ERR count must be a positive integer"
+BYTES_NOT_POSITIVE = b"ERR bytes must be a positive integer"
 PARTS_NOT_POSITIVE = b"ERR parts must be a positive integer"
 NOTHING_TO_APPEND = b"ERR no such hash or field"
 BAD_COUNT = b"ERR count must be an integer from 0 to 16777216"

@@ -41,7 +41,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies of some elements are long, their pages short."""
     limits: list[tuple[Any, dict[str, int]]] = [
         (replies, {"_WORDS": 10, "_SHORT": 20, "_ROWS": 7, "_FEW_ROWS": 2}),
-        (ranges, {"_MANY": 20, "_MANY_SEGMENTS": 2}),
+        (ranges, {"MANY": 20, "_MANY_SEGMENTS": 2}),
         (runs, {"_MANY_RUNS": 2, "_MANY_ENTRIES": 20, "_PAGE_BYTES": 300, "_PAGE_RUNS": 10, "_PAGE_ENTRIES": 10}),
         (pending_entries, {"_MANY": 20}),
         (pending_records, {"_MANY": 20}),

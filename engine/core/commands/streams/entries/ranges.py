@@ -7,7 +7,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply
-from engine.core.streams.runs import reply_of_parts
+from engine.core.streams.runs import Run, reply_of_parts
 from engine.core.streams.stream import Stream
 from engine.text.messages import general
 
@@ -20,17 +20,25 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 #: More entries of more segments make a long reply.
-_MANY, _MANY_SEGMENTS = 20_000, 8
+MANY, _MANY_SEGMENTS = 20_000, 8
 
 
-def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
-    """The first (``backward``: last) ``count`` entries of [low, high] (0: all), in pages where they are many."""
-    if (not count or count > _MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
+def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Run], int] | None:
+    """The segments of [low, high], and how many entries that or ``count`` is; None where the reply is not long."""
+    if (not count or count > MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
         parts = stream.parts(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)
         found = min(found, count) if count else found
         if found and len(parts) > _MANY_SEGMENTS:
-            return reply_of_parts(parts, found, backward=backward)
+            return parts, found
+    return None
+
+
+def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
+    """The first (``backward``: last) ``count`` entries of [low, high] (0: all), in pages where they are many."""
+    parts = many_parts(stream, low, high, count)
+    if parts is not None:
+        return reply_of_parts(*parts, backward=backward)
     return (stream.range_backward if backward else stream.range)(low, high, count)
 
 

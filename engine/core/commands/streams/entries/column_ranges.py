@@ -1,0 +1,189 @@
+"""PS.COLUMNS: a range of a stream as columns, where the engine keeps it so.
+
+Redis does not have it. The reply is made of *blocks*, in the order of the IDs; together they are what XRANGE replies
+with over the same range. A block of columns is what PS.ADD takes, with the IDs before it; a block of frames holds
+entries as XRANGE replies with them, back to back. The engine makes no columns of frames here: that would cost its one
+core what it costs the reader, who can have many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from engine.core.commands.families import stream_command
+from engine.core.commands.streams.entries import ranges
+from engine.core.environment.context import Context
+from engine.core.protocol import ids
+from engine.core.protocol.args import Args
+from engine.core.protocol.replies import NIL_ARRAY, Array, CommandError, Pages, Reply, Several
+from engine.core.streams.runs import Run
+from engine.core.streams.segment import Body
+from engine.core.streams.stream import Stream
+from engine.text.messages import data, general, streams
+
+Buffer = bytes | memoryview
+#: Shorter runs are sent as frames: a block costs its reader more than they do.
+_FEW = 32
+#: A page of a long reply is full with so many bytes.
+_PAGE_BYTES = 512 * 1024
+
+
+@stream_command(
+    "ps.columns key start end [COUNT count] [BYTES bytes] [FIELDS numfields name [name ...]]",
+    "readonly",
+    since="8.10.0",
+    complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
+)
+def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
+    """Returns the entries of a range of IDs in order, as columns where they are kept so.
+
+    The reply is a list of blocks. A block ``[n, milliseconds, sequence numbers, field, positions, values, ...]`` has
+    n entries with the same fields, a block ``[n, entries]`` has n entries as XRANGE returns them. With FIELDS other
+    fields of columns have nil positions and values. With BYTES the reply ends where it has that many bytes.
+    """
+    low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
+    count, most_bytes, names = None, None, None
+    args = Args(argv, 4)
+    while len(args):
+        if args.option(b"COUNT"):
+            count = args.take_int()
+        elif args.option(b"BYTES"):
+            most_bytes = args.take_int()
+            if most_bytes <= 0:
+                raise CommandError(streams.BYTES_NOT_POSITIVE)
+        elif args.option(b"FIELDS"):
+            names = _take_names(args)
+        else:
+            raise CommandError(general.SYNTAX)
+    stream = ctx.db.read_stream(argv[1])
+    if stream is None:
+        return []
+    if count is not None and count <= 0:
+        return NIL_ARRAY
+    return _blocks(stream, low, high, count or 0, most_bytes, names)
+
+
+def _take_names(args: Args) -> frozenset[bytes]:
+    number = args.take_int()
+    if not 0 <= number <= len(args):
+        raise CommandError(data.FIELD_COUNT_DIFFERS)
+    return frozenset(args.take() for _ in range(number))
+
+
+def _blocks(
+    stream: Stream, low: int, high: int, count: int, most_bytes: int | None, names: frozenset[bytes] | None
+) -> Reply:
+    """The blocks of the first ``count`` entries of [low, high] (0: all), in pages where they are many."""
+    if most_bytes is None:
+        parts = ranges.many_parts(stream, low, high, count)
+        if parts is not None:
+            size = sum(1 for _ in _by_part(*parts))
+            return Pages(list, size, _pages(_by_part(*parts), names))
+    else:
+        count = min(count or ranges.MANY, ranges.MANY)
+    return _at_once(stream.runs(low, high), count, most_bytes, names)
+
+
+def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[bytes] | None) -> list[Array]:
+    """The blocks of the first ``left`` entries (0: all), or of fewer, which have ``room`` bytes or more."""
+    blocks: list[Array] = []
+    frames: list[Buffer] = []
+    framed = 0
+    for segment, first, end in runs:
+        last = min(end, first + left) if left else end
+        columns = _columns(segment.body, first, last, names)
+        if columns is None:
+            views = segment.views(first, last)
+            frames += views
+            framed += last - first
+            size = sum(map(len, views))
+        else:
+            if framed:
+                blocks.append(_framed(framed, frames))
+                frames, framed = [], 0
+            block, size = columns
+            blocks.append(block)
+        if left:
+            left -= last - first
+            if not left:
+                break
+        if room is not None:
+            room -= size
+            if room <= 0:
+                break
+    if framed:
+        blocks.append(_framed(framed, frames))
+    return blocks
+
+
+#: The live entries of a part of a segment: its body, and ranges of it.
+_Part = tuple[Body, list[tuple[int, int]]]
+
+
+def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
+    """The first ``left`` live entries, those of a segment together."""
+    for segment, begin, end in parts:
+        runs: list[tuple[int, int]] = []
+        for first, behind in segment.runs(begin, end):
+            last = min(behind, first + left)
+            runs.append((first, last))
+            left -= last - first
+            if not left:
+                break
+        if runs:
+            yield segment.body, runs
+        if not left:
+            return
+
+
+def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[list[Array]]:
+    """A block for each part, as many on a page as make half a megabyte."""
+    page: list[Array] = []
+    room = _PAGE_BYTES
+    for body, runs in parts:
+        columns = _columns(body, *runs[0], names) if len(runs) == 1 else None
+        if columns is None:
+            views = [view for first, last in runs for view in body.views(first, last)]
+            columns = _framed(sum(last - first for first, last in runs), views), sum(map(len, views))
+        block, size = columns
+        page.append(block)
+        room -= size
+        if room <= 0:
+            yield page
+            page, room = [], _PAGE_BYTES
+    if page:
+        yield page
+
+
+def _framed(count: int, views: list[Buffer]) -> Array:
+    return Array([count, _bulk(views)])
+
+
+def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) -> tuple[Array, int] | None:
+    """The block of the entries [low, high) as columns and its bytes; None where they are few, or kept as frames."""
+    found = body.columns(low, high) if high - low >= _FEW and _keeps_columns(body) else None
+    if found is None:
+        return None
+    block: Array = Array([high - low, *(_bulk([column]) for column in map(_bytes, body.id_columns(low, high)))])
+    size = 16 * (high - low)
+    for name, bounds, values in zip(found.names, found.bounds, found.values, strict=True):
+        if names is None or name in names:
+            block += [name, _bulk([_bytes(bounds)]), _bulk([values])]
+            size += bounds.nbytes + len(values)
+        else:
+            block += [name, None, None]
+    return block, size
+
+
+def _keeps_columns(body: Body) -> bool:
+    return getattr(body, "is_columnar", False)
+
+
+def _bytes(numbers: Any) -> memoryview:
+    return memoryview(numbers).cast("B")
+
+
+def _bulk(views: list[Buffer]) -> Several:
+    """One bulk string of these buffers, without copying them."""
+    return Several(1, [b"$%d\r\n" % sum(map(len, views)), *views, b"\r\n"])

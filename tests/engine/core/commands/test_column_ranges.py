@@ -1,0 +1,201 @@
+"""PS.COLUMNS: its blocks are what XRANGE replies with over the same range, however the engine keeps the entries."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import hiredis
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.commands.streams.entries import column_ranges, ranges
+from engine.core.protocol.replies import NIL_ARRAY, CommandError, Pages
+from engine.core.streams import segment
+from engine.core.streams.entries import Plain
+from engine.wire.encode import encoded, pages_of
+from tests.engine.core.commands.test_extensions import Client
+from tests.engine.core.streams.test_storage import pack_cold
+
+Entry = list[Any]
+
+
+def parsed(data: bytes) -> Any:
+    """The one value that these bytes are."""
+    reader = hiredis.Reader()
+    reader.feed(data)
+    value = reader.gets()
+    assert not reader.has_data()
+    return value
+
+
+def entries_of(blocks: list[Any]) -> list[Entry]:
+    """The entries of decoded blocks, as XRANGE's reply has them; fields that were not asked for are left out."""
+    found: list[Entry] = []
+    for count, *block in blocks:
+        if len(block) == 1:
+            found += (here := parsed(b"*%d\r\n%b" % (count, block[0])))
+            assert len(here) == count
+            continue
+        ms, seq = (struct.unpack(f"<{count}Q", column) for column in block[:2])
+        rows: list[list[bytes]] = [[] for _ in range(count)]
+        for name, positions, values in zip(block[2::3], block[3::3], block[4::3], strict=True):
+            if positions is None:
+                assert values is None
+                continue
+            bounds = struct.unpack(f"<{count + 1}i", positions)
+            assert (bounds[0], bounds[-1]) == (0, len(values))
+            for row, (begin, end) in zip(rows, pairwise(bounds), strict=True):
+                row += [name, values[begin:end]]
+        found += [[b"%d-%d" % pair, row] for pair, row in zip(zip(ms, seq, strict=True), rows, strict=True)]
+    return found
+
+
+@contextmanager
+def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
+    """Segments of a few entries, which are columns once they are packed; long replies begin early."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment, "SEGMENT_ENTRIES", 12)
+        patch.setattr(segment, "SEGMENT_STEP", 1)
+        patch.setattr(column_ranges, "_keeps_columns", lambda body: not isinstance(body, Plain))
+        patch.setattr(column_ranges, "_FEW", few)
+        patch.setattr(column_ranges, "_PAGE_BYTES", 300)
+        if are_pages:
+            patch.setattr(ranges, "MANY", 5)
+            patch.setattr(ranges, "_MANY_SEGMENTS", 1)
+        yield
+
+
+def with_entries(shapes: list[int], deleted: set[int], trimmed: int, packed: int) -> Client:
+    """A stream whose entries have one of some shapes."""
+    run = Client()
+    for number, shape in enumerate(shapes, 1):
+        words: tuple[object, ...] = (
+            ("f", number, "g", b"\r\n$3\r\n" * (number % 3)),
+            ("f", b"", "f", number),
+            ("g", number, "f", b"*2"),
+            ("f", "v" * (number % 50)),
+        )[shape]
+        run("XADD", "s", f"{number // 3}-{number}", *words)
+    for number in deleted:
+        run("XDEL", "s", f"{number // 3}-{number}")
+    if trimmed:
+        run("XTRIM", "s", "MAXLEN", max(len(shapes) - len(deleted) - trimmed, 0))
+    stream = run.core.databases[0].stream(b"s")
+    assert stream is not None
+    pack_cold(stream, packed)
+    return run
+
+
+#: Long stretches of one shape, short ones of another.
+SHAPES = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 15, 30])), min_size=1, max_size=8).map(
+    lambda parts: [shape for shape, count in parts for _ in range(count)]
+)
+BOUNDS = st.tuples(st.sampled_from(["", "("]), st.integers(0, 50), st.sampled_from(["", "-9", "-40", "-77"])).map(
+    lambda parts: "".join(map(str, parts))
+)
+LOW, HIGH = st.one_of(st.just("-"), BOUNDS), st.one_of(st.just("+"), BOUNDS)
+
+
+@given(
+    shapes=SHAPES,
+    deleted=st.sets(st.integers(1, 150), max_size=20),
+    trimmed=st.sampled_from([0, 0, 5, 40]),
+    packed=st.sampled_from([0, 3, 99]),
+    low=LOW,
+    high=HIGH,
+    count=st.one_of(st.none(), st.integers(1, 100)),
+    are_pages=st.booleans(),
+    few=st.sampled_from([1, 8]),
+    proto=st.sampled_from([2, 3]),
+)
+def test_blocks_are_what_xrange_says(shapes, deleted, trimmed, packed, low, high, count, are_pages, few, proto):
+    """Whatever is deleted, trimmed, packed or unlike, and at any bounds, the blocks have XRANGE's entries in order."""
+    with small(are_pages=are_pages, few=few):
+        run = with_entries(shapes, deleted, trimmed, packed)
+        limit = () if count is None else ("COUNT", count)
+        wanted = parsed(encoded(run("XRANGE", "s", low, high, *limit), 2))
+        blocks = parsed(encoded(run("PS.COLUMNS", "s", low, high, *limit), proto))
+    assert entries_of(blocks) == wanted
+    assert all(len(block) > 1 and block[0] for block in blocks)
+
+
+@given(shapes=SHAPES, packed=st.sampled_from([0, 3, 99]), room=st.sampled_from([1, 100, 1000, 10**6]))
+def test_a_reader_goes_on_where_the_bytes_ended(shapes, packed, room):
+    """With BYTES a reply has entries as long as there are any; reply by reply a reader gets all of them, each once."""
+    with small():
+        run = with_entries(shapes, {3, 4, 20}, 1, packed)
+        found: list[Entry] = []
+        after, sizes = "-", []
+        while blocks := parsed(encoded(run("PS.COLUMNS", "s", after, "+", "BYTES", room, "COUNT", 50), 2)):
+            found += (more := entries_of(blocks))
+            after = f"({more[-1][0].decode()}"
+            sizes.append(len(more))
+        assert found == parsed(encoded(run("XRANGE", "s", "-", "+"), 2))
+        assert max(sizes, default=0) <= 50
+
+
+@given(names=st.sets(st.sampled_from(["f", "g", "h"])), are_pages=st.booleans())
+def test_only_the_fields_that_were_asked_for_are_sent(names, are_pages):
+    """With FIELDS other columns have their name alone; entries that are frames are sent whole."""
+    with small(are_pages=are_pages):
+        run = with_entries([0] * 60 + [2] * 30, set(), 0, 4)
+        blocks = parsed(encoded(run("PS.COLUMNS", "s", "-", "+", "FIELDS", len(names), *sorted(names)), 2))
+        whole = parsed(encoded(run("XRANGE", "s", "-", "+"), 2))
+        keep = {name.encode() for name in names}
+        columns = sum(block[0] for block in blocks if len(block) > 2)
+        assert columns == 48
+        for block in blocks[:4]:
+            assert block[3::3] == [b"f", b"g"]
+        for entry in whole[:columns]:
+            entry[1] = [word for at, word in enumerate(entry[1]) if entry[1][at - at % 2] in keep]
+        assert entries_of(blocks) == whole
+
+
+def test_a_long_reply_shows_what_was_there_when_the_command_ran():
+    """Blocks that are made later show the stream as it was, and a page has few of them."""
+    with small(are_pages=True):
+        run, other = (with_entries([0] * 300, {7, 8, 100}, 2, 9) for _ in range(2))
+        wanted = parsed(encoded(other("XRANGE", "s", "-", "+"), 2))
+        reply = run("PS.COLUMNS", "s", "-", "+")
+        assert type(reply) is Pages
+        pages = pages_of(reply, 2)
+        made = [next(pages)]
+        run("XDEL", "s", "20-60", "60-180", "90-270")
+        run("XTRIM", "s", "MAXLEN", 20)
+        run("DEL", "s")
+        made += pages
+        assert entries_of(parsed(b"".join(b"".join(page) for page in made))) == wanted
+        assert len(made) > 10
+        assert max(sum(map(len, page)) for page in made) < 2000
+
+
+def test_what_is_not_there_and_what_is_wrong():
+    """A missing key, a wrong type, bad IDs and bad limits get what XRANGE gets."""
+    run = Client()
+    run("SET", "text", "x")
+    run("XADD", "s", "1-1", "f", "v")
+    assert run("PS.COLUMNS", "none", "-", "+", "COUNT", 0) == []
+    assert run("PS.COLUMNS", "s", "-", "+", "COUNT", 0) is NIL_ARRAY
+    assert run("PS.COLUMNS", "s", "-", "+", "COUNT", -1) is NIL_ARRAY
+    assert run("PS.COLUMNS", "s", "2", "+") == []
+    for words in (
+        ("text", "-", "+"),
+        ("s", "x", "+"),
+        ("s", "-", "(0-0"),
+        ("s", "(18446744073709551615-18446744073709551615", "+"),
+        ("s", "-", "+", "COUNT"),
+        ("s", "-", "+", "COUNT", "x"),
+        ("s", "-", "+", "SOME"),
+    ):
+        assert run("PS.COLUMNS", *words).args == run("XRANGE", *words).args
+    for words in (("BYTES", 0), ("BYTES", "x"), ("FIELDS", 2, "f"), ("FIELDS", -1), ("FIELDS", 0, "f"), ("FIELDS",)):
+        assert type(run("PS.COLUMNS", "s", "-", "+", *words)) is CommandError
+    assert run("COMMAND", "GETKEYS", "PS.COLUMNS", "s", "-", "+", "FIELDS", 1, "f") == [b"s"]
+    (told,) = run("COMMAND", "INFO", "PS.COLUMNS")
+    (xrange,) = run("COMMAND", "INFO", "XRANGE")
+    assert (told[1], told[2:6]) == (-4, xrange[2:6])
