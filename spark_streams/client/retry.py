@@ -70,6 +70,7 @@ _IDEMPOTENT = frozenset(
         "EVAL",  # scripts that are sent this way only read, or do nothing the second time
         "PS.STATE",
         "PS.NTH",
+        "PS.COLUMNS",
         "PS.SPLIT",
         "PS.ACKRANGE",
         "PS.DELIVER",

@@ -29,7 +29,8 @@ _DOTS = _U(_DOT * 0x0101010101010101)
 _PAIRS, _PAIR_MASK = _U(2561), _U(0x00FF00FF00FF00FF)
 _QUADS, _QUAD_MASK = _U(6553601), _U(0x0000FFFF0000FFFF)
 _OCTETS = _U(42949672960001)
-_MINUS = _U(ord("-"))
+_MINUS, _POINT = _U(ord("-")), _U(ord(".") << 8)
+_SIGN = _U(ord("-") ^ ord("0"))
 _POWERS = 10.0 ** np.arange(WIDTH + 1)
 
 
@@ -42,14 +43,13 @@ def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
     """The whole numbers in texts of these lengths, which may begin with `-`; None to decline."""
     if not _short(words, lengths):
         return None
-    found = plain(words, lengths)
-    if found is not None:
-        return found.astype(np.int32)
     minus = _minus(words)
     if not minus.any():
+        found = plain(words, lengths)
+        return None if found is None else found.astype(np.int32)
+    if np.any(minus & (lengths == 1)):
         return None
-    words, lengths = _unsigned(words, lengths, minus)
-    found = plain(words, lengths) if lengths.min() else None
+    found = plain(_unsigned(words, minus), lengths)
     return None if found is None else np.where(minus, -found.astype(np.int32), found.astype(np.int32))
 
 
@@ -60,14 +60,15 @@ def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
     """
     if not _short(words, lengths):
         return None
-    found = _alike(words, lengths)
-    if found is not None:
-        return found
     minus = _minus(words)
     if not minus.any():
-        return _any_points(words, lengths)
-    words, lengths = _unsigned(words, lengths, minus)
-    found = _any_points(words, lengths) if lengths.min() else None
+        found = _alike(words, lengths)
+        return _any_points(words, lengths) if found is None else found
+    if np.any(minus & ((lengths == 1) | ((lengths == 2) & ((words & _U(0xFF00)) == _POINT)))):  # `-` and `-.`
+        return None
+    words = _unsigned(words, minus)
+    found = _alike(words, lengths)
+    found = _any_points(words, lengths) if found is None else found
     return None if found is None else np.where(minus, -found, found)
 
 
@@ -145,6 +146,6 @@ def _minus(words: Words) -> NDArray[np.bool_]:
     return np.asarray((words & _U(0xFF)) == _MINUS)
 
 
-def _unsigned(words: Words, lengths: Lengths, minus: NDArray[np.bool_]) -> tuple[Words, Ints]:
-    """The texts without their minus signs."""
-    return np.where(minus, words >> _EIGHT, words), np.asarray(lengths - minus)
+def _unsigned(words: Words, minus: NDArray[np.bool_]) -> Words:
+    """The texts with a zero in place of their minus sign."""
+    return words ^ minus * _SIGN

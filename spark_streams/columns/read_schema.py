@@ -107,6 +107,16 @@ class ReadSchema:
         """The columns that are a field of the entry, or a member of its JSON object; not those of type void."""
         return [field.name for field in self.arrow if not self._is_special(field) and not pa.types.is_null(field.type)]
 
+    def needed_fields(self) -> list[bytes] | None:
+        """The fields of an entry that columns are made of; None: all of them."""
+        if self.is_debezium or any(field.name == FIELDS and pa.types.is_map(field.type) for field in self.arrow):
+            return None
+        if self.json_field is not None:
+            return [self.json_field.encode()]
+        if self.corrupt in self.arrow.names:
+            return None
+        return [name.encode() for name in dict.fromkeys(self.field_columns())]
+
     def batch(self, page: Page, stream: Origin, deliveries: Any = None, kept: Any = None) -> Any:
         """The page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 

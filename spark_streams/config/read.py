@@ -281,7 +281,7 @@ class LimitOptions:
     page_size: int = option(
         "pageSize",
         whole(1),
-        10_000,
+        20_000,
         "Maximum entries per reply of the server. Replies hold about a megabyte; set this lower for values of many "
         "megabytes.",
     )

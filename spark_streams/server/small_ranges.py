@@ -1,8 +1,8 @@
-"""Reads small ranges of many streams: several XRANGE in a request, their entries decoded together.
+"""Reads ranges of many streams: small ones by several XRANGE in a request, their entries decoded together.
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
 asks for as many ranges as make about a megabyte, and the next one is under way while one is decoded. Whatever is not as
-planned (an error, a range with more entries than expected, a large one) is left to `spark_streams.server.xrange`,
+planned (an error, a range with more entries than expected, a large one) is left to `spark_streams.server.columns`,
 which knows how to go on. So the entries are the same either way, and in the order of their stream.
 """
 
@@ -16,7 +16,7 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page
 from spark_streams.config.address import Endpoint
-from spark_streams.server import xrange
+from spark_streams.server import columns, xrange
 from spark_streams.server.model import Range
 from spark_streams.server.page_size import PageSize
 
@@ -39,8 +39,11 @@ class _Request:
     token: bytes
 
 
-def pages(connection: Connection, ranges: Sequence[Range], most: int) -> Pages:
-    """The entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED."""
+def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Sequence[bytes] | None = None) -> Pages:
+    """The entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
+
+    Of other fields than `fields` pages may have nothing but the names (None: all fields are needed).
+    """
     size = PageSize(most)
     for of_node in _by_node(connection, ranges):
         left = list(reversed(of_node))
@@ -51,10 +54,10 @@ def pages(connection: Connection, ranges: Sequence[Range], most: int) -> Pages:
                 following = _send(connection, left, size)
             elif left and under_way is None:
                 part = left.pop()
-                for page in xrange.pages(connection, part.stream, part.after, part.upto, most, size=size):
+                for page in columns.pages(connection, part.stream, part.after, part.upto, most, fields, size):
                     yield page, [(part, page.count)]
             if under_way is not None:
-                yield from _received(connection, under_way, size, most)
+                yield from _received(connection, under_way, size, most, fields)
             under_way = following
 
 
@@ -98,7 +101,9 @@ def joined(bodies: Sequence[bytes], count: int) -> Page:
     return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
 
 
-def _received(connection: Connection, request: _Request, size: PageSize, most: int) -> Pages:
+def _received(
+    connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
+) -> Pages:
     """The entries of a request's ranges: those that came as planned in one page, the others behind."""
     buffer, stop = connection.receive(request.token)
     bodies: list[bytes] = []
@@ -123,5 +128,5 @@ def _received(connection: Connection, request: _Request, size: PageSize, most: i
         size.learn(total, sum(map(len, bodies)))
         yield page, found
     for part in others:
-        for page in xrange.pages(connection, part.stream, part.after, part.upto, most, size=size):
+        for page in columns.pages(connection, part.stream, part.after, part.upto, most, fields, size):
             yield page, [(part, page.count)]

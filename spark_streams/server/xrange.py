@@ -18,7 +18,7 @@ from spark_streams.client.connection import Command, Connection, Resume
 from spark_streams.client.refusals import refused
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, ReplyError, array_header
-from spark_streams.errors import fail
+from spark_streams.errors import PystreamsError, error
 from spark_streams.server.page_size import PageSize
 from spark_streams.stream_id import LAST, StreamId
 
@@ -78,7 +78,7 @@ def pages(
             break
         full = count >= asked
         size.learn(count, stop)
-        guess = _last_id(buffer, stop) if full and delivery is None else None
+        guess = last_id(buffer, stop) if full and delivery is None else None
         if guess is not None and guess >= upto:
             guess = None
         if guess is not None:
@@ -107,7 +107,7 @@ def pages(
             break
 
 
-def _last_id(buffer: bytearray, stop: int) -> StreamId | None:
+def last_id(buffer: bytearray, stop: int) -> StreamId | None:
     """The last entry's ID, most likely. A value may look like the head of an entry, so decoding has to confirm it."""
     at = buffer.rfind(_HEAD, 0, stop)
     if at < 0:
@@ -169,7 +169,7 @@ def _counted(
         ahead: tuple[int, bytes] | None = None
         goes_on = count >= asked and total + count < most
         size.learn(count, stop)
-        guess = _last_id(buffer, stop) if goes_on else None
+        guess = last_id(buffer, stop) if goes_on else None
         if guess is not None:
             ahead = ask(guess, most - total - count)
         page = decode_page(buffer, start, stop, count)
@@ -237,9 +237,14 @@ def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, 
     try:
         return array_header(buffer)
     except ReplyError as refusal:
-        if str(refusal).startswith("WRONGTYPE"):
-            fail("NOT_A_STREAM", stream=stream, address=connection.address)
-        raise refused(connection.address, "XRANGE", refusal, stream) from None
+        raise failure(connection, stream, "XRANGE", refusal) from None
+
+
+def failure(connection: Connection, stream: str, command: str, refusal: ReplyError) -> PystreamsError:
+    """What an error reply to a command that reads entries means: NOT_A_STREAM or SERVER_REFUSED."""
+    if str(refusal).startswith("WRONGTYPE"):
+        return error("NOT_A_STREAM", stream=stream, address=connection.address)
+    return refused(connection.address, command, refusal, stream)
 
 
 def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:

@@ -56,10 +56,16 @@ class Preference:
 PRIMARY = Preference()
 
 
-def pages(connection: Connection, ranges: Sequence[Range], most: int, preference: Preference) -> Pages:
+def pages(
+    connection: Connection,
+    ranges: Sequence[Range],
+    most: int,
+    preference: Preference,
+    fields: Sequence[bytes] | None = None,
+) -> Pages:
     """As `small_ranges.pages`, from replicas where they have the entries, else from the connection's primary."""
     if preference.kind == "primary" or not ranges or (preference.kind == "az" and not preference.own_zone):
-        yield from small_ranges.pages(connection, ranges, most)
+        yield from small_ranges.pages(connection, ranges, most, fields)
         return
     nodes: dict[Endpoint | None, list[Range]] = {}
     for part in ranges:
@@ -69,19 +75,24 @@ def pages(connection: Connection, ranges: Sequence[Range], most: int, preference
     marks = dict(preference.marks)
     for node, of_node in nodes.items():
         for candidate in replicas.of_node(connection, node) if node in marks else ():
-            rest = yield from _from(candidate, of_node, most, preference, marks[node])
+            rest = yield from _from(candidate, of_node, most, preference, marks[node], fields)
             if rest is not None:
                 planned.update(zip(rest, of_node, strict=False))
                 left += rest
                 break
         else:
             left += of_node
-    for page, parts in small_ranges.pages(connection, left, most):
+    for page, parts in small_ranges.pages(connection, left, most, fields):
         yield page, [(planned.get(part, part), count) for part, count in parts]
 
 
 def _from(
-    candidate: Address, ranges: Sequence[Range], most: int, preference: Preference, mark: Mark
+    candidate: Address,
+    ranges: Sequence[Range],
+    most: int,
+    preference: Preference,
+    mark: Mark,
+    fields: Sequence[bytes] | None,
 ) -> Generator[tuple[Page, Sequence[tuple[Range, int]]], None, list[Range] | None]:
     """What a replica has of the ranges. Returns what is left of each of them; None if it is not to be read at all.
 
@@ -96,12 +107,13 @@ def _from(
             if not replicas.has_reached(replica, mark):
                 return None
             begun = True
-            for page, parts in small_ranges.pages(replica, ranges, most):
+            for page, parts in small_ranges.pages(replica, ranges, most, fields):
                 at = 0
                 for part, count in parts:
                     at += count
                     if count:
-                        reached[part] = StreamId.parse(page.ids()[at - 1].as_py())
+                        last = page.last_id() if at == page.count else page.ids()[at - 1].as_py()
+                        reached[part] = StreamId.parse(last)
                 yield page, parts
             # It may have lost its data meanwhile, or follow another primary: then it has answered with fewer entries.
             if replicas.has_reached(replica, mark):

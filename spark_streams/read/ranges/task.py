@@ -6,7 +6,7 @@ The partition is pickled on the driver and unpickled in the worker. A worker kno
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,7 @@ class RangePartition(InputPartition):
         entries = dict.fromkeys(self.ranges, 0)
         beheaded = {part for part in self.ranges if part.head is not None}  # those whose first entry was not seen
         with borrow(self.address) as connection:
-            for page, parts in self._pages(connection):
+            for page, parts in self._pages(connection, schema.needed_fields()):
                 at = 0
                 for part, count in parts:
                     if part in beheaded and count and page.ids()[at].as_py().decode() == str(part.head):
@@ -80,9 +80,9 @@ class RangePartition(InputPartition):
         if check is not None:
             check.finish([*dict.fromkeys(part.stream for part in self.ranges)])
 
-    def _pages(self, connection: Connection) -> Pages:
+    def _pages(self, connection: Connection, fields: Sequence[bytes] | None) -> Pages:
         only_read = [part for part in self.ranges if part.stream not in self.delivers]
-        yield from from_replicas.pages(connection, only_read, self.page_size, self.preference)
+        yield from from_replicas.pages(connection, only_read, self.page_size, self.preference, fields)
         if self.group is None or not self.delivers:
             return
         states = open_server(connection).states(sorted(self.delivers), self.group)

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import redis
 
+from spark_streams.client.abilities import is_refused
 from spark_streams.client.connection import BROKEN, Connection, Link
 from spark_streams.client.refusals import refused
 from spark_streams.client.replies import end_of_ids, pack, parse
@@ -126,7 +127,7 @@ class AtLeastOnceSender:
             return True
         replies = parse(bytes(buffer[:stop]))
         if sent.by_columns:
-            if _is_error(replies[0]) and columns.is_refused(str(replies[0])):
+            if _is_error(replies[0]) and is_refused(str(replies[0])):
                 self._columns, sent.link = False, None
                 return False
             replies[:1] = replies[:1] * len(rows)  # it stands for all of them

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from spark_streams.client.abilities import has_commands
 from spark_streams.client.connection import Command, Connection
 from spark_streams.write.rows.encoding import EncodedRows
 
@@ -14,18 +14,10 @@ _MOST_BYTES = 64 << 20
 """Of the entries that one command makes: a server serves nobody else meanwhile."""
 _ENTRY_BYTES, _FIELD_BYTES = 80, 48  # the most that an entry has, besides names and values; of fields for each
 
-_known: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
-
 
 def takes_columns(connection: Connection) -> bool:
     """Whether the server has PS.ADD. Asked once a connection; a cluster is not asked."""
-    if connection not in _known:
-        has_it = False
-        if not connection.topology.is_cluster:
-            (info,) = connection.pipeline([("COMMAND", "INFO", "PS.ADD")])
-            has_it = isinstance(info, list) and bool(info) and bool(info[0])
-        _known[connection] = has_it
-    return _known[connection]
+    return not connection.topology.is_cluster and has_commands(connection, "PS.ADD")
 
 
 def question(stream: bytes) -> Command:
@@ -39,11 +31,6 @@ def are_columns(rows: EncodedRows) -> bool:
         return False
     size = sum(values.nbytes + len(rows) * (len(name) + _FIELD_BYTES) for name, values in rows.columns)
     return bool(size + len(rows) * (len(rows.stream) + _ENTRY_BYTES) <= _MOST_BYTES)
-
-
-def is_refused(refusal: str) -> bool:
-    """Whether a transaction was refused because of PS.ADD: another server answers now, or the user's rights changed."""
-    return "unknown command" in refusal or refusal.startswith("NOPERM")
 
 
 def encoded(rows: EncodedRows) -> list[bytes | memoryview]:

@@ -27,6 +27,7 @@ from typing import Any
 
 import redis
 
+from spark_streams.client.abilities import is_refused
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.client.refusals import refused
 from spark_streams.client.replies import TransactionResult, pack, transaction_result
@@ -335,7 +336,7 @@ class SlotTransaction:
         if not result.done:
             # On a conflict somebody has advanced a fence: a copy of this task, or this transaction's own first attempt.
             # The fences will tell.
-            if self._by_columns and columns.is_refused(result.refusal):
+            if self._by_columns and is_refused(result.refusal):
                 self._columns = False
             elif result.refusal:
                 self._refused(result.refusal, ("XADD",))

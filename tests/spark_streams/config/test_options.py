@@ -33,7 +33,7 @@ def test_defaults() -> None:
     said = options.read_options({"stream": "a,b"})
     assert said.streams == ("a,b",)
     assert said.address == Embedded(None)
-    assert (said.group, said.consumer, said.max_entries, said.page_size) == (None, "spark", None, 10_000)
+    assert (said.group, said.consumer, said.max_entries, said.page_size) == (None, "spark", None, 20_000)
 
 
 def test_names_are_read_in_whatever_case() -> None:

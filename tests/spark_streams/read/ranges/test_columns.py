@@ -1,0 +1,254 @@
+"""Ranges as columns (PS.COLUMNS): nobody can tell afterwards how entries came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+import redis
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import types as spark
+
+from spark_streams.client import abilities, pool
+from spark_streams.client.connection import Connection
+from spark_streams.codec import decode_reference
+from spark_streams.codec.blocks import ColumnPage
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config import options
+from spark_streams.config.address import Address
+from spark_streams.errors import PystreamsError
+from spark_streams.read.ranges.task import RangePartition
+from spark_streams.server import columns, small_ranges, xrange
+from spark_streams.server.model import Range
+from spark_streams.stream_id import LAST, ZERO, StreamId
+from tests import servers
+from tests.spark_streams.codec.test_arrow import unhurried
+from tests.spark_streams.driver import add_entries as add
+from tests.suite.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Iterator[servers.Running]:
+    """An engine with segments of ten entries, which are cold at once."""
+    with servers.engine(module="tests.servers.tiny_engine") as running:
+        yield running
+    pool.close_all()
+
+
+def field(name: str, kind: spark.DataType) -> spark.StructField:
+    return spark.StructField(name, kind)
+
+
+TEXT, NUMBER = spark.StringType(), spark.IntegerType()
+SCHEMAS = [
+    [field("n", NUMBER)],
+    [field("_id", TEXT), field("n", spark.LongType()), field("x", spark.DoubleType())],
+    [field("_timestamp", spark.TimestampType()), field("x", TEXT), field("missing", TEXT)],
+    [field("_id", TEXT), field("_stream", TEXT), field("fields", spark.MapType(TEXT, TEXT))],
+    [field("fields", spark.MapType(spark.BinaryType(), spark.BinaryType())), field("n", TEXT)],
+    [field("n", NUMBER), field("x", spark.DecimalType(10, 2)), field("_corrupt_record", TEXT)],
+    [field("x", spark.TimestampType()), field("n", spark.BinaryType())],
+    [field("j", spark.StructType([field("a", NUMBER)])), field("_id", TEXT)],
+    [],
+]
+OPTIONS: list[dict[str, str]] = [
+    {},
+    {"mode": "FAILFAST"},
+    {"mode": "DROPMALFORMED"},
+    {"nullValue": "7"},
+    {"valueFormat": "json", "valueField": "j"},
+]
+VALUES = st.one_of(
+    st.integers(-99, 10**7).map(lambda n: b"%d" % n),
+    st.sampled_from(
+        [b"", b"1.5", b"-3.25", b"\xff\xfe", b"x" * 300, b"\r\n$3\r\n", b"*2\r\n$3\r\n1-1", b"7", b"2024-01-01"]
+    ),
+)
+JSON = st.sampled_from([b'{"a":1,"n":2}', b"{", b'{"n":"x"}'])
+SHAPES = st.sampled_from([("n",), ("n", "x"), ("x", "n"), ("n", "x", "j"), ("n", "n"), ("x", "", "n")])
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[list[bytes]]:
+    """The words of entries: long stretches of one shape and of plain values, short ones of others."""
+    entries: list[list[bytes]] = []
+    for _ in range(draw(st.integers(1, 4))):
+        names, count = draw(SHAPES), draw(st.sampled_from([1, 5, 25, 60]))
+        values = draw(st.sampled_from([st.integers(1000, 9999).map(lambda n: b"%d" % n), VALUES]))
+        kinds = [JSON if name == "j" else values for name in names]
+        few = [[draw(kind) for kind in kinds] for _ in range(min(count, 7))]
+        entries += [
+            [word for pair in zip(map(str.encode, names), few[at % len(few)], strict=True) for word in pair]
+            for at in range(count)
+        ]
+    return entries
+
+
+def filled(client: redis.Redis, entries: Sequence[Sequence[bytes]], deleted: Sequence[int], trimmed: int) -> None:
+    client.flushall()
+    pipeline = client.pipeline(transaction=False)
+    for number, words in enumerate(entries, 1):
+        pipeline.execute_command("XADD", "s", f"{number // 4}-{number}", *words)
+    for number in deleted:
+        pipeline.xdel("s", f"{number // 4}-{number}")
+    pipeline.xtrim("s", minid=f"{trimmed // 4}-{trimmed}", approximate=False)
+    pipeline.execute()
+
+
+def rows(url: str, parts: Sequence[Range], fields: list[spark.StructField], said: dict[str, str], page: int) -> Any:
+    """What a task makes of the ranges: a table, or the error that it fails with."""
+    read = options.read_options({"url": url, "stream": "s", **said})
+    schema = ReadSchema.of(spark.StructType(fields), read)
+    partition = RangePartition(Address(url), tuple(parts), page, fails=False)
+    batches = []
+    try:
+        batches += partition.batches(schema)
+    except PystreamsError as error:
+        return str(error)
+    return pa.Table.from_batches(batches, schema=schema.arrow).combine_chunks()
+
+
+@unhurried
+@given(
+    entries=streams(),
+    deleted=st.sets(st.integers(1, 100), max_size=6),
+    trimmed=st.sampled_from([0, 0, 15]),
+    fields=st.sampled_from(SCHEMAS),
+    said=st.sampled_from(OPTIONS),
+    page=st.sampled_from([3, 40, 10_000]),
+    bounds=st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted),
+    room=st.sampled_from([300, 1 << 20]),
+)
+def test_columns_are_read_as_entries_are(
+    tiny: servers.Running,
+    entries: list[list[bytes]],
+    deleted: set[int],
+    trimmed: int,
+    fields: list[spark.StructField],
+    said: dict[str, str],
+    page: int,
+    bounds: list[int],
+    room: int,
+) -> None:
+    """Whatever a stream holds and a schema asks for, a task makes the same of columns, of entries, and slowly."""
+    with redis.Redis(port=tiny.port) as client:
+        filled(client, entries, sorted(deleted), trimmed)
+    last = StreamId(len(entries) // 4, len(entries))
+    low, high = (min(StreamId(bound, 0), last) for bound in bounds)
+    parts = [Range("s", low, high, 0), Range("s", high, last, 1)]
+    with mock.patch.object(columns, "TARGET_BYTES", room):
+        found = rows(tiny.url, parts, fields, said, page)
+    with mock.patch.object(columns, "has_commands", return_value=False):
+        assert rows(tiny.url, parts, fields, said, page) == found
+        slow = decode_reference.parse
+        with mock.patch.object(xrange, "decode_page", slow), mock.patch.object(small_ranges, "decode_page", slow):
+            assert rows(tiny.url, parts, fields, said, page) == found
+
+
+def numbers(pages: Iterator[Any]) -> list[int]:
+    return [int(entry_id.partition(b"-")[0]) for page in pages for entry_id in page.ids().to_pylist()]
+
+
+@pytest.fixture
+def reader(tiny: servers.Running) -> Iterator[Connection]:
+    """A connection to that engine, whose stream has a hundred entries."""
+    with redis.Redis(port=tiny.port) as client:
+        client.flushall()
+        add(client, "s", 100)
+    made = Connection(Address(tiny.url))
+    wait_for(lambda: cold(made) >= 90, "segments are cold")
+    yield made
+    made.close()
+
+
+def cold(connection: Connection) -> int:
+    """How many entries of the stream come as columns."""
+    pages = columns.pages(connection, "s", ZERO, LAST, 1000)
+    return sum(page.count for page in pages if isinstance(page, ColumnPage))
+
+
+def test_cold_entries_come_as_columns(reader: Connection) -> None:
+    """What is cold comes in columns, page by page, without the fields that nobody needs once their size is known."""
+    pages = list(columns.pages(reader, "s", ZERO, StreamId(90, 0), 30, [b"other"]))
+    assert numbers(iter(pages)) == [*range(1, 91)]
+    assert [page.column(b"n").null_count for page in pages] == [0, 30, 30]
+    assert [page.fields()[1].to_pylist() == [b"n"] * 30 for page in pages] == [True] * 3
+
+
+def test_a_connection_that_breaks_costs_nothing(reader: Connection, tiny: servers.Running) -> None:
+    """Between two pages and with one under way, the connection may break: the pages go on where they were."""
+    with redis.Redis(port=tiny.port) as client:
+        found = []
+        for page in columns.pages(reader, "s", ZERO, LAST, 20):
+            found += numbers(iter([page]))
+            client.client_kill_filter(_type="normal", skipme=True)
+    assert found == [*range(1, 101)]
+
+
+@pytest.mark.parametrize("rule", ["-ps.columns", "-command"])
+def test_who_may_not_reads_entries(reader: Connection, tiny: servers.Running, rule: str) -> None:
+    """A user without the right reads by XRANGE; also when it is taken away between two pages."""
+    with redis.Redis(port=tiny.port) as client:
+        client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
+        connection = Connection(Address(tiny.url.replace("://", "://job:x@")))
+        try:
+            found = []
+            for page in columns.pages(connection, "s", ZERO, LAST, 20):
+                found += numbers(iter([page]))
+                client.execute_command("ACL", "SETUSER", "job", rule)
+            assert found == [*range(1, 101)]
+            assert numbers(columns.pages(connection, "s", ZERO, LAST, 20)) == found
+        finally:
+            connection.close()
+            client.execute_command("ACL", "DELUSER", "job")
+
+
+def test_any_server_gives_the_range(client: redis.Redis, connection: Connection) -> None:
+    """A server without columns is never asked for them; one that has replaced another refuses them, and is read."""
+    add(client, "s", 50)
+    client.set("text", "x")
+    for most in (1, 7, 1000):
+        found = columns.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), most)
+        assert numbers(found) == [*range(11, 41)]
+    with mock.patch.object(columns, "has_commands", return_value=True):
+        assert numbers(columns.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), 9)) == [*range(11, 41)]
+        assert numbers(columns.pages(connection, "none", ZERO, LAST, 9)) == []
+        with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
+            list(columns.pages(connection, "text", ZERO, LAST, 9))
+    assert connection.command("PING") == b"PONG"
+
+
+def test_pages_are_small_where_values_are_large(client: redis.Redis, connection: Connection) -> None:
+    """Among large values a page has few entries, however many are allowed."""
+    add(client, "s", 12, size=3_000_000)
+    add(client, "s", 500, first=13)
+    counts = [page.count for page in columns.pages(connection, "s", ZERO, LAST, 10_000)]
+    assert sum(counts) == 512
+    assert max(counts[:5]) <= 8
+
+
+@pytest.mark.parametrize("value", [b"*2\r\n$3\r\n3-0\r\n", b"*2\r\n$3\r\n99-0\r\n", b"*2\r\n$", b"*2\r\n$3\r\nx\r\n"])
+def test_a_value_that_looks_like_an_entry_misleads_nobody(
+    client: redis.Redis, connection: Connection, value: bytes
+) -> None:
+    """The next reply is asked for before this one is decoded; where that begins at a wrong entry it is asked again."""
+    for ms in range(1, 200):
+        client.xadd("s", {"n": value}, id=f"{ms}-0")
+    assert numbers(columns.pages(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
+    assert connection.command("PING") == b"PONG"
+
+
+def test_abilities_are_asked_once(client: redis.Redis, connection: Connection) -> None:
+    """What a server can do is asked once a connection; what it refuses is forgotten."""
+    client.config_resetstat()
+    for _ in range(3):
+        abilities.has_commands(connection, "PING", "XRANGE")
+        assert not abilities.has_commands(connection, "PING", "NO.SUCH")
+    stats = client.info("commandstats")
+    assert sum(stats[name]["calls"] for name in stats if name.startswith("cmdstat_command")) == 2
+    abilities.forget(connection, "PING", "XRANGE")
+    assert not abilities.has_commands(connection, "PING", "XRANGE")
