@@ -1,1 +1,1 @@
-"""Clients that others wrote, on the engine and a real Redis: redis-py, redis-cli, redis-benchmark, ioredis, node-redis."""
+"""Clients that others wrote: redis-py, redis-cli, redis-benchmark, ioredis, node-redis."""
