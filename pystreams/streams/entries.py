@@ -9,7 +9,7 @@ from pystreams.streams.listing import Stream
 from pystreams.values.fields import Entry
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Connection
-from spark_streams.server.page_size import PageSize
+from spark_streams.server.entries.page_size import PageSize
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _LARGEST_PAGE = 2000

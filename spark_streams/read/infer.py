@@ -14,7 +14,7 @@ from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.query.selection import streams_of
-from spark_streams.server import xrange
+from spark_streams.server.entries import xrange
 from spark_streams.server.open import open_server
 from spark_streams.stream_id import LAST, ZERO
 

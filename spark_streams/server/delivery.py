@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.config.address import Endpoint
-from spark_streams.server import xrange
+from spark_streams.server.entries import xrange
 from spark_streams.server.model import Range
 from spark_streams.server.redis_streams import RedisStreams
 from spark_streams.stream_id import StreamId

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from spark_streams.client.connection import Connection
-from spark_streams.server import delivery, xrange
+from spark_streams.server import delivery
+from spark_streams.server.entries import xrange
 from spark_streams.server.model import Counted, Cut, GroupState
 from spark_streams.server.redis_streams import RedisStreams
 from spark_streams.stream_id import StreamId

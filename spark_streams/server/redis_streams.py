@@ -17,7 +17,8 @@ from spark_streams.client.refusals import RefusedForNowError, refused
 from spark_streams.client.retry import is_transient
 from spark_streams.client.slots import slot_of
 from spark_streams.errors import fail
-from spark_streams.server import sampling, scripts, xrange
+from spark_streams.server import sampling, scripts
+from spark_streams.server.entries import xrange
 from spark_streams.server.info import group_state, stream_state
 from spark_streams.server.model import Counted, Cut, Range, StreamState, last_id_of
 from spark_streams.server.scripts import Ids, Knowledge

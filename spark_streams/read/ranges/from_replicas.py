@@ -21,9 +21,9 @@ from spark_streams.client.replicas import Mark
 from spark_streams.codec.reply import Page
 from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.server import small_ranges
+from spark_streams.server.entries import small_ranges
+from spark_streams.server.entries.small_ranges import Pages
 from spark_streams.server.model import Range
-from spark_streams.server.small_ranges import Pages
 from spark_streams.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -21,11 +21,11 @@ from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, error, first_of
 from spark_streams.read.ranges import from_replicas
 from spark_streams.read.ranges.from_replicas import PRIMARY, Preference
-from spark_streams.server import xrange
+from spark_streams.server.entries import xrange
+from spark_streams.server.entries.small_ranges import Pages
+from spark_streams.server.entries.xrange import Delivery
 from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
-from spark_streams.server.small_ranges import Pages
-from spark_streams.server.xrange import Delivery
 from spark_streams.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

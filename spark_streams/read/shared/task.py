@@ -31,11 +31,11 @@ from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.shared import dead_letters, protocol, together
 from spark_streams.read.shared.protocol import SharedTask
-from spark_streams.server import xreadgroup
+from spark_streams.server.entries import xreadgroup
+from spark_streams.server.entries.page_size import PageSize
+from spark_streams.server.entries.xreadgroup import Claim, Consumer
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
-from spark_streams.server.page_size import PageSize
-from spark_streams.server.xreadgroup import Claim, Consumer
 from spark_streams.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -19,11 +19,11 @@ from spark_streams.codec.reply import Page
 from spark_streams.read.query import loss
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
-from spark_streams.server import xreadgroup
 from spark_streams.server.api import StreamServer
+from spark_streams.server.entries import xreadgroup
+from spark_streams.server.entries.page_size import PageSize
+from spark_streams.server.entries.xreadgroup import Claim, Consumer, Read
 from spark_streams.server.open import open_server
-from spark_streams.server.page_size import PageSize
-from spark_streams.server.xreadgroup import Claim, Consumer, Read
 
 _MOST_TASKS = 100
 MOST_ENTRIES = 10_000

@@ -10,8 +10,8 @@ import redis
 from spark_streams.client.connection import Connection
 from spark_streams.errors import StreamError
 from spark_streams.server import redis as redis_server
-from spark_streams.server import xrange
 from spark_streams.server.engine import EngineServer
+from spark_streams.server.entries import xrange
 from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
 from spark_streams.server.redis import RedisServer

@@ -12,10 +12,11 @@ from spark_streams.client.refusals import refused
 from spark_streams.config import address
 from spark_streams.read.ranges import ahead
 from spark_streams.read.ranges.ahead import Question
-from spark_streams.server import sampling, xrange
+from spark_streams.server import sampling
+from spark_streams.server.entries import xrange
+from spark_streams.server.entries.xrange import Counting
 from spark_streams.server.model import StreamState
 from spark_streams.server.redis import RedisServer
-from spark_streams.server.xrange import Counting
 from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.spark_streams.read.ranges.test_losses import LOSSES, lose

@@ -22,7 +22,7 @@ from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.task import RangePartition
-from spark_streams.server import columns, small_ranges, xrange
+from spark_streams.server.entries import columns, small_ranges, xrange
 from spark_streams.server.model import Range
 from spark_streams.stream_id import LAST, ZERO, StreamId
 from tests import servers

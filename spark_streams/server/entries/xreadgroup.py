@@ -21,8 +21,8 @@ from spark_streams.client.retry import is_transient
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, array_header
 from spark_streams.errors import fail
-from spark_streams.server.page_size import PageSize
-from spark_streams.server.small_ranges import joined
+from spark_streams.server.entries.page_size import PageSize
+from spark_streams.server.entries.small_ranges import joined
 from spark_streams.stream_id import ZERO, StreamId
 
 _ALL = 2**31 - 1

@@ -13,8 +13,8 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.codec import blocks
 from spark_streams.codec.blocks import Block, Frames
 from spark_streams.codec.reply import Page, ReplyError
-from spark_streams.server import xrange
-from spark_streams.server.page_size import TARGET_BYTES, PageSize
+from spark_streams.server.entries import xrange
+from spark_streams.server.entries.page_size import TARGET_BYTES, PageSize
 from spark_streams.stream_id import StreamId
 
 _COMMAND = "PS.COLUMNS"

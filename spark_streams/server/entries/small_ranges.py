@@ -2,8 +2,8 @@
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
 asks for as many ranges as make about a megabyte, and the next one is under way while one is decoded. Whatever is not as
-planned (an error, a range with more entries than expected, a large one) is left to `spark_streams.server.columns`,
-which knows how to go on. So the entries are the same either way, and in the order of their stream.
+planned (an error, a range with more entries than expected, a large one) is left to `columns` beside this module, which
+knows how to go on. So the entries are the same either way, and in the order of their stream.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page
 from spark_streams.config.address import Endpoint
-from spark_streams.server import columns, xrange
+from spark_streams.server.entries import columns, xrange
+from spark_streams.server.entries.page_size import PageSize
 from spark_streams.server.model import Range
-from spark_streams.server.page_size import PageSize
 
 _MOST_RANGES = 256  # in one request
 _UNKNOWN = 100  # entries that are expected of a range of which nothing is known
