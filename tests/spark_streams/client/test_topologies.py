@@ -243,6 +243,12 @@ RULES = {
 }
 
 
+def as_job(server: servers.Running, admin: redis.Redis, *rules: str) -> str:
+    """The URL for a user `job` who may do no more with the stream `s` than these rules say."""
+    admin.execute_command("ACL", "SETUSER", "job", "reset", "on", ">s3cret", "~s", "+echo", "+ping", *rules)
+    return server.url.replace("://", "://job:s3cret@")
+
+
 def test_the_least_rules_are_enough(redis_process: servers.Running) -> None:
     """With the rules that the documents give a mode works; without any one of them it does not."""
     with redis.Redis(port=redis_process.port, protocol=2) as admin:
@@ -250,20 +256,7 @@ def test_the_least_rules_are_enough(redis_process: servers.Running) -> None:
         for mode, rules in RULES.items():
             for left_out in (None, *rules.split()):
                 kept = [rule for rule in rules.split() if rule != left_out]
-                admin.execute_command(
-                    "ACL",
-                    "SETUSER",
-                    "job",
-                    "reset",
-                    "on",
-                    ">s3cret",
-                    "~s",
-                    "~pystreams:fence:*",
-                    "+echo",
-                    "+ping",
-                    *kept,
-                )
-                url = redis_process.url.replace("://", "://job:s3cret@")
+                url = as_job(redis_process, admin, "~pystreams:fence:*", *kept)
                 ok = _tries(url, mode, f"{left_out}")
                 assert ok == (left_out is None), (mode, left_out)
         admin.execute_command("ACL", "DELUSER", "job")
@@ -348,21 +341,7 @@ def test_the_least_rules_for_reading_are_enough(redis_process: servers.Running, 
             admin.xadd("s", {"n": n})
         admin.acl_log_reset()
         rules = READING[mode].split()
-        admin.execute_command(
-            "ACL",
-            "SETUSER",
-            "job",
-            "reset",
-            "on",
-            ">s3cret",
-            "~s",
-            "~pystreams:*",
-            "+echo",
-            "+ping",
-            "+command|info",
-            *rules,
-        )
-        url = redis_process.url.replace("://", "://job:s3cret@")
+        url = as_job(redis_process, admin, "~pystreams:*", "+command|info", *rules)
         query = Query(url, stream="s", startingOffsets="earliest", retryTimeoutMs=0, **said)
         assert len(query.drain()) == 40
         query.reader._source._lease.beat()
