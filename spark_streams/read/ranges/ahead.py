@@ -32,8 +32,8 @@ _MANY = 10_000  # entries: finding the end of fewer takes no longer than a threa
 class Question:
     """Which entry of `stream` is the `count`-th in (after, upto]? `added`: entries ever added up to `after`.
 
-    `parts`: in how many the batch is to be cut. `generation` is that of the connection that told so: after a failover
-    the stream may be another one.
+    `total`: entries ever added to the stream. `parts`: in how many the batch is to be cut. `generation` is that of the
+    connection that told so: after a failover the stream may be another one.
     """
 
     stream: str
@@ -42,11 +42,12 @@ class Question:
     count: int
     upto: StreamId
     generation: int
+    total: int = 0
     parts: int = 1
 
     def has_all(self, state: StreamState) -> bool:
-        """Whether the stream's state shows that nothing is gone behind `after`."""
-        if state.entries_added is None or state.first_id is None:
+        """Whether the stream's state shows that nothing is gone behind `after`, and is not that of a smaller stream."""
+        if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
             return False
         if state.first_id > self.after:
             return state.length == state.entries_added - self.added
@@ -105,6 +106,8 @@ class Ahead:
         self._settle()
         found, state = self._found, states.get(question.stream)
         if found is None or state is None or question.generation != generation:
+            return
+        if found.cuts and state.group is None:  # as the group to which it was delivered, the stream may be another one
             return
         if question.has_all(state):
             server.know(question.stream, question.after, found)

@@ -262,7 +262,8 @@ class RangeSource:
         parts = planning.parts({stream: limit}, options.min_partitions, options.max_per_partition)[stream]
         # Of a last batch that just fits, the end is known, but not where it is cut.
         if total is not None and total - added >= limit + (parts == 1):
-            question = Question(stream, planned.of(stream), added, limit, ends[stream], generation, parts)
+            whole = state.entries_added or 0
+            question = Question(stream, planned.of(stream), added, limit, ends[stream], generation, whole, parts)
             self._ahead.note(question, state)
 
     def _find_head(

@@ -124,6 +124,22 @@ def test_behind_a_new_connection_the_end_is_looked_for_again(site: Site, monkeyp
         assert (True, _BATCH) in counted
 
 
+@pytest.mark.parametrize("group", [None, "g"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_stream_made_anew_with_the_same_ids_is_counted_again(site: Site, group: str | None, step: int) -> None:
+    """Nothing tells that it is another one, so it is read on; but what was counted of the old one is not believed."""
+    site.add("s", 400)
+    said = {} if group is None else {"group": group}
+    query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=100, **said)
+    query.trigger()
+    looked_ahead(query)
+    site.client.delete("s")
+    for n in [*range(100), *range(100, 400, step)]:
+        site.add("s", 1, n)
+    assert numbers(query.drain()) == list(range(100, 400, step))
+    assert max(map(len, query.batches)) == 100
+
+
 def state(length: int, first: int | None, added: int | None, deleted: int = 0) -> StreamState:
     first_id = None if first is None else StreamId(first, 0)
     return StreamState(StreamId(100, 0), length, first_id, None, added, StreamId(deleted, 0))
@@ -141,8 +157,9 @@ def state(length: int, first: int | None, added: int | None, deleted: int = 0) -
         (False, state(89, 11, 100, deleted=15)),
         (False, state(0, None, 100)),
         (False, state(100, 1, None)),
+        (False, state(89, 1, 89)),
     ],
 )
 def test_whether_a_stream_has_all_behind_a_position(found: StreamState, *, has_all: bool) -> None:
     """Its head may be trimmed and deleted up to there, and nothing behind; before Redis 7 nobody knows."""
-    assert Question("s", StreamId(10, 0), 10, 5, StreamId(100, 0), 0).has_all(found) == has_all
+    assert Question("s", StreamId(10, 0), 10, 5, StreamId(100, 0), 0, 90).has_all(found) == has_all
