@@ -260,8 +260,9 @@ class RangeSource:
             return
         total = state.entries_added if self._target is None else self._target[stream][1]
         parts = planning.parts({stream: limit}, options.min_partitions, options.max_per_partition)[stream]
-        # Of a last batch that just fits, the end is known, but not where it is cut.
-        if total is not None and total - added >= limit + (parts == 1):
+        # Of a last batch that just fits, the end is known; a delivery finds where it is cut, too.
+        pays = parts > 1 and self._group.delivers_ahead
+        if total is not None and total - added >= limit + (not pays):
             whole = state.entries_added or 0
             question = Question(stream, planned.of(stream), added, limit, ends[stream], generation, whole, parts)
             self._ahead.note(question, state)
