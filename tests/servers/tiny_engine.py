@@ -1,7 +1,8 @@
 """An engine as a process whose streams have segments of a few entries, which are cold at once: ``python -m
 tests.servers.tiny_engine`` takes what ``python -m engine`` takes.
 
-Small data have many segments then, so a test of a second meets what otherwise takes millions of entries.
+Small data have many segments then, so a test of a second meets what otherwise takes millions of entries. Entries with
+the same fields become columns, unless another ``--stream-cold-compression`` is asked for.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ import sys
 from engine.__main__ import main
 from engine.core.commands.streams.entries import column_ranges
 from engine.core.streams import segment
-from engine.core.streams.compressed import packed
-from engine.core.streams.entries import Plain
+from engine.core.streams.compressed import packed, packing
 from engine.shell.housekeeping import cold_packer
 
 if __name__ == "__main__":
     column_ranges._FEW = 1
-    column_ranges._keeps_columns = lambda body: not isinstance(body, Plain)  # whatever its entries are kept as
+    packing._MOST_VALUES = 1
     segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = 1500, 10, 400
     cold_packer._PERIOD = 0.005
-    sys.exit(main([*sys.argv[1:], "--stream-cold-age", "0"]))
+    sys.exit(main(["--stream-cold-compression", "columns", *sys.argv[1:], "--stream-cold-age", "0"]))

@@ -1,9 +1,9 @@
 r"""Entries that are alike, as columns: the names of their fields once, and the values of each field back to back.
 
-Entries are alike if they have the same field names in the same order. :func:`split` makes columns of their frames, or
-finds that they are not alike. It steps through all frames at once, as a reader of the protocol does through one: a
-text that must be there, the digits of a length, as many bytes as these say, and so on to the very end of each frame.
-It never searches for line ends, so no value can deceive it. What is not exactly as
+Entries are alike if they have the same field names in the same order. :func:`spans` finds in their frames what columns
+are made of, or that they are not alike. It steps through all frames at once, as a reader of the protocol does through
+one: a text that must be there, the digits of a length, as many bytes as these say, and so on to the very end of each
+frame. It never searches for line ends, so no value can deceive it. What is not exactly as
 :func:`engine.core.streams.frames.frame` writes it is not alike: columns and IDs give the same bytes again.
 """
 
@@ -41,25 +41,15 @@ class Columns:
     values: tuple[bytes, ...]
 
 
-def split(data: bytes | bytearray | memoryview, offsets: Sequence[int] | npt.NDArray[np.integer]) -> Columns | None:
-    """The columns of frames, None if they are not alike.
+def spans(
+    data: bytes | bytearray | memoryview, offsets: Sequence[int] | npt.NDArray[np.integer]
+) -> tuple[tuple[bytes, ...], tuple[Ints, Ints], list[tuple[Ints, Ints]]] | None:
+    """Of alike frames: the names of their fields; where in ``data`` the texts of IDs begin, and their lengths; and the
+    same of each field's values. None if the frames are not alike.
 
     Frame i is ``data[offsets[i]:offsets[i + 1]]``: one offset more than there are frames, of which there is at least
     one. The first frame is a whole one; of the others nothing is taken for granted.
     """
-    found = spans(data, offsets)
-    if found is None:
-        return None
-    names, fields = found
-    view = memoryview(data)
-    bounds = tuple(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32) for _, lengths in fields)
-    return Columns(names, bounds, tuple(gathered(view, starts, lengths) for starts, lengths in fields))
-
-
-def spans(
-    data: bytes | bytearray | memoryview, offsets: Sequence[int] | npt.NDArray[np.integer]
-) -> tuple[tuple[bytes, ...], list[tuple[Ints, Ints]]] | None:
-    """The names of the fields of alike frames; and for each where its values begin in ``data`` and their lengths."""
     view = memoryview(data)
     first = fields_of(view[offsets[0] : offsets[1]])
     names = tuple(first[::2])
@@ -70,7 +60,7 @@ def spans(
     found = None if at is None else _behind_number(array, at)
     if found is None:
         return None
-    at, lengths = found
+    at, lengths = entry_ids = found
     lead, fields = b"\r\n*%d" % len(first), []
     for name in names:
         behind = _behind_text(array, at + lengths, b"%b\r\n$%d\r\n%b\r\n$" % (lead, len(name), name))
@@ -81,7 +71,7 @@ def spans(
         fields.append(found)
         lead = b""
     end = _behind_text(array, at + lengths, b"\r\n")
-    return (names, fields) if end is not None and np.array_equal(end, edges[1:]) else None
+    return (names, entry_ids, fields) if end is not None and np.array_equal(end, edges[1:]) else None
 
 
 def gathered(data: memoryview, starts: Ints, lengths: Ints) -> bytes:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.protocol.ids import U64_MAX, position
-from engine.core.streams.columns import Columns, split
+from engine.core.streams.columns import Columns
 
 #: Frames of at most so many bytes together are copied, because a view keeps the whole buffer alive.
 _VIEW_BYTES = 512
@@ -93,9 +93,9 @@ class Plain:
         for index in range(low, high):
             yield self.id_at(index), self.frame_at(index)
 
-    def columns(self, low: int, high: int) -> Columns | None:
-        """The fields of the entries [low, high), at least one, as columns; None where they are not alike."""
-        return split(self.data, np.array([*self.offsets[low:high], self._end(high)]))
+    def columns(self, low: int, high: int) -> Columns | None:  # noqa: ARG002  # as packed columns have it
+        """The fields of the entries [low, high), at least one, as columns; None where they are kept as frames."""
+        return None
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add one entry at the end."""

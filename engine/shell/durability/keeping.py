@@ -67,7 +67,7 @@ class Keeping:
     def check(self) -> None:
         """A ConfigError where the directives do not fit together."""
         if self.segments.is_in_use and self._config.text("stream-cold-compression") == b"no":
-            raise ConfigError("stream-storage disk needs stream-cold-compression zstd or lz4")
+            raise ConfigError("stream-storage disk needs stream-cold-compression zstd, lz4 or columns")
 
     def start(self, log_folder: Path) -> None:
         """Know the files that are there, and which of them the log's base and the snapshots name.
@@ -109,11 +109,11 @@ class Keeping:
         """
         sealed, cache = self._storage.sealed, self._storage.cache
         while self.segments.is_in_use and len(sealed) > MOST_WAITING:
-            codec = self._config.text("stream-cold-compression").decode()
+            method = self._config.text("stream-cold-compression").decode()
             found, _ = sealed.pop(len(sealed), _STORED_AT_ONCE)
             bodies: list[Packed] = []
             for segment in found:
-                body = segment.body if isinstance(segment.body, Packed) else pack(segment.plain, codec, cache)
+                body = segment.body if isinstance(segment.body, Packed) else pack(segment.plain, method, cache)
                 segment.body = body
                 bodies.append(body)
             try:

@@ -17,8 +17,10 @@ import zstandard
 
 _ZSTD_LEVEL = 1
 
+Buffer = bytes | memoryview
 
-def compress(codec: str, chunks: Sequence[memoryview]) -> list[bytes]:
+
+def compress(codec: str, chunks: Sequence[Buffer]) -> list[bytes]:
     """Compress each chunk by itself. ``codec`` is "zstd" or "lz4"."""
     if codec == "zstd":
         found = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).multi_compress_to_buffer(list(chunks), threads=0)

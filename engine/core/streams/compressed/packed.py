@@ -20,7 +20,8 @@ The numbers of a column are as wide as its greatest needs: 0, 1, 2, 4 or 8 bytes
 one stretch of zeros; that is the rule for ``seq`` and frequent in the others. Finding one entry sums up a part of one
 chunk's deltas at most. Columns and chunks lie in one buffer, because small buffers would each waste part of a page.
 
-:mod:`engine.core.streams.compressed.packing` makes them.
+:mod:`engine.core.streams.compressed.packing` makes them. Where entries are alike, it may keep columns instead of frames
+(:mod:`engine.core.streams.compressed.packed_columns`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
-from engine.core.streams.columns import Columns, split
+from engine.core.streams.columns import Columns
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
 
@@ -46,9 +47,9 @@ from engine.core.streams.entries import IdColumns, Plain
 CHUNK_BYTES = 24 * 1024
 
 #: A read of at most so many entries is short, and after so many short reads of a span more are expected.
-_SHORT_READ, _SHORT_READS = 256, 3
+SHORT_READ, SHORT_READS = 256, 3
 #: Bytes that the index in :attr:`Span.plain` takes for each entry.
-_INDEX_BYTES = 20
+INDEX_BYTES = 20
 #: Bytes of a column's numbers -> their type.
 TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 #: A column whose numbers are all 0, as long as any chunk can have entries.
@@ -245,14 +246,14 @@ class Packed:
         A span gets them once it has served several short reads: somebody goes through it in small steps, and those are
         cheaper with a full index.
         """
-        if high - low > _SHORT_READ:
+        if high - low > SHORT_READ:
             return None
         span = self.cache.spans.get(self.number + bisect_right(self.starts, low) - 1)
         if span is None or high > self.starts[span.end_chunk]:
             return None
         if span.plain is None:
             span.reads += 1
-            if span.reads <= _SHORT_READS:
+            if span.reads <= SHORT_READS:
                 return None
             span.plain = self._index(span)
         return span.plain, span.first
@@ -270,7 +271,7 @@ class Packed:
         plain.offsets = array("I", offsets.astype(np.uint32).tobytes())
         ms, seq = self._id_columns(span.first, self.starts[end])
         plain.ms, plain.seq = array("Q", ms.tobytes()), array("Q", seq.tobytes())
-        self.cache.add_bytes(span, len(plain) * _INDEX_BYTES)
+        self.cache.add_bytes(span, len(plain) * INDEX_BYTES)
         return plain
 
     def _slices(self, low: int, high: int) -> Iterator[memoryview]:
@@ -327,19 +328,14 @@ class Packed:
                 yield ms << 64 | seq, frame
             low = end
 
-    def columns(self, low: int, high: int) -> Columns | None:
-        """The fields of the entries [low, high), at least one, as columns; None where they are not alike."""
-        indexed = self._indexed_for(low, high)
-        if indexed is not None:
-            plain, first = indexed
-            return plain.columns(low - first, high - first)
-        offsets = np.fromiter(accumulate(self._lengths(low, high), initial=0), np.int64, high - low + 1)
-        return split(b"".join(self._slices(low, high)), offsets)
+    def columns(self, low: int, high: int) -> Columns | None:  # noqa: ARG002  # as packed columns have it
+        """The fields of the entries [low, high), at least one, as columns; None where they are kept as frames."""
+        return None
 
     def copy(self, cache: SpanCache) -> Packed:
         """The same entries with another cache."""
-        other = Packed(self.codec, self.last_id, cache)
-        for name in self.__slots__:
+        other = type(self)(self.codec, self.last_id, cache)
+        for name in Packed.__slots__:
             if name not in ("number", "cache"):
                 setattr(other, name, getattr(self, name))
         return other

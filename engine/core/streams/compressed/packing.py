@@ -1,6 +1,6 @@
 """Packing: plain entries become packed ones (:mod:`engine.core.streams.compressed.packed`) in three steps.
 
-1. ``Packing(plain, ...)`` makes the index, on the event loop.
+1. ``Packing(plain, method, ...)`` makes the index, and the columns if there are to be some, on the event loop.
 2. :func:`~engine.core.streams.compressed.codecs.compress` compresses its ``chunks``. This takes five times as long as
    the other steps together and needs no Python: it is what another thread does.
 3. :meth:`Packing.finish` assembles the packed entries, on the event loop.
@@ -17,61 +17,118 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.streams.columns import Ints, gathered, spans
 from engine.core.streams.compressed import packed as layout
 from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.packed import TYPES, Packed
+from engine.core.streams.compressed.packed_columns import CHUNKS_AT_ONCE, MOST_LENGTH, PackedColumns, encoded_head
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
+
+#: The method that keeps entries that are alike as columns (others as frames), and the codec that it uses. The other
+#: methods are codecs, by which all entries are kept as frames.
+COLUMNS, _CODEC_OF_COLUMNS = "columns", "zstd"
+#: Entries with more fields stay frames, and those whose values are more than this part of their frames: making frames
+#: takes time with each byte, and columns save what is not values.
+_MOST_FIELDS, _MOST_VALUES = 32, 0.5
+
+_Fields = tuple[tuple[bytes, ...], bytes, list[tuple[Ints, Ints]]]
 
 
 class Packing:
     """The packing of entries that do not change any more: the index is made, the chunks are to be compressed."""
 
-    __slots__ = ("_columns", "_packed", "chunks", "plain")
+    __slots__ = ("_head", "_packed", "chunks", "codec", "plain")
 
-    def __init__(self, plain: Plain, codec: str, cache: SpanCache) -> None:
+    def __init__(self, plain: Plain, method: str, cache: SpanCache) -> None:
         self.plain = plain
-        self._packed = packed = Packed(codec, plain.last_id, cache)
-        ends = np.append(np.frombuffer(plain.offsets, np.uint32), np.uint32(len(plain.data)))
+        #: The codec that compresses the chunks.
+        self.codec = codec = _CODEC_OF_COLUMNS if method == COLUMNS else method
+        edges = np.append(np.frombuffer(plain.offsets, np.uint32), np.uint32(len(plain.data)))
+        fields = _worth_it(plain, edges) if method == COLUMNS else None
+        self._packed: Packed
+        if fields is None:
+            self._packed, chunk_bytes = Packed(codec, plain.last_id, cache), layout.CHUNK_BYTES
+        else:
+            self._packed = PackedColumns(codec, plain.last_id, cache)
+            chunk_bytes = layout.CHUNK_BYTES * CHUNKS_AT_ONCE
+        packed = self._packed
         # A chunk begins with the first frame at or behind a multiple of its size.
-        cuts = np.searchsorted(ends[:-1], np.arange(0, len(plain.data), layout.CHUNK_BYTES))
+        cuts = np.searchsorted(edges[:-1], np.arange(0, len(plain.data), chunk_bytes))
         cuts = cuts[(np.diff(cuts, prepend=-1) > 0) & (cuts < len(plain))]
-        packed.offsets = array("I", ends[[*cuts, -1]].tobytes())
+        packed.offsets = array("I", edges[[*cuts, -1]].tobytes())
         packed.starts = array("I", [*cuts.tolist(), len(plain)])
         ms, seq = np.frombuffer(plain.ms, np.uint64), np.frombuffer(plain.seq, np.uint64)
         packed.firsts_ms, packed.firsts_seq = (array("Q", half[cuts].tobytes()) for half in (ms, seq))
-        sizes = np.diff(ends)
-        least = np.minimum.reduceat(sizes, cuts)
-        packed.least = array("I", [*least.tolist(), 0])
         counts = np.diff(packed.starts)
         rests = np.append(np.uint64(0), seq[1:] - np.where(ms[1:] == ms[:-1], seq[:-1] + np.uint64(1), np.uint64(0)))
+        data, names = memoryview(plain.data), b""
+        sizes: npt.NDArray[np.unsignedinteger] = np.zeros(len(plain), np.uint8)
+        #: The frames, or the columns, cut as they are to be compressed.
+        self.chunks: list[memoryview] | list[bytes]
+        if fields is None:
+            sizes = np.diff(edges)
+            least = np.minimum.reduceat(sizes, cuts)
+            sizes = sizes - np.repeat(least, counts)
+            self.chunks = [data[low:high] for low, high in pairwise(packed.offsets)]
+        else:
+            packed_names, prefix, places = fields
+            names = encoded_head(prefix, packed_names, [int(lengths.max()) for _, lengths in places[1:]])
+            self.chunks = [_columns(data, places, low, high) for low, high in pairwise(packed.starts)]
+            least = np.array(list(map(len, self.chunks)))
+        packed.least = array("I", [*least.tolist(), 0])
         parts: list[bytes] = []
-        for number, deltas in enumerate((sizes - np.repeat(least, counts), ms - np.repeat(ms[cuts], counts), rests)):
+        for number, deltas in enumerate((sizes, ms - np.repeat(ms[cuts], counts), rests)):
             begin = sum(map(len, parts))
-            width, column, places = _as_column(deltas, cuts, packed.starts)
+            width, column, begins = _as_column(deltas, cuts, packed.starts)
             parts.append(column)
             packed.column_bounds[3 * number : 3 * number + 3] = array("I", [width, begin, begin + len(column)])
             # See Packed._column: of a column of bytes they count from the beginning of the blob.
-            begins = array("I", [at + begin if width == 1 else at for at in places])
-            setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], begins)
-        self._columns = b"".join(parts)
-        data = memoryview(plain.data)
-        #: The frames, cut as they are to be compressed.
-        self.chunks = [data[low:high] for low, high in pairwise(packed.offsets)]
+            at = array("I", [one + begin if width == 1 else one for one in begins])
+            setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], at)
+        self._head = b"".join([*parts, names])
 
     def finish(self, compressed: list[bytes]) -> Packed:
         """The packed entries, given the compressed form of each chunk."""
         packed = self._packed
-        packed.begins = array("I", accumulate(map(len, compressed), initial=len(self._columns)))
-        packed.blob = b"".join([self._columns, *compressed])
+        packed.begins = array("I", accumulate(map(len, compressed), initial=len(self._head)))
+        packed.blob = b"".join([self._head, *compressed])
         packed.bind()
         return packed
 
 
-def pack(plain: Plain, codec: str, cache: SpanCache) -> Packed:
+def pack(plain: Plain, method: str, cache: SpanCache) -> Packed:
     """Pack entries that do not change any more, all steps at once."""
-    packing = Packing(plain, codec, cache)
-    return packing.finish(compress(codec, packing.chunks))
+    packing = Packing(plain, method, cache)
+    return packing.finish(compress(packing.codec, packing.chunks))
+
+
+def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
+    """The names of the entries' fields, what their IDs begin with, and the places of their words, if it is worth it."""
+    found = spans(plain.data, edges)
+    if found is None or len(found[0]) > _MOST_FIELDS:
+        return None
+    names, (at, sizes), fields = found
+    lengths = [lengths for _, lengths in fields]
+    if max(map(len, names)) > MOST_LENGTH or max(int(one.max()) for one in lengths) > MOST_LENGTH:
+        return None
+    if sum(int(one.sum()) for one in lengths) > _MOST_VALUES * len(plain.data):
+        return None
+    # IDs ascend: where the first and the last one have as many digits, all begin with what these have in common.
+    first, last = (b"%d" % plain.ms[index] for index in (0, -1))
+    size = (
+        0
+        if len(first) != len(last)
+        else next((at for at, (one, other) in enumerate(zip(first, last, strict=True)) if one != other), len(first))
+    )
+    prefix = first[:size]
+    return names, prefix, [(at + len(prefix), sizes - len(prefix)), *fields]
+
+
+def _columns(data: memoryview, places: list[tuple[Ints, Ints]], low: int, high: int) -> bytes:
+    """The columns of the entries [low, high)."""
+    lengths = b"".join([lengths[low:high].astype(np.uint8).tobytes() for _, lengths in places])
+    return b"".join([lengths, *(gathered(data, starts[low:high], sizes[low:high]) for starts, sizes in places)])
 
 
 def _as_column(

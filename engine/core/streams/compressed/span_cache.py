@@ -21,6 +21,8 @@ from engine.core.streams.entries import Plain
 CACHE_BYTES = 64 << 20
 #: Blocks take this part of them at the most.
 _BLOCKS_SHARE = 4
+#: So many makers of frames are kept, of 130 kB each.
+_FRAME_MAKERS = 16
 #: Each segment numbers its chunks from a multiple of this, so that chunk numbers are unique among all segments.
 _NUMBERS = 1 << 32
 _segments = count()
@@ -50,7 +52,7 @@ class Span:
 class SpanCache:
     """Decompressed spans by chunk number, the decompressors that make them, and blocks from the disk."""
 
-    __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressors", "_order", "limit", "spans")
+    __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressors", "_order", "frame_makers", "limit", "spans")
 
     def __init__(self) -> None:
         #: Bytes that are kept; None: :data:`CACHE_BYTES`.
@@ -64,6 +66,8 @@ class SpanCache:
         #: Packed entries that were read from the disk by the number of their first chunk, with their bytes.
         self._blocks: OrderedDict[int, tuple[Any, int]] = OrderedDict()
         self._block_bytes = 0
+        #: What makes frames of columns, by the names of their fields as they are stored. To be read only.
+        self.frame_makers: dict[bytes, Any] = {}
 
     @staticmethod
     def new_number() -> int:
@@ -94,6 +98,12 @@ class SpanCache:
         while self._block_bytes > most and len(self._blocks) > 1:
             _, (_, gone) = self._blocks.popitem(last=False)
             self._block_bytes -= gone
+
+    def add_frame_maker(self, header: bytes, maker: Any) -> None:
+        """Keep one, and drop the one that was added longest ago where there are many."""
+        if len(self.frame_makers) == _FRAME_MAKERS:
+            del self.frame_makers[next(iter(self.frame_makers))]
+        self.frame_makers[header] = maker
 
     def decompress(self, codec: str, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
         """Decompress chunks; see :meth:`~engine.core.streams.compressed.codecs.Decompressor.decompress`."""

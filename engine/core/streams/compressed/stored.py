@@ -18,11 +18,14 @@ from typing import Protocol
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.columns import Columns
 from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import IdColumns
 
-CODECS = ("lz4", "zstd")
-#: Codec, chunks, bytes of the columns and chunks; the index arrays and those bytes follow.
+_CODECS = ("lz4", "zstd")
+#: The number of what are columns is by so much greater than that of the codec.
+_OF_COLUMNS = len(_CODECS)
+#: Form, chunks, bytes of the columns and chunks; the index arrays and those bytes follow.
 _HEAD = struct.Struct("<III")
 Buffer = bytes | memoryview
 
@@ -109,7 +112,7 @@ class Stored:
         return self.packed().pairs(low, high)
 
     def columns(self, low: int, high: int) -> Columns | None:
-        """The fields of the entries [low, high), at least one, as columns; None where they are not alike."""
+        """The fields of the entries [low, high), at least one, as columns; None where they are kept as frames."""
         return self.packed().columns(low, high)
 
     def copy(self, cache: SpanCache) -> Stored:
@@ -117,16 +120,29 @@ class Stored:
         return Stored(self.place, self._count, self.data_size, self.last_id, cache, self.number)
 
 
+def form_of(packed: Packed) -> int:
+    """How the chunks are to be read, as a number that files keep: the codec, and whether they are columns."""
+    return _CODECS.index(packed.codec) + (_OF_COLUMNS if isinstance(packed, PackedColumns) else 0)
+
+
+def of_form(form: int, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
+    """Packed entries of this form, to be filled. A ValueError where there is no such form."""
+    if not 0 <= form < 2 * _OF_COLUMNS:
+        raise ValueError(f"chunks of form {form}, which this version does not know")
+    kind = PackedColumns if form >= _OF_COLUMNS else Packed
+    return kind(_CODECS[form % _OF_COLUMNS], last_id, cache, number)
+
+
 def payload(packed: Packed) -> list[Buffer]:
     """Packed entries as they are stored."""
-    head = _HEAD.pack(CODECS.index(packed.codec), len(packed.firsts_ms), len(packed.blob))
+    head = _HEAD.pack(form_of(packed), len(packed.firsts_ms), len(packed.blob))
     return [head, *(memoryview(column).cast("B") for column in packed.index_arrays), packed.blob]
 
 
 def opened(data: bytes, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
     """The inverse of :func:`payload`. ``number`` is that of the first chunk in the cache; None: a new one."""
-    codec, chunks, size = _HEAD.unpack_from(data)
-    packed = Packed(CODECS[codec], last_id, cache, number)
+    form, chunks, size = _HEAD.unpack_from(data)
+    packed = of_form(form, last_id, cache, number)
     *directory, firsts_ms, firsts_seq, bounds = packed.index_arrays
     del bounds[:]
     at, view = _HEAD.size, memoryview(data)

@@ -13,7 +13,7 @@ from typing import Any
 from engine.core.formats import restore
 from engine.core.protocol import ids
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.stored import CODECS, Stored, opened
+from engine.core.streams.compressed.stored import Stored, form_of, of_form, opened
 from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
@@ -99,7 +99,7 @@ def decode(
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
 _UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
-_CODEC_SHIFT, _HALF = 8, 32
+_FORM_SHIFT, _HALF = 8, 32
 _LOW = (1 << _HALF) - 1
 
 
@@ -129,7 +129,7 @@ def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> 
             return [number | (put([dead]) + 1 << _HALF if dead else 0), *rest]
         body = body.packed()
     if isinstance(body, Packed):
-        flags |= _PACKED | CODECS.index(body.codec) << _CODEC_SHIFT
+        flags |= _PACKED | form_of(body) << _FORM_SHIFT
         inner = [len(body.firsts_ms), len(body.blob)]
         columns = list(body.index_arrays)
         frames: Buffer = body.blob
@@ -190,7 +190,7 @@ def _segment_from(
 
     body: Plain | Packed
     if flags & _PACKED:
-        body = Packed(CODECS[flags >> _CODEC_SHIFT], ids.make(last_ms, last_seq), storage.cache)
+        body = of_form(flags >> _FORM_SHIFT, ids.make(last_ms, last_seq), storage.cache)
         body.blob = take(blob_size)
         *directory, firsts_ms, firsts_seq, rows = body.index_arrays
         fill(directory, pieces + 1)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine.core.commands.streams.entries import column_ranges, ranges
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Pages
 from engine.core.streams import segment
-from engine.core.streams.entries import Plain
+from engine.core.streams.compressed import packing
 from engine.wire.encode import encoded, pages_of
 from tests.engine.core.commands.test_extensions import Client
 from tests.engine.core.streams.test_storage import pack_cold
@@ -61,7 +61,7 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
-        patch.setattr(column_ranges, "_keeps_columns", lambda body: not isinstance(body, Plain))
+        patch.setattr(packing, "_MOST_VALUES", 1)
         patch.setattr(column_ranges, "_FEW", few)
         patch.setattr(column_ranges, "_PAGE_BYTES", 300)
         if are_pages:
@@ -87,7 +87,7 @@ def with_entries(shapes: list[int], deleted: set[int], trimmed: int, packed: int
         run("XTRIM", "s", "MAXLEN", max(len(shapes) - len(deleted) - trimmed, 0))
     stream = run.core.databases[0].stream(b"s")
     assert stream is not None
-    pack_cold(stream, packed)
+    pack_cold(stream, packed, "columns")
     return run
 
 

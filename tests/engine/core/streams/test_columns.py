@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.protocol import ids
-from engine.core.streams.columns import MOST_FIELDS, Columns, split
-from engine.core.streams.frames import fields_of, frame
+from engine.core.streams.columns import MOST_FIELDS, Columns
+from engine.core.streams.frames import frame
+from tests.harness.columns import split, split_slowly
 
 #: Bytes that look like parts of a frame.
 TRICKS = [b"", b"\r\n", b"\n", b"\r\n$1\r\n", b"$0\r\n\r\n", b"*2\r\n$3\r\n1-1\r\n", b"x" * 9, b"y" * 10, b"0", b"\0"]
@@ -21,17 +22,6 @@ IDS = st.one_of(st.integers(0, ids.MAX_ID), st.integers(0, 300), st.integers(ids
 
 def _offsets(frames: list[bytes]) -> list[int]:
     return list(accumulate(map(len, frames), initial=0))
-
-
-def _split_slowly(frames: list[bytes]) -> Columns | None:
-    """The columns of frames, one frame after the other."""
-    rows = [fields_of(one) for one in frames]
-    names = tuple(rows[0][::2])
-    if any(tuple(row[::2]) != names for row in rows):
-        return None
-    fields = [[row[2 * number + 1] for row in rows] for number in range(len(names))]
-    bounds = tuple(np.cumsum([0, *map(len, values)], dtype=np.int32) for values in fields)
-    return Columns(names, bounds, tuple(map(b"".join, fields)))
 
 
 def _same(one: Columns | None, other: Columns | None) -> bool:
@@ -55,7 +45,7 @@ def entries(draw: st.DrawFn) -> list[bytes]:
 @given(entries())
 def test_frames_become_the_columns_that_they_hold(frames):
     """Whatever bytes names and values hold, columns are what reading each frame finds, or there are none."""
-    assert _same(split(b"".join(frames), _offsets(frames)), _split_slowly(frames))
+    assert _same(split(b"".join(frames), _offsets(frames)), split_slowly(frames))
 
 
 @given(entries(), st.data())
@@ -83,7 +73,7 @@ def test_values_of_any_size(size):
     for sizes in ([size] * 3, [size, 1, 0], [1, size, 5]):
         rows = [[b"a", b"v" * one, b"", b"w\r\n" * (one % 7), b"a", b"\r\n"] for one in sizes]
         frames = [frame(ids.text((number << 64) + 1), row) for number, row in enumerate(rows)]
-        assert _same(split(b"".join(frames), _offsets(frames)), _split_slowly(frames))
+        assert _same(split(b"".join(frames), _offsets(frames)), split_slowly(frames))
 
 
 def test_a_part_of_a_buffer():
@@ -91,7 +81,7 @@ def test_a_part_of_a_buffer():
     frames = [frame(b"%d-0" % number, [b"n", b"%d" % number]) for number in range(8, 120)]
     offsets = _offsets(frames)
     found = split(memoryview(b"".join(frames)), offsets[3:-5])
-    assert _same(found, _split_slowly(frames[3:-5]))
+    assert _same(found, split_slowly(frames[3:-5]))
 
 
 @pytest.mark.parametrize("length", [b"03", b"+3", b"3 ", b"-1", b"", b"00000000003", b"99999999999"])

@@ -99,7 +99,8 @@ def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path):
     """With stream-storage disk, what the disk refuses stays in memory and is read there, and is stored when there is
     room; nothing is lost at any time.
     """
-    flags = ("--appendonly", "yes", "--stream-storage", "disk")
+    # (Segments of columns are so small that the log would be refused first.)
+    flags = ("--appendonly", "yes", "--stream-storage", "disk", "--stream-cold-compression", "zstd")
     with (
         life(tmp_path, *flags, module="tests.servers.tiny_engine") as (running, client),
         closing(Writer(running)) as writer,

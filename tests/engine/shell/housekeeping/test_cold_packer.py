@@ -33,7 +33,7 @@ async def until(condition) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "columns"])
 def test_cold_segments_are_packed_and_read_as_before(codec):
     """After its age every sealed segment is packed to a quarter or less, and ranges, look-ups and deletions go on."""
     core, stream = filled()

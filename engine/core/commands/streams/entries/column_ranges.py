@@ -162,7 +162,7 @@ def _framed(count: int, views: list[Buffer]) -> Array:
 
 def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) -> tuple[Array, int] | None:
     """The block of the entries [low, high) as columns and its bytes; None where they are few, or kept as frames."""
-    found = body.columns(low, high) if high - low >= _FEW and _keeps_columns(body) else None
+    found = body.columns(low, high) if high - low >= _FEW else None
     if found is None:
         return None
     block: Array = Array([high - low, *(_bulk([column]) for column in map(_bytes, body.id_columns(low, high)))])
@@ -174,10 +174,6 @@ def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) ->
         else:
             block += [name, None, None]
     return block, size
-
-
-def _keeps_columns(body: Body) -> bool:
-    return getattr(body, "is_columnar", False)
 
 
 def _bytes(numbers: Any) -> memoryview:

@@ -1,0 +1,265 @@
+"""Packed entries that are alike, as columns: their field names once, and in each chunk the values of each field.
+
+A chunk's columns are the lengths of all words, one byte each, column after column, and the words in the same order. The
+first column is of the IDs' texts, the others of values. What all IDs begin with, and the names, lie between the index
+and the chunks. Frames are made when somebody asks for them (:mod:`engine.core.streams.compressed.column_frames`)::
+
+    head       what the IDs begin with, its length in one byte before it; then
+               of each name its length in 32 bits, its bytes, and in one byte how long its longest value is
+    least      here: bytes of the chunk's columns
+    sizes      not kept
+
+The cache has two kinds of spans of them: columns that were decompressed, and frames that were made, whose index is
+there at once. A short read makes the frames that it asks for and no others. Who reads more gets whole chunks, which the
+cache keeps.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from engine.core.streams.columns import Columns
+from engine.core.streams.compressed import packed as layout
+from engine.core.streams.compressed.column_frames import MOST_ID, FrameMaker, Ints, Lengths
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.span_cache import Span, SpanCache
+from engine.core.streams.entries import Plain
+
+#: A chunk has the entries of so many times :data:`~engine.core.streams.compressed.packed.CHUNK_BYTES` of frames.
+CHUNKS_AT_ONCE = 2
+#: Decompressed columns are in the cache under the number of their chunk and this.
+_OF_COLUMNS = 1 << 31
+#: A value that is longer than this is not kept in columns.
+MOST_LENGTH = 255
+_SIZE = struct.Struct("<I")
+
+
+def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> bytes:
+    """What lies in front of the chunks. ``most``: how long the longest value of each name is."""
+    rest = [b"%b%b%c" % (_SIZE.pack(len(name)), name, one) for name, one in zip(names, most, strict=True)]
+    return b"".join([b"%c" % len(prefix), prefix, *rest])
+
+
+class _Head:
+    """The inverse: ``prefix``, ``names``, ``most``. ``key`` stands for the latter two."""
+
+    __slots__ = ("key", "most", "names", "prefix")
+
+    def __init__(self, data: bytes) -> None:
+        names: list[bytes] = []
+        self.most: list[int] = []
+        try:
+            at = 1 + data[0]
+            self.prefix = data[1:at]
+            self.key = data[at:]
+            while at < len(data):
+                begin = at + _SIZE.size
+                at = begin + _SIZE.unpack_from(data, at)[0]
+                names.append(data[begin:at])
+                self.most.append(data[at])
+                at += 1
+        except (struct.error, IndexError):
+            names.clear()
+        if not names or len(self.prefix) > MOST_ID:
+            raise OSError("the names of compressed columns are damaged")
+        self.names = tuple(names)
+
+
+class _Made(Span):
+    """Frames that were made of a chunk's columns."""
+
+    __slots__ = ("begins",)
+
+    #: Where in ``data`` each begins, and where the last one ends.
+    begins: array[int]
+
+
+class PackedColumns(Packed):
+    """As :class:`~engine.core.streams.compressed.packed.Packed`, with the same methods."""
+
+    __slots__ = ("_known_head",)
+
+    def __init__(self, codec: str, last_id: int, cache: SpanCache, number: int | None = None) -> None:
+        self._known_head: _Head | None = None
+        super().__init__(codec, last_id, cache, number)
+
+    @property
+    def _head(self) -> _Head:
+        if self._known_head is None:
+            self._known_head = _Head(bytes(self.blob[self.column_bounds[-1] : self.begins[0]]))
+        return self._known_head
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of the cached spans that hold entries of it."""
+        chunks = range(self.number, self.number + len(self.firsts_ms))
+        spans = {self.cache.spans.get(number + kind) for number in chunks for kind in (0, _OF_COLUMNS)}
+        return sum(span.size for span in spans if span)
+
+    # -- columns ------------------------------------------------------------------------------------------------------
+
+    def _columns_of(self, chunk: int, end: int) -> Iterator[memoryview]:
+        """The columns of each of the chunks [chunk, end)."""
+        spans = self.cache.spans
+        while chunk < end:
+            span = spans.get(self.number + chunk + _OF_COLUMNS)
+            if span is None:
+                span = self._decompress_columns(chunk, end)
+            at = sum(self.least[span.first : chunk])
+            for number in range(chunk, min(span.end_chunk, end)):
+                yield span.data[at : at + self.least[number]]
+                at += self.least[number]
+            chunk = span.end_chunk
+
+    def _decompress_columns(self, chunk: int, end: int) -> Span:
+        """Decompress the columns of chunks, up to ``end`` or the first one that is in the cache."""
+        spans, behind = self.cache.spans, chunk + 1
+        while behind < end and self.number + behind + _OF_COLUMNS not in spans:
+            behind += 1
+        sizes = self.least[chunk:behind]
+        data = self.cache.decompress(self.codec, self.blob, self.begins[chunk : behind + 1], sizes)
+        span, at = Span(memoryview(data), 0, behind), 0
+        span.first = chunk
+        for number, size in enumerate(sizes, chunk):
+            self._check(span.data[at : at + size], self.starts[number + 1] - self.starts[number])
+            at += size
+        first = self.number + chunk + _OF_COLUMNS
+        self.cache.add(first, first + behind - chunk, span)
+        return span
+
+    def _check(self, data: memoryview, count: int) -> None:
+        """An OSError where these are not the columns of so many entries."""
+        most = [MOST_ID - len(self._head.prefix), *self._head.most]
+        size = count * len(most)
+        if size <= len(data):
+            lengths = np.frombuffer(data, np.uint8, size).reshape(len(most), count)
+            longest = lengths.max(axis=1).tolist()
+            if int(lengths.sum()) + size == len(data) and all(
+                one <= two for one, two in zip(longest, most, strict=True)
+            ):
+                return
+        raise OSError("a compressed chunk is damaged: its values are not as long as its lengths say")
+
+    def _parts(self, low: int, high: int) -> Iterator[tuple[memoryview, Ints, Lengths]]:
+        """The entries [low, high), chunk by chunk: its columns, where in them the words are, and the words' lengths.
+
+        The latter two have a row for each column, the IDs' first.
+        """
+        chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
+        words = 1 + len(self._head.names)
+        for number, data in enumerate(self._columns_of(chunk, end), chunk):
+            first = self.starts[number]
+            size = (self.starts[number + 1] - first) * words
+            lengths = np.frombuffer(data, np.uint8, size)
+            ends = np.cumsum(lengths, dtype=np.int64)
+            ends -= lengths
+            ends += size
+            stretch = slice(max(low - first, 0), high - first)
+            yield data, ends.reshape(words, -1)[:, stretch], lengths.reshape(words, -1)[:, stretch]
+
+    def columns(self, low: int, high: int) -> Columns | None:
+        """The fields of the entries [low, high), at least one, as columns. No frame is made for it."""
+        parts = list(self._parts(low, high))
+        lengths = np.concatenate([one[1:] for _, _, one in parts], axis=1)
+        bounds = np.zeros((len(lengths), high - low + 1), np.int32)
+        np.cumsum(lengths, axis=1, dtype=np.int32, out=bounds[:, 1:])
+        values = tuple(
+            b"".join(
+                [
+                    data[int(starts[row, 0]) : int(starts[row, -1]) + int(sizes[row, -1])]
+                    for data, starts, sizes in parts
+                ]
+            )
+            for row in range(1, 1 + len(lengths))
+        )
+        return Columns(self._head.names, tuple(bounds), values)
+
+    # -- frames -------------------------------------------------------------------------------------------------------
+
+    def _made(self, low: int, high: int) -> list[tuple[bytes, Ints]]:
+        """The frames [low, high), made now, chunk by chunk; and where in these bytes each begins."""
+        head, makers = self._head, self.cache.frame_makers
+        maker: FrameMaker | None = makers.get(head.key)
+        if maker is None:
+            maker = FrameMaker(head.names, head.most)
+            self.cache.add_frame_maker(head.key, maker)
+        return [maker.frames(head.prefix, *part) for part in self._parts(low, high)]
+
+    def _whole(self, chunk: int, end: int) -> _Made:
+        """The span of frames of a chunk that has none in the cache; the chunks before ``end`` are wanted next.
+
+        Each chunk has a span of its own: large arrays cost more, as the system provides their pages anew each time.
+        """
+        if self.number + chunk - 1 in self.cache.spans:
+            # Somebody is going through the segment: to decompress all at once costs less for each.
+            end = len(self.firsts_ms)
+        if self.number + chunk + _OF_COLUMNS not in self.cache.spans:
+            self._decompress_columns(chunk, end)
+        ((data, begins),) = self._made(self.starts[chunk], self.starts[chunk + 1])
+        if len(data) != self.offsets[chunk + 1] - self.offsets[chunk]:
+            raise OSError(f"a compressed chunk is damaged: {len(data)} bytes of frames")
+        span = _Made(memoryview(data), self.offsets[chunk], chunk + 1)
+        span.begins = array("I", [*begins.tolist(), len(data)])
+        span.first = self.starts[chunk]
+        span.size += 4 * len(span.begins)
+        self.cache.add(self.number + chunk, self.number + chunk + 1, span)
+        return span
+
+    def _with_index(self, span: _Made) -> Plain:
+        """The entries of a span as plain ones, for short reads."""
+        if span.plain is None:
+            span.plain = plain = Plain()
+            ms, seq = self._id_columns(span.first, self.starts[span.end_chunk])
+            plain.data, plain.offsets = span.data, span.begins[:-1]
+            plain.ms, plain.seq = array("Q", ms.tobytes()), array("Q", seq.tobytes())
+            self.cache.add_bytes(span, len(plain) * layout.INDEX_BYTES)
+        return span.plain
+
+    def _stretches(self, low: int, high: int) -> Iterator[tuple[memoryview | bytes, Sequence[int]]]:
+        """The frames [low, high) in order: bytes, where in them each begins, and where the last one ends."""
+        spans, last = self.cache.spans, bisect_left(self.starts, high)
+        is_short = high - low <= layout.SHORT_READ
+        while low < high:
+            chunk = bisect_right(self.starts, low) - 1
+            end = min(self.starts[chunk + 1], high)
+            span = spans.get(self.number + chunk)
+            if span is None and is_short and not self._is_read_often(chunk):
+                ((data, begins),) = self._made(low, end)
+                yield data, [*begins.tolist(), len(data)]
+            else:
+                span = span or self._whole(chunk, last)
+                assert isinstance(span, _Made)
+                if is_short:
+                    self._with_index(span)
+                yield span.data, span.begins[low - span.first : end - span.first + 1]
+            low = end
+
+    def _is_read_often(self, chunk: int) -> bool:
+        """Whether a chunk has served several short reads; this one is counted."""
+        span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
+        if span is None:
+            # Somebody may be going through the segment in small steps.
+            return self.number + chunk - 1 in self.cache.spans
+        span.reads += 1
+        return span.reads >= layout.SHORT_READS
+
+    def views(self, low: int, high: int) -> list[bytes | memoryview]:
+        """The frames [low, high) in as many buffers as they lie in."""
+        return [
+            data if isinstance(data, bytes) else data[edges[0] : edges[-1]]
+            for data, edges in self._stretches(low, high)
+        ]
+
+    def frame_at(self, index: int) -> bytes:
+        """One frame."""
+        return b"".join(self.views(index, index + 1))
+
+    def frames(self, low: int, high: int) -> list[bytes]:
+        """The frames [low, high) one by one."""
+        return [bytes(data[begin:end]) for data, edges in self._stretches(low, high) for begin, end in pairwise(edges)]

@@ -1,0 +1,179 @@
+"""Entries packed as columns, against the plain ones that they were made of."""
+
+from __future__ import annotations
+
+from array import array
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.protocol import ids
+from engine.core.streams.compressed import packed
+from engine.core.streams.compressed.codecs import compress
+from engine.core.streams.compressed.packed_columns import PackedColumns
+from engine.core.streams.compressed.packing import COLUMNS, pack
+from engine.core.streams.compressed.span_cache import SpanCache
+from engine.core.streams.compressed.stored import form_of, of_form, opened, payload
+from engine.core.streams.entries import Plain
+from engine.core.streams.frames import frame
+from tests.harness.columns import split_slowly
+
+NAMES = [b"sensor-id", b"", b"a\r\nb", b"temperature in degrees", b"\0" * 40]
+TRICKS = [b"", b"\r\n", b"$1\r\n", b"*", b"\xff\0"]
+
+
+def _plain(random: Random, count: int, names: list[bytes], first: int, step: int) -> Plain:
+    """Entries with these names: short values of all kinds, IDs that mostly follow each other."""
+    plain, entry_id = Plain(), first
+    for _ in range(count):
+        words = [
+            word
+            for name in names
+            for word in (name, random.choice(TRICKS) if random.random() < 0.1 else b"%d" % random.randrange(100_000))
+        ]
+        plain.append(entry_id, frame(ids.text(entry_id), words))
+        entry_id += random.choice([1, 1, 1, 1 << 64, step])
+    plain.freeze()
+    return plain
+
+
+def _random_plain(seed: int = 1, count: int = 3000) -> Plain:
+    return _plain(Random(seed), count, NAMES[:2], 1795163372693 << 64, 1 << 70)
+
+
+@given(
+    st.randoms(use_true_random=False),
+    st.integers(1, 300),
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=4),
+    st.sampled_from([0, 1, 9 << 64, (9998 << 64) + 3, 1795163372693 << 64, (999_999 << 64) + 10**18]),
+    st.sampled_from([7, 10_000, 1 << 80, (1 << 64) + 12, 10**18]),
+    st.sampled_from([300, 3000, 20_000]),
+    st.booleans(),
+)
+def test_columns_answer_as_plain_entries(random, count, names, first, step, chunk_bytes, is_stored):
+    """Whatever IDs and values are, what was packed as columns says the same as plain entries, read in any order."""
+    plain = _plain(random, count, names, first, step)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed, "CHUNK_BYTES", chunk_bytes)
+        cold = pack(plain, COLUMNS, SpanCache())
+    assert isinstance(cold, PackedColumns)
+    if is_stored:
+        cold = opened(b"".join(payload(cold)), plain.last_id, SpanCache())
+    assert (len(cold), cold.last_id, cold.data_size) == (count, plain.last_id, plain.data_size)
+    for _ in range(12):
+        low = random.randrange(count)
+        high = random.choice([low + 1, count, random.randrange(low, count) + 1])
+        assert b"".join(cold.views(low, high)) == b"".join(plain.views(low, high))
+        assert cold.frames(low, high) == plain.frames(low, high)
+        assert cold.frame_at(low) == plain.frame_at(low)
+        assert list(cold.pairs(low, high)) == list(plain.pairs(low, high))
+        assert cold.id_at(low) == plain.id_at(low)
+        assert cold.position(plain.id_at(low) + 1) == plain.position(plain.id_at(low) + 1)
+        assert [list(half) for half in cold.id_columns(low, high)] == [
+            list(half) for half in plain.id_columns(low, high)
+        ]
+        fields, expected = cold.columns(low, high), split_slowly(plain.frames(low, high))
+        assert fields is not None
+        assert expected is not None
+        assert (fields.names, fields.values) == (expected.names, expected.values)
+        assert [one.tolist() for one in fields.bounds] == [one.tolist() for one in expected.bounds]
+        if random.random() < 0.2:
+            cold.cache.clear()
+    assert cold.cache.size == sum(span.size for span in set(cold.cache.spans.values())) == cold.cached_bytes
+    assert cold.copy(SpanCache()).frames(0, count) == plain.frames(0, count)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [b"other", b"1"],
+        [b"sensor-id", b"1", b"more", b"2"],
+        [b"sensor-id", b"v" * 256],
+    ],
+)
+def test_others_stay_frames(words):
+    """Entries of which one has other fields, or a long value, are kept as frames, and so are long values of all."""
+    plain = Plain()
+    for number in range(1000):
+        own = words if number == 700 else [b"sensor-id", b"%d" % number]
+        plain.append(1 + number, frame(ids.text(1 + number), own))
+    plain.freeze()
+    cold = pack(plain, COLUMNS, SpanCache())
+    assert type(cold) is packed.Packed
+    assert cold.frames(0, 1000) == plain.frames(0, 1000)
+    long = Plain()
+    for number in range(100):
+        long.append(1 + number, frame(ids.text(1 + number), [b"sensor-id", b"v" * 200]))
+    long.freeze()
+    assert type(pack(long, COLUMNS, SpanCache())) is packed.Packed
+
+
+def test_short_reads_make_what_they_ask_for():
+    """A hundred entries at a random place make no whole chunk; who goes on in small steps soon gets whole ones."""
+    cold = pack(_random_plain(), COLUMNS, SpanCache())
+    spans = cold.cache.spans
+    assert len(b"".join(cold.views(1500, 1600))) < 20_000
+    assert all(type(span.data.obj) is bytes and span.plain is None for span in spans.values())
+    assert sum(span.size for span in set(spans.values())) < 40_000
+    for low in range(0, 3000, 100):
+        cold.views(low, low + 100)
+    assert any(span.plain is not None for span in spans.values())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_chunks_are_errors(seed):
+    """Where a byte of compressed columns is another one, reading says so, or gives frames of the right IDs and sizes.
+
+    (What is on the disk has a checksum besides.)
+    """
+    random, plain = Random(seed), _random_plain()
+    cold = pack(plain, COLUMNS, SpanCache())
+    blob = bytearray(cold.blob)
+    at = random.randrange(cold.begins[0], len(blob))
+    blob[at] ^= 1 << random.randrange(8)
+    cold.blob = bytes(blob)
+    cold.bind()
+    try:
+        found = cold.frames(0, len(plain))
+    except OSError:
+        return
+    assert len(found) == len(plain)
+    assert len(b"".join(found)) == plain.data_size
+
+
+def test_damaged_lengths_and_names_are_errors():
+    """Lengths that do not add up to the values, columns that end too early, and names cut short are never read."""
+    plain = _random_plain(count=200)
+    for change in ("length", "id", "short", "names"):
+        cold = pack(plain, COLUMNS, SpanCache())
+        data = bytearray(cold.cache.decompress(cold.codec, cold.blob, cold.begins[:2], cold.least[:1]))
+        head = bytearray(cold.blob[: cold.begins[0]])
+        if change == "length":
+            data[5] += 1
+        elif change == "id":
+            # One ID takes the bytes of twenty others: their sum is right.
+            data[5] += sum(data[6:26])
+            data[6:26] = bytes(20)
+        elif change == "short":
+            del data[30:]
+        else:
+            head[-1:] = b"\xff\xff\xff"
+        cold.blob = bytes(head) + compress(cold.codec, [bytes(data)])[0]
+        cold.least, cold.begins = array("I", [len(data), 0]), array("I", [len(head), len(cold.blob)])
+        cold.bind()
+        for read in (lambda cold=cold: cold.views(0, 200), lambda cold=cold: cold.columns(3, 9)):
+            with pytest.raises(OSError, match="damaged"):
+                read()
+
+
+def test_forms_of_files():
+    """Files keep numbers of forms: those of frames are what they were before there were columns, others are unknown."""
+    plain, cache = _random_plain(count=200), SpanCache()
+    forms = {method: form_of(pack(plain, method, cache)) for method in ("lz4", "zstd", COLUMNS)}
+    assert forms == {"lz4": 0, "zstd": 1, COLUMNS: 3}
+    for form in forms.values():
+        assert form_of(of_form(form, plain.last_id, cache)) == form
+    with pytest.raises(ValueError, match="does not know"):
+        of_form(4, plain.last_id, cache)
