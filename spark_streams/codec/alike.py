@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spark_streams.codec import decode_reference, digits
 from spark_streams.codec.digits import Ints, Lengths, Words
-from spark_streams.codec.reply import ReplyError, array_header
+from spark_streams.codec.reply import ReplyError, array_header, last_of
 
 _STAR = 42
 _BEFORE, _SLACK = 2, 16  # bytes before and after the page that may be read
@@ -239,7 +239,7 @@ class AlikePage:
         self._buffer = buffer
         self._start = start
         self._size = size
-        self._names = names
+        self._last = last_of(names)
         self._columns = columns
         self._look = look
 
@@ -255,9 +255,8 @@ class AlikePage:
 
     def _number(self, name: bytes) -> int | None:
         """The number of the column with the field's last value; None if there is no such field."""
-        if name not in self._names:
-            return None
-        return len(self._names) - self._names[::-1].index(name)
+        last = self._last.get(name)
+        return None if last is None else last + 1
 
     def last_id(self) -> bytes:
         begin = self._start + int(self._columns[0].begins[-1])
@@ -303,8 +302,7 @@ class AlikePage:
         return words, column.sizes
 
     def fields(self) -> tuple[Any, Any, Any]:
-        names = [name for i, name in enumerate(self._names) if name not in self._names[i + 1 :]]
-        columns = [self._number(name) or 0 for name in names]
+        names, columns = list(self._last), [last + 1 for last in self._last.values()]
         width = len(columns)
         both = np.empty((self.count, width, 2), np.int32)
         for i, column in enumerate(columns):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from spark_streams.codec import digits
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.digits import Lengths, Words
-from spark_streams.codec.reply import Page, array_header
+from spark_streams.codec.reply import Page, array_header, last_of
 
 _SLACK = 8  # bytes behind a column's values that may be read
 _MAX_BYTES = 2**31 - 1
@@ -174,7 +174,7 @@ class ColumnPage:
         self.count = sum(part.count for part in parts)
         self._buffer = buffer
         self._parts = parts
-        self._names = parts[0].names
+        self._last = last_of(parts[0].names)
         self._columns: dict[int, _Column | None] = {}
 
     def _column(self, number: int) -> _Column | None:
@@ -217,9 +217,7 @@ class ColumnPage:
 
     def _number(self, name: bytes) -> int | None:
         """The number of the column with the field's last value; None if there is no such field."""
-        if name not in self._names:
-            return None
-        return len(self._names) - 1 - self._names[::-1].index(name)
+        return self._last.get(name)
 
     def last_id(self) -> bytes:
         last = self._parts[-1]
@@ -266,7 +264,7 @@ class ColumnPage:
 
     def fields(self) -> tuple[Any, Any, Any]:
         """All fields, with null values where these were not sent."""
-        names = [name for at, name in enumerate(self._names) if name not in self._names[at + 1 :]]
+        names = list(self._last)
         width = len(names)
         # Column behind column, then in the order of the entries.
         values = pa.concat_arrays([self.column(name) for name in names])

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_streams.codec import alike, decode_reference
-from spark_streams.codec.reply import Page
+from spark_streams.codec.reply import Page, last_of
 
 _Ints = NDArray[np.int64]
 _LF, _CR, _STAR, _DOLLAR, _DASH = 10, 13, 42, 36, 45
@@ -188,7 +188,8 @@ class VectorPage:
         offsets[1::2] = ends
         body = pa.py_buffer(buffer).slice(start, data.size)
         self._tokens = pa.BinaryArray.from_buffers(pa.binary(), offsets.size - 1, [None, pa.py_buffer(offsets), body])
-        self._names: list[bytes] | None = self._shared_names()
+        names = self._shared_names()
+        self._last = None if names is None else last_of(names)  # None: entries have different fields
         self._coded: tuple[dict[bytes, int], _Ints, _Ints, _Ints] | None = None
 
     def _take(self, tokens: _Ints) -> Any:
@@ -245,11 +246,9 @@ class VectorPage:
         return decode_reference.milliseconds(self.ids().to_pylist())
 
     def column(self, name: bytes) -> Any:
-        if self._names is not None:
-            if name not in self._names:
-                return pa.nulls(self.count, pa.binary())
-            last = len(self._names) - 1 - self._names[::-1].index(name)
-            return self._take(self._rows + 2 + 2 * last)
+        if self._last is not None:
+            last = self._last.get(name)
+            return pa.nulls(self.count, pa.binary()) if last is None else self._take(self._rows + 2 + 2 * last)
         codes, code_of, row_of, token_of = self._by_name()
         code = codes.get(name)
         if code is None:
@@ -269,8 +268,8 @@ class VectorPage:
         del name
 
     def fields(self) -> tuple[Any, Any, Any]:
-        if self._names is not None:
-            kept = [i for i, name in enumerate(self._names) if name not in self._names[i + 1 :]]
+        if self._last is not None:
+            kept = list(self._last.values())
             tokens = (self._rows[:, None] + 1 + 2 * np.array(kept, np.int64)).ravel()
             offsets = np.arange(self.count + 1) * len(kept)
         else:

@@ -5,6 +5,7 @@ Knows bytes; the ways to make a page of them are `spark_streams.codec.decode` an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 
@@ -26,6 +27,12 @@ def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int
     if kind != b"*":
         raise ValueError(f"an array was expected, the reply begins with {kind + text[:40]!r}")
     return int(text), end + 2
+
+
+def last_of(names: Sequence[bytes]) -> dict[bytes, int]:
+    """The number of each name's last field, which is the one that counts. In the order of these numbers."""
+    last = {name: number for number, name in enumerate(names)}
+    return last if len(last) == len(names) else dict(sorted(last.items(), key=lambda item: item[1]))
 
 
 class Page(Protocol):

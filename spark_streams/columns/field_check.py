@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,8 @@ from spark_streams.errors import error
 
 _log = logging.getLogger("spark_streams")
 _SAMPLE = 100  # entries whose fields are named in the message
-_MOST = 12  # fields that it names
+_MOST = 12  # columns, and fields, that it names
+_COMPARED = 1000  # fields that each of these columns is compared with
 _warned: set[str] = set()
 
 
@@ -28,8 +30,8 @@ class FieldCheck:
 
     def __init__(self, schema: ReadSchema) -> None:
         self._schema = schema
-        names = schema.field_columns()
-        self._empty = [name for name in names if names.count(name) == 1]  # a batch finds no column by a name of two
+        names = Counter(schema.field_columns())
+        self._empty = [name for name, count in names.items() if count == 1]  # a batch finds no column by a name of two
         self._rows = 0
         self._fields: set[str] = set()
 
@@ -46,14 +48,14 @@ class FieldCheck:
         """All rows were read. Raises FIELDS_MISSING, or warns of it, if a column had no value in any."""
         if not self._empty or not self._rows:
             return
-        near = [difflib.get_close_matches(name, sorted(self._fields), n=1) for name in self._empty]
         known = sorted(self._fields)
+        near = [difflib.get_close_matches(name, known[:_COMPARED], n=1) for name in self._empty[:_MOST]]
         problem = error(
             "FIELDS_MISSING",
-            columns=_listed(self._empty),
+            columns=_first(self._empty),
             rows=self._rows,
             streams=_listed(streams),
-            fields=_listed(known[:_MOST]) + (", ..." if len(known) > _MOST else ""),
+            fields=_first(known),
             nearest=_listed([name for (name, *_) in filter(None, near)]) or "none",
         )
         if self._schema.requires_fields:
@@ -75,6 +77,10 @@ class FieldCheck:
         offsets, names, _ = page.fields()
         last = offsets[min(_SAMPLE, page.count)].as_py()
         return {name.decode("utf-8", "replace") for name in pa.array(names.slice(0, last)).unique().to_pylist()}
+
+
+def _first(names: list[str]) -> str:
+    return _listed(names[:_MOST]) + (", ..." if len(names) > _MOST else "")
 
 
 def _listed(names: list[str]) -> str:

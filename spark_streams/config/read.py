@@ -282,8 +282,8 @@ class LimitOptions:
         "pageSize",
         whole(1),
         20_000,
-        "Maximum entries per reply of the server. Replies hold about a megabyte; set this lower for values of many "
-        "megabytes.",
+        "Maximum entries per reply of the server. Replies hold about a megabyte, of entries with a hundred fields and "
+        "more up to eight; set this lower for values of many megabytes.",
     )
 
 

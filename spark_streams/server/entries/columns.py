@@ -14,7 +14,7 @@ from spark_streams.codec import blocks
 from spark_streams.codec.blocks import Block, Frames
 from spark_streams.codec.reply import Page, ReplyError
 from spark_streams.server.entries import xrange
-from spark_streams.server.entries.page_size import TARGET_BYTES, PageSize
+from spark_streams.server.entries.page_size import PageSize
 from spark_streams.stream_id import StreamId
 
 _COMMAND = "PS.COLUMNS"
@@ -41,7 +41,7 @@ def pages(
     def ask(behind: StreamId) -> bytes:
         # What other commands may ask for later is judged by whole entries.
         named = fields if size.is_known else None
-        return connection.request([_command(stream, behind, upto, most, named)])
+        return connection.request([_command(stream, behind, upto, most, size.bytes, named)])
 
     token = ask(after)
     while True:
@@ -56,7 +56,7 @@ def pages(
             return
         if not found:
             return
-        _learn(size, found)
+        _learn(size, buffer, found)
         guess = _last_id(buffer, found[-1])
         ahead = None if guess is None or guess >= upto else ask(guess)
         for page in blocks.pages(buffer, found):
@@ -70,16 +70,20 @@ def pages(
         token = ahead or ask(after)
 
 
-def _command(stream: str, after: StreamId, upto: StreamId, most: int, fields: Sequence[bytes] | None) -> Command:
+def _command(
+    stream: str, after: StreamId, upto: StreamId, most: int, size: int, fields: Sequence[bytes] | None
+) -> Command:
     named: Command = () if fields is None else ("FIELDS", len(fields), *fields)
-    return (_COMMAND, stream, f"({after}", str(upto), "COUNT", most, "BYTES", TARGET_BYTES, *named)
+    return (_COMMAND, stream, f"({after}", str(upto), "COUNT", most, "BYTES", size, *named)
 
 
-def _learn(size: PageSize, found: Sequence[Block]) -> None:
+def _learn(size: PageSize, buffer: bytearray, found: Sequence[Block]) -> None:
     """Learn how large entries are, if all of them were sent."""
     whole = [block for block in found if isinstance(block, Frames) or block.is_whole]
     if len(whole) == len(found):
-        size.learn(sum(block.count for block in whole), sum(block.frame_bytes for block in whole))
+        first = whole[0]
+        fields = xrange.fields_at(buffer, first.span[0]) if isinstance(first, Frames) else len(first.names)
+        size.learn(sum(block.count for block in whole), sum(block.frame_bytes for block in whole), fields)
 
 
 def _last_id(buffer: bytearray, last: Block) -> StreamId | None:

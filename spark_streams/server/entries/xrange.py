@@ -27,6 +27,7 @@ _SAMPLE_BYTES = 1 << 18
 _SAMPLE_GROWTH = 10
 _SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # of short ranges that are read at a time
 _AT_ONCE = 8  # streams that are counted at a time
+_HEAD_BYTES = 80  # those of an entry before its fields are no more
 _HEAD = b"*2\r\n$"
 
 Counting = tuple[str, StreamId, StreamId, int, int, int]
@@ -77,7 +78,7 @@ def pages(
         if count < 1:
             break
         full = count >= asked
-        size.learn(count, stop)
+        size.learn(count, stop, fields_at(buffer, start))
         guess = last_id(buffer, stop) if full and delivery is None else None
         if guess is not None and guess >= upto:
             guess = None
@@ -105,6 +106,13 @@ def pages(
             if commands:
                 connection.receive(token)
             break
+
+
+def fields_at(buffer: bytearray, start: int) -> int:
+    """How many fields the entry that begins there has, most likely; 0 if it is no plain entry."""
+    head = bytes(buffer[start : start + _HEAD_BYTES]).split(b"\r\n", 4)
+    width = head[3][1:] if len(head) == 5 else b""
+    return int(width) // 2 if width.isdigit() else 0
 
 
 def last_id(buffer: bytearray, stop: int) -> StreamId | None:

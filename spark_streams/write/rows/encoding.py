@@ -24,7 +24,9 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import row_hashes
 
-_CHUNK_BYTES = 4 << 20
+_CHUNK_BYTES = 4 << 20  # of values, as Arrow has them
+_COMMAND_BYTES = 32 << 20  # of commands: a name is as long for a boolean, which Arrow keeps in one bit
+_AROUND = 14  # bytes of a field in a command beside its name and its value
 
 OWN_IDS = "The column '_id' gives the entries their IDs; with the option keepIds=false the server chooses them."
 """What to know where an ID was refused because the stream has newer entries."""
@@ -135,9 +137,11 @@ class RowEncoder:
         Raises NO_FIELDS and NO_STREAM_FOR_ROW.
         """
         row = 0
+        names = sum(len(name.encode()) + _AROUND for name in self.schema.fields)
         for batch in batches:
             row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
-            step = max(1, min(self.options.chunk_size, _CHUNK_BYTES // row_bytes))
+            most = min(_CHUNK_BYTES // row_bytes, _COMMAND_BYTES // (row_bytes + names))
+            step = max(1, min(self.options.chunk_size, most))
             for at in range(0, batch.num_rows, step):
                 chunk = batch.slice(at, step)
                 yield self._by_stream(chunk, row)

@@ -52,6 +52,16 @@ def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connecti
     assert (counts[0] <= 10, max(counts) > 50) == (True, True)
 
 
+def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connection) -> None:
+    """Entries of a thousand fields come hundreds at a time, where a megabyte has a few dozen of them."""
+    fields = {f"a_name_of_a_sensor_{number}": number for number in range(1000)}
+    for ms in range(1, 601):
+        client.xadd("s", fields, id=f"{ms}-0")  # type: ignore[arg-type]
+    counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(600, 0), 10_000)]
+    assert sum(counts) == 600
+    assert 150 < max(counts) <= 256
+
+
 @pytest.mark.parametrize(("position", "delivered"), [(0, 50), (20, 30), (50, 0)])
 def test_delivery_fills_the_pending_list(
     client: redis.Redis, connection: Connection, position: int, delivered: int
