@@ -384,7 +384,7 @@ class Runner:
         if self.client_memory.limit:
             self.client_memory.look(now_us())
         for connection in list(self.connections.values()):
-            if connection.slow or connection.clogged:
+            if connection.transport.get_write_buffer_size():
                 connection.check_output()
         self.idle_clients.look(self.core.changes.now)
 

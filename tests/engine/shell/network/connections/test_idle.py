@@ -71,12 +71,14 @@ def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> N
     assert transport.ended == "aborted"
 
 
-def test_a_silent_client_above_the_soft_output_limit_is_cut_off(monkeypatch, shell: Shell) -> None:
+@pytest.mark.parametrize("paused", [True, False], ids=["its transport is full", "its transport would take more"])
+def test_a_silent_client_above_the_soft_output_limit_is_cut_off(monkeypatch, shell: Shell, paused: bool) -> None:
     """So many seconds above the soft limit, without a break, and nothing that the client does is needed for it."""
     connection, transport = shell.client()
     shell.runner.core.config.change([(b"client-output-buffer-limit", b"normal 1mb 10kb 5"), (b"timeout", b"0")])
     connection.data_received(b"PING\r\n")
-    connection.pause_writing()
+    if paused:
+        connection.pause_writing()
 
     def at(seconds: float, waiting: int) -> str:
         monkeypatch.setattr(connection_module, "now_us", lambda: int((1000 + seconds) * 1_000_000))
