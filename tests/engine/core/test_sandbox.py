@@ -153,3 +153,41 @@ def test_memory_is_limited(core: Core, monkeypatch: pytest.MonkeyPatch, script: 
     assert core.scripts.interpreter_memory < 5 << 20
     assert run(core, "return redis.call('GET', 'big'):sub(1, 2)") == b"xx"
     assert isinstance(run(core, "return {1, 'a'}"), Raw)
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("return {unpack({1, 2, 3}, -2, 2147483647)}", "too many results to unpack"),
+        ("return {unpack({1, 2, 3}, 0, 2147483647)}", "too many results to unpack"),
+        ("return {unpack({1, 2, 3}, -2147483648)}", "too many results to unpack"),
+        ("return {unpack({1, 2, 3}, -2147483648, 2147483647)}", "too many results to unpack"),
+        ("return string.find(('a'):rep(300000), ('a?'):rep(300000))", "pattern too complex"),
+        ("return ('a'):rep(300000):gsub(('a?'):rep(300000), '')", "pattern too complex"),
+        ("return ('a'):rep(300000):match(('a?'):rep(300000))", "pattern too complex"),
+        ("return ('a'):rep(300000):gmatch(('a?'):rep(300000))()", "pattern too complex"),
+    ],
+)
+def test_what_overruns_the_stack_of_lua_itself_is_an_error(core: Core, script: str, error: str) -> None:
+    """Neither a range of more results than C's int can count nor a pattern of any length ends the process."""
+    reply = run(core, script)
+    assert isinstance(reply, CommandError)
+    assert reply.text.decode().startswith(f"ERR user_script:1: {error} script: ")
+
+
+@pytest.mark.parametrize(
+    ("script", "reply"),
+    [
+        ("return {unpack({1, 2, 3}, 2)}", b"*2\r\n:2\r\n:3\r\n"),
+        ("return {unpack({1, 2, 3}, 1, -1)}", b"*0\r\n"),
+        ("return {unpack({1, 2, 3}, '2', 2.9)}", b"*1\r\n:2\r\n"),
+        ("return select('#', unpack({}, 1, 7000))", b":7000\r\n"),
+        ("return {('a.'):rep(20000):find(('a.'):rep(20000), 1, true)}", b"*2\r\n:1\r\n:40000\r\n"),
+        ("return {('ab'):rep(20000):find(('ab'):rep(20000))}", b"*2\r\n:1\r\n:40000\r\n"),
+        ("return {('a'):rep(5000):find(('a?'):rep(5000))}", b"*2\r\n:1\r\n:5000\r\n"),
+        ("return {('abc'):gsub('b', {b = 'x'})}", b"*2\r\n$3\r\naxc\r\n:1\r\n"),
+    ],
+)
+def test_ranges_and_patterns_that_fit_are_those_of_lua(core: Core, script: str, reply: bytes) -> None:
+    """Long texts to look for, and many results, are no error as long as Lua itself can do it."""
+    assert encoded(run(core, script)) == reply

@@ -5,13 +5,15 @@
 -- chance is the generator that Redis has, so a script that sets its seed draws the same numbers.
 
 local kit = ...
-local fail, bad_argument, expected, unfit = kit.fail, kit.bad_argument, kit.expected, kit.unfit
+local OUT_OF_MEMORY = "not enough memory"
+local where, fail, bad_argument, expected, unfit = kit.where, kit.fail, kit.bad_argument, kit.expected, kit.unfit
 local behind, readonly, fixed, sandboxed, READONLY = kit.behind, kit.readonly, kit.fixed, kit.sandboxed, kit.READONLY
 local type, select, tonumber, tostring, pairs, next, error = type, select, tonumber, tostring, pairs, next, error
 local rawget, rawset, setmetatable, getmt = rawget, rawset, setmetatable, debug.getmetatable
 local loadstring, load, collectgarbage = loadstring, load, collectgarbage
 local byte, gsub, rep, floor, ceil = string.byte, string.gsub, string.rep, math.floor, math.ceil
 local look_up_from_work = kit.look_up_from_work
+local find, match, unpack, pcall = string.find, string.match, unpack, pcall
 local insert, remove, foreach, foreachi = table.insert, table.remove, table.foreach, table.foreachi
 
 local function copy(t)
@@ -22,8 +24,27 @@ end
 
 local base = {}
 for _, name in pairs({ "assert", "error", "gcinfo", "rawequal", "select", "tonumber", "tostring", "type",
-    "unpack", "ipairs", "_VERSION" }) do
+    "ipairs", "_VERSION" }) do
     base[name] = _G[name]
+end
+
+-- A number as C's int: whole, and what is too large wraps.
+local function whole(n, name, ...)
+    local value = tonumber((select(n, ...)))
+    if type(value) ~= "number" then expected(n, name, "number", ...) end
+    if value ~= value or value >= 9223372036854775808 or value < -9223372036854775808 then return 0 end
+    value = (value < 0 and ceil(value) or floor(value)) % 4294967296
+    return value >= 2147483648 and value - 4294967296 or value
+end
+
+-- What a function of Lua's own has answered. Its errors name it, and the script's line, as if the script had called it.
+local function answered(name, ok, ...)
+    if ok then return ... end
+    local e = ...
+    if type(e) ~= "string" or e == OUT_OF_MEMORY then error(e, 0) end
+    local n, text = match(e, "^bad argument #(%d+) to '%?' %((.*)%)$")
+    if n then bad_argument(tonumber(n), name, text) end
+    fail(e)
 end
 
 -- -- tables ----------------------------------------------------------------------------------------------------------
@@ -109,6 +130,19 @@ for name, f in pairs({ foreach = foreach, foreachi = foreachi }) do
 end
 base.table = readonly(safe_table)
 
+-- Lua has room for so many results of a call. Its own unpack counts them as C's int: of more than that can hold it would
+-- write behind the stack.
+local MOST_RESULTS = 8000
+function base.unpack(...)
+    local t, from, to = ...
+    if type(t) == "table" and (from ~= nil or to ~= nil) then
+        from = from == nil and 1 or whole(2, "unpack", ...)
+        to = to == nil and #t or whole(3, "unpack", ...)
+        if to - from >= MOST_RESULTS then fail("too many results to unpack") end
+    end
+    return answered("unpack", pcall(unpack, ...))
+end
+
 -- -- code ------------------------------------------------------------------------------------------------------------
 
 -- A text that stands for bytecode in an error: it is refused as text would be that begins with such a byte.
@@ -174,6 +208,36 @@ function safe_string.rep(...)
     if n * #text > 65536 then look_up_from_work() end
     return rep(text, n)
 end
+-- Matching calls itself for each part of a pattern, on C's stack.
+local LONG_PATTERN, SPECIAL = 10000, "[%^%$%*%+%?%.%(%[%%%-]"
+local is_text = { string = true, number = true }
+-- A function as gsub's replacement. Its own errors are raised where they happen, and what gsub refuses where it is called.
+local function replacing(f)
+    local place = where(2)
+    return function(...)
+        local value = f(...)
+        if value and not is_text[type(value)] then
+            error(place .. "invalid replacement value (a " .. type(value) .. ")", 0)
+        end
+        return value
+    end
+end
+for _, name in pairs({ "find", "match", "gmatch", "gfind", "gsub" }) do
+    local search = safe_string[name]
+    safe_string[name] = function(...)
+        local text, pattern, third, plain = ...
+        if not is_text[type(text)] then expected(1, name, "string", ...) end
+        if not is_text[type(pattern)] then expected(2, name, "string", ...) end
+        if type(pattern) == "string" and #pattern > LONG_PATTERN
+            and not (name == "find" and (plain or not find(pattern, SPECIAL))) then
+            fail("pattern too complex")
+        end
+        if name == "gsub" and type(third) == "function" then
+            return search(text, pattern, replacing(third), select(4, ...))
+        end
+        return answered(name, pcall(search, ...))
+    end
+end
 base.string = readonly(safe_string)
 getmt("").__index = safe_string
 getmt("").__metatable = readonly({ __index = base.string })
@@ -191,14 +255,6 @@ local function drawn()
     high = (high * 15525485 + low * 1502 + floor(product / HALF)) % HALF
     low = product % HALF
     return floor((high * HALF + low) / 131072) % 2147483647 / 2147483647
-end
--- A number as C's int: whole, and what is too large wraps.
-local function whole(n, name, ...)
-    local value = tonumber((select(n, ...)))
-    if type(value) ~= "number" then expected(n, name, "number", ...) end
-    if value ~= value or value >= 9223372036854775808 or value < -9223372036854775808 then return 0 end
-    value = (value < 0 and ceil(value) or floor(value)) % 4294967296
-    return value >= 2147483648 and value - 4294967296 or value
 end
 local safe_math = copy(math)
 function safe_math.random(...)
