@@ -20,11 +20,15 @@ class Pause:
         self.all_until = 0
         self._owners: dict[str, tuple[int, bool]] = {}
 
-    def begin(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> None:
-        """Hold commands back. A pause within a pause of its owner makes it longer and stricter, never the contrary."""
+    def begin(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
+        """Hold commands back; until when this owner does. A pause within a pause of its owner makes it longer and
+        stricter, never the contrary.
+        """
         before, held_all = self._owners.get(owner, (0, False))
-        self._owners[owner] = max(before, until), holds_all or (held_all and before > now)
+        until = max(before, until)
+        self._owners[owner] = until, holds_all or (held_all and before > now)
         self._sum_up()
+        return until
 
     def end(self, owner: str = _CLIENT) -> None:
         """Hold nothing back any more for this owner."""

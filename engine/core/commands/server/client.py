@@ -258,8 +258,8 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
     if timeout < 0:
         raise CommandError(general.TIMEOUT_NEGATIVE)
-    ctx.pause.begin(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
-    ctx.changes.hold_expiry("pause", ctx.pause.until)
+    until = ctx.pause.begin(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
+    ctx.changes.hold_expiry("pause", until)
     ctx.host.follow_pause()
     return OK
 

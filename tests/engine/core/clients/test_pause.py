@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from engine.core.clients.pause import Pause
+from engine.core.keyspace.changes import NEVER
+from tests.harness.replay import NOW_US, new_core
 
 
 def test_a_pause_becomes_longer_and_stricter_only():
@@ -11,7 +13,7 @@ def test_a_pause_becomes_longer_and_stricter_only():
     pause.begin(0, 100, holds_all=True)
     pause.begin(50, 80, holds_all=False)
     assert (pause.until, pause.all_until) == (100, 100)
-    pause.begin(50, 200, holds_all=False)
+    assert pause.begin(50, 200, holds_all=False) == 200
     assert (pause.until, pause.all_until) == (200, 200)
     pause.begin(300, 400, holds_all=False)
     assert (pause.until, pause.all_until) == (400, 0)
@@ -27,3 +29,17 @@ def test_the_end_of_one_pause_is_not_that_of_another():
     assert (pause.until, pause.all_until) == (1000, 0)
     pause.end("failover")
     assert (pause.until, pause.next_end(0)) == (0, 0)
+
+
+def test_keys_expire_again_after_a_pause_within_a_longer_one():
+    """CLIENT PAUSE while a failover holds writes keeps keys for its own time, and no longer."""
+    core = new_core()
+    session = core.open_session(NOW_US)
+    core.pause.begin(NOW_US // 1000, NEVER, holds_all=False, owner="failover")
+    core.changes.hold_expiry("failover", NEVER)
+    core.execute(session, [b"SET", b"k", b"v", b"PX", b"1"], NOW_US)
+    core.execute(session, [b"CLIENT", b"PAUSE", b"10"], NOW_US)
+    core.pause.end("failover")
+    core.changes.hold_expiry("failover", 0)
+    assert core.expire_due(NOW_US + 9_000) == 0
+    assert core.expire_due(NOW_US + 11_000) == 1

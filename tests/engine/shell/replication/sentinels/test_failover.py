@@ -186,6 +186,8 @@ def test_without_a_replica_that_has_everything_nothing_changes(servers):
                 assert waiting.receive() == b"OK"
             assert client.get("k") == b"3"
             assert client.info("replication")["role"] == "master"
+            client.set("k", "4", px=1)
+            wait_for(lambda: client.dbsize() == 0, "the key to expire, which no pause keeps any more")
         finally:
             os.kill(replica.process.pid, signal.SIGCONT)
 
