@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -16,7 +17,7 @@ from spark_streams.server import redis as redis_server
 from spark_streams.server.redis import RedisServer
 from spark_streams.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
-from tests.suite.waiting import wait_for
+from tests.suite.waiting import DEADLINE, wait_for
 
 _BATCH, _PAGE = 100, 20
 Pages = Generator[None, None, Any]
@@ -75,6 +76,20 @@ def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -
     monkeypatch.setattr(delivery_ahead, "deliver", acting)
 
 
+def drained(query: Query, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:
+    """All rows; between pages something is done, though not before the first batch is read."""
+    has_read = threading.Event()
+
+    def wait(number: int) -> None:
+        assert has_read.wait(DEADLINE)
+        act(number)
+
+    between_pages(monkeypatch, wait)
+    rows = numbers(query.trigger() or [])
+    has_read.set()
+    return rows + numbers(query.drain())
+
+
 def finished(site: Site, end: int) -> None:
     """The group ends there, and nothing is left to be done."""
     group = site.group()
@@ -117,6 +132,34 @@ def test_a_query_that_is_stopped_gives_back_what_no_batch_has(site: Site) -> Non
     assert set(pending(site)) == {"spark-0", "spark-1"}
     query.restart()
     assert rows + numbers(query.drain()) == list(range(3 * _BATCH))
+    finished(site, 3 * _BATCH)
+
+
+def test_a_query_that_is_stopped_while_it_delivers_leaves_nothing_behind(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread, no connection, and nothing pending that no batch has; the page that is under way is the last one."""
+    site.add("s", 3 * _BATCH)
+    query = query_of(site)
+    source = query.reader._source
+    begun = threading.Event()
+
+    def wait(number: int) -> None:
+        if number == 2:
+            begun.set()
+            assert source._ahead._background._ended.wait(DEADLINE)
+
+    between_pages(monkeypatch, wait)
+    query.trigger()
+    assert begun.wait(DEADLINE)
+    thread = source._ahead._background._thread
+    query.reader.stop()
+    assert not thread.is_alive()
+    group = site.group()
+    assert (group["pending"], group["last-delivered-id"], group["lag"]) == (_BATCH, b"100-1", 2 * _BATCH)
+    wait_for(lambda: len(site.client.client_list(_type="normal")) == 1, "the query's connections to end")
+    query.restart()
+    assert numbers(query.drain()) == list(range(_BATCH, 3 * _BATCH))
     finished(site, 3 * _BATCH)
 
 
@@ -231,8 +274,7 @@ def test_entries_deleted_while_they_are_delivered_are_passed_over(
         if number == page and not done:
             done.append(site.client.xdel("s", f"{at}-1"))
 
-    between_pages(monkeypatch, delete)
-    found = numbers(query.drain())
+    found = drained(query, monkeypatch, delete)
     assert done == [1]
     gone = {at - 1} if at > _BATCH else set()
     assert found == [n for n in range(4 * _BATCH) if n not in gone]
@@ -243,15 +285,14 @@ def test_entries_deleted_while_they_are_delivered_are_passed_over(
 def test_a_stream_made_anew_while_it_is_delivered_is_a_loss(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found in the old one is not taken for the new one's, which is read from its start."""
     site.add("s", 3 * _BATCH)
+    site.add("new", 2 * _BATCH, first=1000, ids="{n}-5")
     query = query_of(site, failOnDataLoss="false")
 
     def anew(number: int) -> None:
         if number == 3 and site.client.xlen("s") == 3 * _BATCH:
-            site.client.delete("s")
-            site.add("s", 2 * _BATCH, first=1000, ids="{n}-5")
+            site.client.rename("new", "s")
 
-    between_pages(monkeypatch, anew)
-    found = numbers(query.drain())
+    found = drained(query, monkeypatch, anew)
     assert found == [*range(_BATCH), *range(1000, 1000 + 2 * _BATCH)]
 
 
