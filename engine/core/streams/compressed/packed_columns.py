@@ -165,20 +165,29 @@ class PackedColumns(Packed):
 
     def columns(self, low: int, high: int) -> Columns | None:
         """The fields of the entries [low, high), at least one, as columns. No frame is made for it."""
-        parts = list(self._parts(low, high))
-        lengths = np.concatenate([one[1:] for _, _, one in parts], axis=1)
-        bounds = np.zeros((len(lengths), high - low + 1), np.int32)
-        np.cumsum(lengths, axis=1, dtype=np.int32, out=bounds[:, 1:])
-        values = tuple(
-            b"".join(
-                [
-                    data[int(starts[row, 0]) : int(starts[row, -1]) + int(sizes[row, -1])]
-                    for data, starts, sizes in parts
-                ]
-            )
-            for row in range(1, 1 + len(lengths))
-        )
-        return Columns(self._head.names, tuple(bounds), values)
+        names = self._head.names
+        words, chunk = 1 + len(names), bisect_right(self.starts, low) - 1
+        lengths: list[Lengths] = []
+        values: list[list[memoryview]] = [[] for _ in names]
+        for number, data in enumerate(self._columns_of(chunk, bisect_left(self.starts, high)), chunk):
+            first, count = self.starts[number], self.starts[number + 1] - self.starts[number]
+            table = np.frombuffer(data, np.uint8, count * words).reshape(words, count)
+            low_here, high_here = max(low - first, 0), min(high - first, count)
+            wanted = table[:, low_here:high_here]
+            lengths.append(wanted[1:])
+            # Of each column: its bytes, and where in them those that are wanted begin and how many they are.
+            sizes = whole = wanted.sum(axis=1, dtype=np.int64).tolist()
+            skipped = [0] * words
+            if high_here - low_here < count:
+                skipped = table[:, :low_here].sum(axis=1, dtype=np.int64).tolist()
+                whole = table.sum(axis=1, dtype=np.int64).tolist()
+            at = count * words + whole[0]
+            for parts, begin, size, step in zip(values, skipped[1:], sizes[1:], whole[1:], strict=True):
+                parts.append(data[at + begin : at + begin + size])
+                at += step
+        bounds = np.zeros((len(names), high - low + 1), np.int32)
+        np.cumsum(np.concatenate(lengths, axis=1), axis=1, dtype=np.int32, out=bounds[:, 1:])
+        return Columns(names, tuple(bounds), tuple(map(b"".join, values)))
 
     # -- frames -------------------------------------------------------------------------------------------------------
 
