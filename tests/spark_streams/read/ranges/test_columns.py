@@ -22,7 +22,7 @@ from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.task import RangePartition
-from spark_streams.server.entries import columns, small_ranges, xrange
+from spark_streams.server.entries import columns, page_size, small_ranges, xrange
 from spark_streams.server.model import Range
 from spark_streams.stream_id import LAST, ZERO, StreamId
 from tests import servers
@@ -140,7 +140,7 @@ def test_columns_are_read_as_entries_are(
     last = StreamId(len(entries) // 4, len(entries))
     low, high = (min(StreamId(bound, 0), last) for bound in bounds)
     parts = [Range("s", low, high, 0), Range("s", high, last, 1)]
-    with mock.patch.object(columns, "TARGET_BYTES", room):
+    with mock.patch.object(page_size, "TARGET_BYTES", room):
         found = rows(tiny.url, parts, fields, said, page)
     with mock.patch.object(columns, "has_commands", return_value=False):
         assert rows(tiny.url, parts, fields, said, page) == found
