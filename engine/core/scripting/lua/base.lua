@@ -155,19 +155,24 @@ end
 local function check_name(name, f)
     if name ~= nil and type(name) ~= "string" and type(name) ~= "number" then unfit(2, f, "string", name) end
 end
+-- A chunk's name as Lua takes it: up to its first zero. Of a longer one Lua makes a text that the garbage collector may
+-- free while the chunk is read; this one is kept by who calls.
+local function up_to_zero(name) return (gsub(tostring(name), "%z.*", "")) end
 function base.loadstring(...)
     local text, name = ...
     if type(text) == "number" then text = tostring(text) end
     if type(text) ~= "string" then expected(1, "loadstring", "string", ...) end
     check_name(name, "loadstring")
     local is_bytecode = byte(text) == 27
-    return loaded(is_bytecode, loadstring(is_bytecode and REFUSED or text, name or text))
+    local kept = up_to_zero(name or text)
+    local chunk, e = loadstring(is_bytecode and REFUSED or text, kept)
+    return loaded(is_bytecode, chunk, e)
 end
 function base.load(...)
     local reader, name = ...
     if type(reader) ~= "function" then expected(1, "load", "function", ...) end
     check_name(name, "load")
-    local is_first, is_bytecode = true, false
+    local is_first, is_bytecode, kept = true, false, up_to_zero(name or "=(load)")
     local chunk, e = load(function()
         local part = reader()
         if is_first then
@@ -176,7 +181,7 @@ function base.load(...)
             if is_bytecode then return REFUSED end
         end
         return part
-    end, name or "=(load)")
+    end, kept)
     return loaded(is_bytecode, chunk, e)
 end
 
