@@ -14,6 +14,7 @@ import redis
 from spark_streams.client.connection import Command
 from spark_streams.client.refusals import refused
 from spark_streams.client.slots import same_slot_tag
+from spark_streams.errors import ServerError
 from spark_streams.server import delivery_ahead
 from spark_streams.server.delivery import Delivery
 from spark_streams.server.info import pairs
@@ -163,9 +164,7 @@ class RedisServer(RedisStreams):
         found = self._pending(list(uptos), group, prefix)
         if sum(sum(counts.values()) for _, counts, _ in found.values()) > _MANY_PENDING:
             # Deleting a consumer drops all it has pending at a fifth of the cost of naming each entry.
-            done = self._finished_consumers(found, uptos, group)
-            self.delete_consumers(done, group)
-            for stream, name in done:
+            for stream, name in self._deleted(self._finished_consumers(found, uptos, group), group):
                 del found[stream][1][name]
         for stream, (_, counts, _) in found.items():
             for name, count in counts.items():
@@ -178,6 +177,18 @@ class RedisServer(RedisStreams):
                     self._acknowledge_few(few, group, uptos)
                     few, entries = [], 0
         self._acknowledge_few(few, group, uptos)
+
+    def _deleted(self, consumers: Sequence[tuple[str, bytes]], group: str) -> Sequence[tuple[str, bytes]]:
+        """Delete them, and say which were; none if the user may not, who acknowledges entry by entry then."""
+        try:
+            if self._known.deletes:
+                self.delete_consumers(consumers, group)
+                return consumers
+        except ServerError as refusal:
+            if refusal.condition != "NOT_PERMITTED":
+                raise
+            self._known.deletes = False
+        return ()
 
     def _finished_consumers(
         self, pending: Mapping[str, tuple[StreamId, dict[bytes, int], int]], uptos: Mapping[str, StreamId], group: str

@@ -57,12 +57,14 @@ class Knowledge:
     """What was learned about a server through one connection.
 
     `runs_scripts`, `tells_news`: whether it does; true until it refuses. `delivers`: whether the user is known to be
-    allowed to read for a group. `sizes`: the size of an entry in bytes, of streams whose entries are large.
+    allowed to read for a group. `deletes`: whether the user may delete consumers; true until that is refused. `sizes`:
+    the size of an entry in bytes, of streams whose entries are large.
     """
 
     runs_scripts: bool = True
     tells_news: bool = True
     delivers: bool = False
+    deletes: bool = True
     sizes: dict[str, int] = field(default_factory=dict)
 
     def learn(self, stream: str, reply: Sequence[Any]) -> None:

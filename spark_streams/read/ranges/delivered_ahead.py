@@ -50,6 +50,8 @@ class DeliveredAhead:
         """Deliver as many entries, in parts of equal size; see `StreamServer.deliver_ahead`."""
         group, begun = self._options.group or "", self._begun[stream]
         consumers = server.consumers_in([stream], group)[stream]
+        if not consumers:  # the running batch has some: the user may not see them
+            return None
         begun.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
         ends = [count * part // parts for part in range(parts + 1)]
         shares = [
