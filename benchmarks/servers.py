@@ -44,6 +44,11 @@ def engine_command() -> list[str]:
     return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
+def columns_command() -> list[str]:
+    """Return the start of an engine's that keeps cold entries as columns."""
+    return [*engine_command(), "--stream-cold-compression", "columns"]
+
+
 def in_turn() -> Iterator[Server]:
     """Run the engine, then redis-server, each while the loop's body runs. SystemExit where there is no redis-server."""
     redis = redis_command()

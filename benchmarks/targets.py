@@ -29,6 +29,7 @@ SERVER = {
 
 #: Resident bytes per entry, and the 99.9th percentile of latency, the engine's to redis-server's: at most.
 MEMORY = 0.6
+MEMORY_COLUMNS = 0.45
 LATENCY = 1.5
 
 #: Milliseconds that a client waits for its PING at most, whatever another client's command does.
@@ -37,9 +38,11 @@ STALL_MS = 10.0
 #: Rows per second of one way through Spark to those of another: at least; None where it is shown to explain another.
 SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark read, engine", "Spark ceiling", 0.4),
+    ("Spark read, columns", "Spark ceiling", 0.4),
     ("Spark read, engine", "Spark read, naive, redis", 8.0),
     ("Spark read, redis", "Spark read, naive, redis", 4.0),
     ("Spark write, engine", "Spark write, redis-py, redis", 6.0),
+    ("Spark write, columns", "Spark write, redis-py, redis", 6.0),
     ("Spark write, redis", "Spark write, redis-py, redis", 4.0),
     ("Spark write, engine", "Spark write, ceiling", None),
     ("Spark AvailableNow, engine", "Spark read, engine", 0.7),

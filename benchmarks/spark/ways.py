@@ -40,11 +40,14 @@ class Way:
 
 
 def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
-    """All ways, in the order in which they are run and shown; `servers` are those by the names engine and redis."""
+    """All ways, in the order in which they are run and shown; `servers` are those by the names engine,
+    columns (an engine that keeps cold entries as columns) and redis.
+    """
     found = [Way("Spark ceiling", rows, lambda: _throw_away(_ceiling(rows)), _nothing)]
     for name, server in servers.items():
         found.append(Way(f"Spark read, {name}", rows, _reading(server), _nothing))
-    for name, server in reversed(servers.items()):
+    for name in [name for name in ("redis", "engine") if name in servers]:
+        server = servers[name]
         found.append(Way(f"Spark read, naive, {name}", rows, _naively(server), _nothing, slow=True))
     found.append(Way("Spark write, ceiling", rows, lambda: write_to_nowhere(rows), _nothing))
     for name, server in servers.items():

@@ -118,7 +118,8 @@ def lines_of(root: ElementTree.Element, points: int) -> int:
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:
     """A target whose measurement was renamed would be reached by nobody's notice."""
     connection = cast(Connection, None)  # none is needed before a way is gone
-    ways = {way.name for way in spark_ways.ways({"engine": connection, "redis": connection}, 1000)}
+    servers = dict.fromkeys(("engine", "columns", "redis"), connection)
+    ways = {way.name for way in spark_ways.ways(servers, 1000)}
     assert not {name for ours, peer, _ in targets.SPARK for name in (ours, peer)} - ways
 
 
