@@ -156,6 +156,19 @@ def test_a_payload_of_valkey_is_restored():
     assert side.run("HGET", "h", "f") == b"v"
 
 
+def test_a_node_without_live_entries_is_taken():
+    """Redis leaves such a node where it trims one by one (XADD 1-1 and 2-1, XDEL 2-1, XTRIM MINID 2); it is restored."""
+    side = Side()
+    node = b"\x0f\0\0\1\2\1\1\1\x81a\2\0\1\3\1\0\1\0\1\x81b\2\4\1\3\1\1\1\0\1\x81b\2\4\1\xff"
+    body = b"\x13\1\x10" + bytes((0, 0, 0, 0, 0, 0, 0, 1) * 2) + b"((\0\0\0" + node
+    body += b"\0\2\1\0\0\2\1\2\1\1g\0\0\x81" + b"\xff" * 8 + b"\0\0\n\0"
+    assert side.run("RESTORE", "s", "0", body + checksum.crc64(body).to_bytes(8, "little")) == OK
+    assert side.run("XLEN", "s") == 0
+    assert side.run("XADD", "s", "2-1", "f", "v").text.startswith(b"ERR The ID specified in XADD is equal or smaller")
+    assert side.run("XADD", "s", "3-1", "f", "v") == b"3-1"
+    assert side.run("RESTORE", "copy", "0", side.run("DUMP", "s")) == OK
+
+
 @given(st.data())
 def test_damaged_payloads_are_refused(data):
     """A payload with a wrong byte, or cut off, is an error; with a right sum over wrong bytes nothing breaks."""

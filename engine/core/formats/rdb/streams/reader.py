@@ -164,7 +164,8 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     live, deleted, fields = words[:3]
     names = _texts(words[3 : 3 + fields])
     at = 4 + fields
-    if words[at - 1] or live <= 0 or deleted < 0 or len(names) != fields:
+    # (Redis may leave a node without live entries, where it trims one by one and a deleted entry is the last one.)
+    if words[at - 1] or live < 0 or deleted < 0 or len(names) != fields:
         raise BadFormatError
     ms_of, seq_of = array("Q"), array("Q")
     frames: list[bytes] = []
@@ -198,7 +199,8 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
             frames.append(frame(name, _texts(words[begin:end])))
     if len(frames) != live or at != len(words):
         raise BadFormatError
-    stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
+    if frames:
+        stream.extend(b"".join(frames), list(map(len, frames)), ms_of, seq_of)
 
 
 def _shape_of(names: Sequence[bytes]) -> bytes:
