@@ -220,15 +220,15 @@ class PackedColumns(Packed):
         self.cache.add(self.number + chunk, self.number + chunk + 1, span)
         return span
 
-    def _with_index(self, span: _Made) -> Plain:
-        """The entries of a span as plain ones, for short reads."""
-        if span.plain is None:
-            span.plain = plain = Plain()
-            ms, seq = self._id_columns(span.first, self.starts[span.end_chunk])
-            plain.data, plain.offsets = span.data, span.begins[:-1]
-            plain.ms, plain.seq = array("Q", ms.tobytes()), array("Q", seq.tobytes())
-            self.cache.add_bytes(span, len(plain) * layout.INDEX_BYTES)
-        return span.plain
+    def _index(self, span: Span) -> Plain:
+        """Plain entries over a span's frames."""
+        assert isinstance(span, _Made)
+        plain = Plain()
+        ms, seq = self._id_columns(span.first, self.starts[span.end_chunk])
+        plain.data, plain.offsets = span.data, span.begins[:-1]
+        plain.ms, plain.seq = array("Q", ms.tobytes()), array("Q", seq.tobytes())
+        self.cache.add_bytes(span, len(plain) * layout.INDEX_BYTES)
+        return plain
 
     def _stretches(self, low: int, high: int) -> Iterator[tuple[memoryview | bytes, Sequence[int]]]:
         """The frames [low, high) in order: bytes, where in them each begins, and where the last one ends."""
@@ -244,8 +244,8 @@ class PackedColumns(Packed):
             else:
                 span = span or self._whole(chunk, last)
                 assert isinstance(span, _Made)
-                if is_short:
-                    self._with_index(span)
+                if is_short and span.plain is None:
+                    span.plain = self._index(span)
                 yield span.data, span.begins[low - span.first : end - span.first + 1]
             low = end
 

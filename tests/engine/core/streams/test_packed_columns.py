@@ -122,6 +122,18 @@ def test_short_reads_make_what_they_ask_for():
     assert any(span.plain is not None for span in spans.values())
 
 
+def test_ids_read_in_small_steps_get_an_index_of_the_made_frames():
+    """The index that short reads of IDs make of a chunk is that of its frames, too."""
+    plain = _random_plain()
+    cold = pack(plain, COLUMNS, SpanCache())
+    cold.views(0, len(cold))
+    for _ in range(packed.SHORT_READS + 1):
+        cold.id_columns(10, 20)
+    index = cold.cache.spans[cold.number].plain
+    assert index is not None
+    assert index.frames(10, 20) == plain.frames(10, 20)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_chunks_are_errors(seed):
     """Where a byte of compressed columns is another one, reading says so, or gives frames of the right IDs and sizes.
