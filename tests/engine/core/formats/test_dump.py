@@ -157,7 +157,7 @@ def test_a_payload_of_valkey_is_restored():
 
 
 def test_a_node_without_live_entries_is_taken():
-    """Redis leaves such a node where it trims one by one (XADD 1-1 and 2-1, XDEL 2-1, XTRIM MINID 2); it is restored."""
+    """What Redis leaves where it trims one by one is restored: here XADD 1-1, XADD 2-1, XDEL 2-1, XTRIM MINID 2."""
     side = Side()
     node = b"\x0f\0\0\1\2\1\1\1\x81a\2\0\1\3\1\0\1\0\1\x81b\2\4\1\3\1\1\1\0\1\x81b\2\4\1\xff"
     body = b"\x13\1\x10" + bytes((0, 0, 0, 0, 0, 0, 0, 1) * 2) + b"((\0\0\0" + node
