@@ -39,8 +39,9 @@ COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 HOME = "PYSTREAMS_HOME"
 """The directory that the option `embedded.dir` is relative to."""
 
-#: It listens on a Unix socket alone. Without `embedded.dir` the data live in memory alone.
-_SETTINGS = ("--port", "0", "--save", "")
+#: It listens on a Unix socket alone. Without `embedded.dir` the data live in memory alone. Mostly Spark reads it, by
+#: columns.
+_SETTINGS = ("--port", "0", "--save", "", "--stream-cold-compression", "columns")
 #: The directory, or the zip archive, that `spark_streams` was imported from; `engine` lies beside it.
 _ROOT = Path(__file__).absolute().parents[2]
 _SUPERVISOR = "spark_streams.embedded.supervisor"
