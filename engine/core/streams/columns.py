@@ -120,3 +120,8 @@ def _ended(data: _Data, behind: Ints, numbers: Ints) -> tuple[Ints, Ints] | None
     """The two, where a line feed follows the carriage return at each of these places."""
     is_line_end = data.take(behind + 1, mode="clip") == ord("\n")
     return (behind + 2, numbers) if is_line_end.all() else None
+
+
+def overlapping(data: _Data, item: np.dtype[np.void]) -> npt.NDArray[np.void]:
+    """The items of this size that begin at each byte: so numpy copies texts of one length from or to any places."""
+    return np.ndarray((len(data) - item.itemsize + 1,), item, data, 0, (1,))

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.streams.columns import Ints, overlapping
 from engine.core.streams.frames import frame
 
-Ints = npt.NDArray[np.int64]
 Lengths = npt.NDArray[np.uint8]
 
 #: The longest ID: twice twenty digits and a hyphen.
@@ -98,7 +98,7 @@ class FrameMaker:
         total, item = int(at[-1]), np.dtype((np.void, self._item))
         at -= sizes
         made = np.empty(total + self._item, np.uint8)
-        _overlapping(made, item)[at] = _overlapping(source, item)[places.T.ravel()]
+        overlapping(made, item)[at] = overlapping(source, item)[places.T.ravel()]
         # The line end in front of the first frame goes, the one behind the last frame comes.
         made[total], made[total + 1] = b"\r\n"
         return made[2 : total + 2].tobytes(), at[:: 2 * words]
@@ -112,8 +112,3 @@ class FrameMaker:
             found.append(frame(prefix + entry_id, words))
         sizes = np.fromiter(map(len, found), np.int64, len(found))
         return b"".join(found), np.cumsum(sizes) - sizes
-
-
-def _overlapping(data: npt.NDArray[np.uint8], item: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """The items of this size that begin at each byte."""
-    return np.ndarray((len(data) - item.itemsize + 1,), item, data, 0, (1,))

@@ -24,9 +24,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.core.streams.columns import Columns
+from engine.core.streams.columns import Columns, Ints
 from engine.core.streams.compressed import packed as layout
-from engine.core.streams.compressed.column_frames import MOST_ID, FrameMaker, Ints, Lengths
+from engine.core.streams.compressed.column_frames import MOST_ID, FrameMaker, Lengths
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import Plain
