@@ -34,8 +34,10 @@ RULES: dict[str, str] = {
     "the same with ack=none": "+xinfo|stream +xinfo|groups +xgroup|create +xrange",
     "consume=shared": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|delconsumer +xreadgroup "
     "+xpending +xack +watch +multi +exec +hget +hmget +hkeys +hset +hdel +set +get +pexpire +del",
-    "moving a group, acknowledging a large backlog at once": "+xgroup|setid +xgroup|delconsumer",
+    "moving a group, acknowledging a large backlog at once, giving back what was delivered ahead": "+xgroup|setid "
+    "+xgroup|delconsumer",
     "recognizing the engine (not needed)": f"+command|info {ENGINE}",
+    "reading ranges from the engine as columns (not needed)": "+command|info +ps.columns",
     "triggers without data at a small cost (not needed)": "+xread +xlen",
     "planning without having entries of more than 1 KiB sent (not needed)": "+eval",
     "streamPattern": "+scan",
@@ -61,7 +63,7 @@ def for_read(options: ReadOptions, address: Address) -> str:
         keys.append("~pystreams:*")
         rows = ["reading with a group" if options.ack == "commit" else f"the same with ack={options.ack}"]
         rows = ["consume=shared"] if options.shared else rows
-        rows.append("moving a group, acknowledging a large backlog at once")
+        rows.append("moving a group, acknowledging a large backlog at once, giving back what was delivered ahead")
     rows += ["streamPattern"] if options.pattern is not None else []
     rows += ["trimOnCommit"] if options.trims else []
     if options.read_from != "primary":
