@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 #: Seconds after which what should have happened counts as not happening. Generous: only failures pay it.
-DEADLINE = 20.0
+DEADLINE = 60.0
 #: The same for a process that starts, which on a machine full of work can take that long. One that ends is noticed.
 START_DEADLINE = 120.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
