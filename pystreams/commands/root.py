@@ -80,9 +80,9 @@ for _verb in (
     cli.add_command(_verb)
 
 
-def main() -> None:
-    """Run the command line of this process. A standard stream that was closed (`>&-`) is an empty one."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line (of this process, if None). A standard stream that was closed (`>&-`) is an empty one."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - open as long as the process is
-    cli(prog_name="pystreams")
+    cli(arguments, prog_name="pystreams")

@@ -15,7 +15,7 @@ from pystreams.streams import checkup, load
 from pystreams.streams.checkup import Verdict
 from pystreams.streams.load import Measured
 from pystreams.values import numbers
-from spark_streams.embedded import launcher
+from streamwire import bootstrap
 
 
 @verb(
@@ -164,7 +164,7 @@ def serve(
         settings += ["--metrics-port", "9121"]
     if dashboard:
         settings += ["--dashboard-port", "8379"]
-    command = [*launcher.python("engine.__main__"), *settings, *directives]
+    command = [*bootstrap.program("engine.__main__"), *settings, *directives]
     # The engine takes this process's place, so that signals and the exit status are its own.
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 

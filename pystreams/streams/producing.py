@@ -12,7 +12,7 @@ from pystreams.errors import fail
 from pystreams.streams.asking import failure
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
-from spark_streams.client.slots import checksum
+from streamwire.slots import checksum
 
 _BATCH_ENTRIES = 500
 _BATCH_BYTES = 1 << 20

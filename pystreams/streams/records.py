@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pystreams.streams.asking import ask, ask_all, pages
 from pystreams.streams.listing import scan_pages
 from spark_streams.client.connection import Command, Connection
-from spark_streams.client.slots import same_slot_tag
+from streamwire.slots import same_slot_tag
 
 _PREFIX = b"pystreams:fence:"
 _WRITER = re.compile(rb"(.+?):(?:[0-9]+|batch|roll|staged:[0-9a-f]+)", re.DOTALL)

@@ -14,8 +14,8 @@ import redis
 
 from spark_streams.client.link import BROKEN, Command, Link, streams_at
 from spark_streams.client.refusals import refused
-from spark_streams.client.slots import COUNT, slot_of
 from spark_streams.config.address import Address, Endpoint, Login
+from streamwire.slots import COUNT, slot_of
 
 _KEYLESS = frozenset(
     (

@@ -5,7 +5,7 @@ the option `embedded.dir` names. Whichever process needs it first starts it: a l
 in at a time. The engine runs under a supervisor, a process that outlives the one that started it and records in the
 same directory how far the engine is (`record`; its states are those of `life`). All others only read the record.
 
-Both are started by their place (`bootstrap`), not by name: the engine is the one that was installed with this
+Both are started by their path (`streamwire.bootstrap`), not by name: the engine is the one that was installed with this
 connector, whatever else is called `engine` in the working directory or on PYTHONPATH.
 """
 
@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
 from spark_streams.errors import fail
+from streamwire import bootstrap
 
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 """A command line that starts the engine in place of the usual one, to give it settings of its own."""
@@ -43,7 +43,6 @@ HOME = "PYSTREAMS_HOME"
 #: columns.
 _SETTINGS = ("--port", "0", "--save", "", "--stream-cold-compression", "columns")
 #: The directory, or the zip archive, that `spark_streams` was imported from; `engine` lies beside it.
-_ROOT = Path(__file__).absolute().parents[2]
 _SUPERVISOR = "spark_streams.embedded.supervisor"
 #: For how long a supervisor may live that has removed its record; one that goes on has lost its directory.
 _ENDING_SECONDS = 5.0
@@ -178,14 +177,14 @@ def _supervisor_of(directory: Path, process: Process) -> list[str]:
 
 def _start(directory: Path, process: Process, lock: int, settings: list[str], log: Path) -> subprocess.Popen[bytes]:
     """Start the supervisor, which starts the engine and records how far it is; it gets the lock as well."""
-    usual = [*python("engine.__main__"), *_SETTINGS]
+    usual = [*bootstrap.program("engine.__main__"), *_SETTINGS]
     path = directory / drivers.SOCKET
     path.unlink(missing_ok=True)  # an engine that was killed has left it
     listening = ["--unixsocket", str(path), "--unixsocketperm", "700"]
     command = [*(shlex.split(os.environ.get(COMMAND, "")) or usual), *listening, *settings]
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*python(_SUPERVISOR)[:-1], *_supervisor_of(directory, process), str(lock), *command],
+            [*bootstrap.program(_SUPERVISOR)[:-1], *_supervisor_of(directory, process), str(lock), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -193,15 +192,3 @@ def _start(directory: Path, process: Process, lock: int, settings: list[str], lo
             pass_fds=[lock],
             start_new_session=True,  # neither Ctrl-C nor the end of a worker's process group is meant for it
         )
-
-
-def python(module: str) -> list[str]:
-    """The command line that runs a module of this installation; arguments are appended to it."""
-    bootstrap = Path(__file__).with_name("bootstrap.py")
-    # A file in a zip archive cannot be run by its path, so there its text is given.
-    program = [str(bootstrap)] if bootstrap.is_file() else ["-c", _text_of(bootstrap.name)]
-    return [sys.executable, "-P", *program, str(_ROOT), module]
-
-
-def _text_of(name: str) -> str:
-    return resources.files("spark_streams.embedded").joinpath(name).read_text()

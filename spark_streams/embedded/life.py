@@ -18,6 +18,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
+from streamwire.machine import Machine
+
 
 class State(Enum):
     NOT_STARTED = "not started"
@@ -43,8 +45,7 @@ class Event(Enum):
 
 S, E = State, Event
 
-#: What each event does in each state. A pair that is not here cannot happen.
-TRANSITIONS: dict[tuple[State, Event], State] = {
+TABLE: dict[tuple[State, Event], State] = {
     (S.NOT_STARTED, E.STARTED): S.STARTING,
     (S.NOT_STARTED, E.NOT_RUNNABLE): S.FAILED,
     (S.STARTING, E.ANNOUNCED): S.READY,
@@ -91,11 +92,13 @@ class Host(Protocol):
 
 def run(host: Host, clock: Callable[[], float]) -> State:
     """Live one life from start to end; the final state. `clock` gives seconds and never goes back."""
-    state, since = State.NOT_STARTED, clock()
+    machine = Machine("the embedded engine", TABLE, State.NOT_STARTED)
     event: Event | None = host.start()
+    since = clock()
     while True:
-        if event is not None and TRANSITIONS[state, event] is not state:
-            state, since = TRANSITIONS[state, event], clock()
+        state = machine.state
+        if event is not None and machine.fire(event) is not state:
+            state, since = machine.state, clock()
             host.entered(state)
         if state in FINAL:
             return state

@@ -1,16 +1,16 @@
 """Runs the embedded engine for as long as a driver process lives.
 
-The launcher starts it as a process, by `bootstrap`, with the arguments DIR DRIVER LOCK COMMAND... It starts COMMAND,
-waits for its line `ready on unix:PATH pid N` (or `HOST:PORT`), records the address in DIR, and watches both processes.
-When the driver ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does the
-supervisor. `life` has the states and what leads from one to the next; here is what they mean in processes and files.
+The launcher starts it as a process, by `streamwire.bootstrap`, with the arguments DIR DRIVER LOCK COMMAND... It starts
+COMMAND, waits for its line `ready on unix:PATH pid N` (or `HOST:PORT`), records the address in DIR, and watches both
+processes. When the driver ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does
+the supervisor. `life` has the states and their moves; here is what they mean in processes and files.
 
 LOCK is a file descriptor that holds the launcher's lock on DIR. It is closed once the first record is written, so that
 no second supervisor is ever started there, even if the launcher is killed meanwhile.
 
 Where the system can tie a child's life to its parent's (Linux), the engine dies even if the supervisor is killed. Knows
-neither Spark nor the engine beyond two lines: the one above, and `missing package NAME`, by which `bootstrap` says what
-it did not find.
+neither Spark nor the engine beyond two lines: the one above, and `missing package NAME`, by which
+`streamwire.bootstrap` reports what it did not find.
 """
 
 from __future__ import annotations

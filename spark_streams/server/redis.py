@@ -13,7 +13,6 @@ import redis
 
 from spark_streams.client.connection import Command
 from spark_streams.client.refusals import refused
-from spark_streams.client.slots import same_slot_tag
 from spark_streams.errors import ServerError
 from spark_streams.server import delivery_ahead
 from spark_streams.server.delivery import Delivery
@@ -21,6 +20,7 @@ from spark_streams.server.info import pairs
 from spark_streams.server.model import Counted, Range
 from spark_streams.server.redis_streams import RedisStreams
 from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.slots import same_slot_tag
 
 _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK

@@ -15,7 +15,6 @@ import redis
 from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.client.refusals import RefusedForNowError, refused
 from spark_streams.client.retry import is_transient
-from spark_streams.client.slots import slot_of
 from spark_streams.errors import fail
 from spark_streams.server import sampling, scripts
 from spark_streams.server.entries import xrange
@@ -23,6 +22,7 @@ from spark_streams.server.info import group_state, stream_state
 from spark_streams.server.model import Counted, Cut, Range, StreamState, last_id_of
 from spark_streams.server.scripts import Ids, Knowledge
 from spark_streams.stream_id import LAST, StreamId
+from streamwire.slots import slot_of
 
 _SHORT = 1000  # ranges with no more entries than this are read many at a time
 _SAMPLE = 100  # entries read to learn their average size

@@ -26,6 +26,7 @@ def test_every_room_stands_in_a_contract() -> None:
     rooms = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for package in (
+            "streamwire",
             "engine",
             "engine/core",
             "engine/shell",
@@ -49,7 +50,7 @@ def test_every_room_says_what_it_owns() -> None:
 
 def test_the_pages_name_files_that_exist() -> None:
     """Every path on a page is a file or folder of the checkout, or is made by a run."""
-    folders = "engine|spark_streams|pystreams|tests|scripts|jobs|conf|benchmarks|docs"
+    folders = "streamwire|engine|spark_streams|pystreams|tests|scripts|jobs|conf|benchmarks|docs"
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     paths = {path for page in pages for path in re.findall(rf"`((?:{folders})/[\w/.]*)`", page.read_text())}
     assert len(paths) > 80
@@ -105,7 +106,7 @@ _FORBIDDEN = [
 
 def test_contracts_can_fail(tmp_path: Path) -> None:
     """An import that goes up, across or in a circle fails the check, even one for the type checker alone."""
-    for name in ("engine", "spark_streams", "pystreams"):
+    for name in ("streamwire", "engine", "spark_streams", "pystreams"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for module, line, _, _ in _FORBIDDEN:

@@ -44,14 +44,17 @@ PURE = {
 }
 #: Names that reach for the outside without an import.
 FORBIDDEN_NAMES = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
+#: The packages of the distribution.
+TOPS = ("streamwire", "engine", "spark_streams", "pystreams")
 #: For each package of ours, what of ours it may import besides itself.
 ARROWS = {
-    "engine/core": {"engine.text", "engine.settings", "engine.version"},
-    "engine/wire": {"engine.text", "engine.core.protocol"},
-    "engine/shell": {"engine"},
-    "spark_streams": set(),
-    "pystreams": {"spark_streams"},
-    "jobs": {"spark_streams", "pystreams"},
+    "streamwire": set(),
+    "engine/core": {"engine.text", "engine.settings", "engine.version", "streamwire"},
+    "engine/wire": {"engine.text", "engine.core.protocol", "streamwire"},
+    "engine/shell": {"engine", "streamwire"},
+    "spark_streams": {"streamwire"},
+    "pystreams": {"spark_streams", "streamwire"},
+    "jobs": {"spark_streams", "pystreams", "streamwire"},
 }
 
 
@@ -73,7 +76,15 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def ours(name: str) -> bool:
-    return name.partition(".")[0] in {"engine", "spark_streams", "pystreams", "jobs", "tests", "benchmarks"}
+    return name.partition(".")[0] in {
+        "streamwire",
+        "engine",
+        "spark_streams",
+        "pystreams",
+        "jobs",
+        "tests",
+        "benchmarks",
+    }
 
 
 def within(name: str, packages: set[str]) -> bool:

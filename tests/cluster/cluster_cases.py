@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from scripts.peers import PLACE
-from spark_streams.client.slots import slot_of
+from streamwire.slots import slot_of
 from tests.cluster.standalone import Application, Standalone, standalone
 from tests.packaging.distributions import environment
 from tests.servers import sentinels, topologies

@@ -11,7 +11,7 @@ from typing import Any
 import hiredis
 import redis
 
-from spark_streams.client.slots import slot_of
+from streamwire.slots import slot_of
 
 _NOTHING = object()
 

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_streams.client.slots import slot_of
+from streamwire.slots import slot_of
 from tests import servers
 from tests.servers import topologies
 from tests.servers.certificates import authority

@@ -11,18 +11,16 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from engine.settings.config import Config
 from engine.shell.companions.states import Companion, CompanionEvent, companion
 from engine.shell.companions.table import ROWS, Row
 from engine.shell.observation.reporting import LOG
+from streamwire import bootstrap
 
-_ROOT = Path(__file__).absolute().parents[3]
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0
 _LINE_BYTES = 1000
 _LINES = 100  # of one run that go to the log
@@ -31,8 +29,7 @@ _STOP_SECONDS = 2.0
 
 def program(row: Row, config: Config) -> list[str]:
     """The command line of a companion: `pystreams` from where the engine is installed."""
-    bootstrap = str(Path(__file__).with_name("bootstrap.py"))
-    return [sys.executable, "-P", bootstrap, str(_ROOT), *row.arguments(config)]
+    return [*bootstrap.program("pystreams.__main__"), *row.arguments(config)]
 
 
 class Keeper:

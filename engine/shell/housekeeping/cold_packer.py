@@ -44,6 +44,7 @@ from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
 from engine.shell.housekeeping.allocator import malloc_trim
+from streamwire.machine import Machine
 
 #: Seconds between two looks for cold segments.
 _PERIOD = 0.1
@@ -87,8 +88,7 @@ class Event(Enum):
 
 S, E = State, Event
 
-#: What each event does in each state. A pair that is not here cannot happen.
-TRANSITIONS: dict[tuple[State, Event], State] = {
+TABLE: dict[tuple[State, Event], State] = {
     (S.STOPPED, E.START): S.IDLE,
     (S.IDLE, E.PACK): S.PACKING,
     (S.IDLE, E.STORE): S.STORING,
@@ -115,7 +115,7 @@ class ColdPacker:
         self._loop = loop
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._timer: asyncio.TimerHandle | None = None
-        self.state = State.STOPPED
+        self._machine = Machine("the cold packer", TABLE, State.STOPPED)
         #: How many segments were in the queue at each of the last looks. Those that were there an age ago are cold.
         self._queued: deque[int] = deque()
         #: Whether there were enough looks for that.
@@ -128,6 +128,10 @@ class ColdPacker:
         #: Packed segments that are to be stored, and how many looks pass before that is tried again.
         self._unstored: deque[weakref.ref[Segment]] = deque()
         self._rest = 0
+
+    @property
+    def state(self) -> State:
+        return self._machine.state
 
     def start(self) -> None:
         """Look for cold segments from now on."""
@@ -143,8 +147,7 @@ class ColdPacker:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _move(self, event: Event) -> None:
-        self.state = TRANSITIONS[self.state, event]
-        works = self.state in (State.PACKING, State.STORING, State.TRIMMING)
+        works = self._machine.fire(event) in (State.PACKING, State.STORING, State.TRIMMING)
         sys.setswitchinterval(_SHORT_INTERVAL if works else _USUAL_INTERVAL)
 
     def _look(self) -> None:

@@ -20,13 +20,13 @@ from typing import Protocol
 
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError
-from engine.shell.durability.states.machine import Machine
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.states import Sync
 from engine.text.messages import server
+from streamwire.machine import Machine
 
 
 class Stage(Enum):

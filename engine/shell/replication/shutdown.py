@@ -16,13 +16,13 @@ from enum import Enum, auto
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError
-from engine.shell.durability.states.machine import Machine
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica
 from engine.shell.replication.master.states import Sync
 from engine.text.messages import persistence
+from streamwire.machine import Machine
 
 
 class Stage(Enum):

@@ -14,10 +14,10 @@ import redis
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
-from spark_streams.client.slots import slot_of
 from spark_streams.codec.reply import Page
 from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
+from streamwire.slots import slot_of
 
 _CHUNK = 500
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_streams.client.connection import Command
-from spark_streams.client.slots import same_slot_tag
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline
+from streamwire.slots import same_slot_tag
 
 DONE = "done"
 """The ledger's field with the last batch of which every partition is finished."""

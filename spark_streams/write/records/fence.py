@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from spark_streams.client.link import Command
-from spark_streams.client.slots import same_slot_tag
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO
 from spark_streams.write.rows.digest import RowDigest
+from streamwire.slots import same_slot_tag
 
 PREFIX = b"pystreams:fence:"
 FIELDS = ("batch", "rows", "digest", "chunk", "refused")

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_streams.client.slots import checksum
 from spark_streams.codec.encode import Column, encode_adds
 from spark_streams.columns.names import ID, STREAM
 from spark_streams.columns.write_schema import WriteSchema, to_text
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import row_hashes
+from streamwire.slots import checksum
 
 _CHUNK_BYTES = 4 << 20  # of values, as Arrow has them
 _COMMAND_BYTES = 32 << 20  # of commands: a name is as long for a boolean, which Arrow keeps in one bit

@@ -13,7 +13,6 @@ import redis
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
-from spark_streams.client.slots import slot_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
@@ -24,6 +23,7 @@ from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.tasks.staging import Stager
+from streamwire.slots import slot_of
 
 
 class ExactlyOnceSender:

@@ -11,10 +11,10 @@ import pytest
 
 from engine.shell.companions import states as companion_states
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
-from engine.shell.durability.states.machine import IllegalTransitionError, Machine
 from engine.shell.replication import failover, shutdown
 from engine.shell.replication.master import states as replica_states
 from engine.shell.replication.replica import link_states
+from streamwire.machine import IllegalTransitionError, Machine
 
 Table = Mapping[tuple[Any, Any], Any]
 MACHINES: dict[str, tuple[Table, Callable[[], Machine[Any, Any]], type[Enum], type[Enum]]] = {
@@ -63,7 +63,7 @@ def test_every_move_of_the_table_is_made_and_no_other(table, start, states, even
             assert machine.fire(event) is table[state, event]
             assert machine.state is table[state, event]
         else:
-            with pytest.raises(IllegalTransitionError, match=f"{event.name} cannot happen in the state {state.name}"):
+            with pytest.raises(IllegalTransitionError, match=f"{event.name} is illegal in the state {state.name}"):
                 machine.fire(event)
             assert machine.state is state
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from spark_streams.client.slots import checksum
+from streamwire.slots import checksum
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.suite.waiting import wait_for

@@ -16,11 +16,11 @@ from pystreams.streams import dead_letters, letter_transfer, listing
 from pystreams.streams.dead_letters import Letter, Which
 from spark_streams.client.connection import Connection
 from spark_streams.client.link import Command, Link
-from spark_streams.client.slots import slot_of
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.stream_id import LAST
+from streamwire.slots import slot_of
 from tests import servers
 from tests.servers import topologies
 

@@ -15,7 +15,6 @@ import redis
 
 from spark_streams.client.connection import Connection
 from spark_streams.client.pool import close_all
-from spark_streams.client.slots import slot_of
 from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError
@@ -24,6 +23,7 @@ from spark_streams.write.records.fence import WriterId
 from spark_streams.write.records.foreach_batch import number_of_write
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from streamwire.slots import slot_of
 from tests import servers
 from tests.servers import topologies
 from tests.spark_streams.client.test_topologies import SCHEMA, numbers, write

@@ -14,7 +14,6 @@ import redis
 
 from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow, close_all
-from spark_streams.client.slots import slot_of
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, permissions
 from spark_streams.config.address import Address, Credentials, Tls
@@ -25,6 +24,7 @@ from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from streamwire.slots import slot_of
 from tests import servers
 from tests.servers import topologies
 from tests.spark_streams.driver import Query

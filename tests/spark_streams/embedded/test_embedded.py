@@ -323,7 +323,7 @@ def test_the_standard_library_comes_before_the_place_of_the_engine(tmp_path: Pat
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "__init__.py").touch()
     (tmp_path / "engine" / "__main__.py").write_text("import json\ndef main(words): print(json.dumps(words))\n")
-    bootstrap = ROOT / "spark_streams" / "embedded" / "bootstrap.py"
+    bootstrap = ROOT / "streamwire" / "bootstrap.py"
     said = subprocess.run(
         [sys.executable, "-P", str(bootstrap), str(tmp_path), "engine.__main__", "--port", "0"],
         capture_output=True,

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from spark_streams.embedded import launcher, life, record
-from spark_streams.embedded.life import FINAL, TRANSITIONS, Event, State
+from spark_streams.embedded.life import FINAL, TABLE, Event, State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
+from streamwire.machine import IllegalTransitionError
 from tests import ROOT
+from tests.suite.machines import RecordingTable
 from tests.suite.tools import needed
 from tests.suite.waiting import DEADLINE, wait_for
 
@@ -92,38 +94,26 @@ def test_a_life_goes_through_these_states(events: list[Event | float], states: l
     assert script.events == []
 
 
-class Recording(dict[tuple[State, Event], State]):
-    """The table of transitions, and which of them were looked up."""
-
-    def __init__(self) -> None:
-        super().__init__(TRANSITIONS)
-        self.walked: set[tuple[State, Event]] = set()
-
-    def __getitem__(self, key: tuple[State, Event]) -> State:
-        self.walked.add(key)
-        return super().__getitem__(key)
-
-
 def test_the_lives_above_walk_every_transition(monkeypatch: pytest.MonkeyPatch) -> None:
     """No line of the table is left out, and none is missing."""
-    recording = Recording()
-    monkeypatch.setattr(life, "TRANSITIONS", recording)
+    recording = RecordingTable(TABLE)
+    monkeypatch.setattr(life, "TABLE", recording)
     for (first, *others), _ in LIVES:
         assert isinstance(first, Event)
         Script(first, *others).run()
-    assert recording.walked == TRANSITIONS.keys()
+    assert recording.walked == TABLE.keys()
 
 
 def test_every_life_ends_with_its_process() -> None:
     """In each state the end of the process leads to a final one; a final one is never left."""
     for state in set(State) - FINAL - {S.NOT_STARTED}:
-        assert TRANSITIONS[state, E.ENGINE_ENDED] in FINAL
-    assert not any(state in FINAL for state, _ in TRANSITIONS)
+        assert TABLE[state, E.ENGINE_ENDED] in FINAL
+    assert not any(state in FINAL for state, _ in TABLE)
 
 
 def test_what_cannot_happen_is_an_error() -> None:
     """An event that has no line in the table for its state is not passed over."""
-    with pytest.raises(KeyError):
+    with pytest.raises(IllegalTransitionError):
         Script(E.STARTED, E.ANNOUNCED, E.ANNOUNCED).run()
 
 

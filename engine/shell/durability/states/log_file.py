@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from engine.shell.durability.states.machine import Machine
+from streamwire.machine import Machine
 
 
 class LogFile(Enum):

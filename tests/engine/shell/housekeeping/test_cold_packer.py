@@ -12,7 +12,9 @@ from engine.core.protocol import ids
 from engine.core.streams.compressed.stored import payload
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
-from engine.shell.housekeeping.cold_packer import TRANSITIONS, ColdPacker, Event, State
+from engine.shell.housekeeping.cold_packer import TABLE, ColdPacker, Event, State
+from streamwire.machine import IllegalTransitionError
+from tests.suite.machines import RecordingTable
 from tests.suite.waiting import DEADLINE
 
 NOW = 1_700_000_000_000_000
@@ -127,18 +129,6 @@ def test_only_what_is_old_enough_is_packed():
     packer.stop()
 
 
-class Recording(dict):
-    """The table of transitions, and which of them were looked up."""
-
-    def __init__(self) -> None:
-        super().__init__(TRANSITIONS)
-        self.walked = set()
-
-    def __getitem__(self, key):
-        self.walked.add(key)
-        return super().__getitem__(key)
-
-
 class Shelf:
     """Keeps segments in a list; ``room`` for so many at a time, beyond which the disk is full."""
 
@@ -194,8 +184,8 @@ def test_every_transition(monkeypatch):
     """Packing, storing and returning memory alternate with idling, stopping works in each state, and then work is
     dropped.
     """
-    recording = Recording()
-    monkeypatch.setattr(cold_packer, "TRANSITIONS", recording)
+    recording = RecordingTable(TABLE)
+    monkeypatch.setattr(cold_packer, "TABLE", recording)
     monkeypatch.setattr(cold_packer, "malloc_trim", lambda _: 1)
     monkeypatch.setattr(cold_packer, "_TRIM_EVERY", 0)
     life = [State.STOPPED, State.IDLE, State.PACKING, State.STORING, State.IDLE, State.TRIMMING, State.IDLE]
@@ -217,11 +207,11 @@ def test_every_transition(monkeypatch):
             hand.finish()
             assert packer.state is State.STOPPED
             assert done == [(segment.is_packed, segment.is_stored) for segment in stream.segments()]
-    assert recording.walked == TRANSITIONS.keys()
+    assert recording.walked == TABLE.keys()
 
 
 def test_what_cannot_happen_is_an_error():
     """An event that has no line in the table for its state is not passed over."""
     packer = ColdPacker(Config(), filled()[0].streams.storage, Hand())
-    with pytest.raises(KeyError):
+    with pytest.raises(IllegalTransitionError):
         packer._move(Event.PACK)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from spark_streams.client.slots import slot_of
 from spark_streams.errors import StreamError
 from spark_streams.read.shared import protocol
+from streamwire.slots import slot_of
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import wait_for
 

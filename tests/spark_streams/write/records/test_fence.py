@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.client.slots import same_slot_tag, slot_of
 from spark_streams.errors import WriteError
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId
 from spark_streams.write.rows.digest import RowDigest
+from streamwire.slots import same_slot_tag, slot_of
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 

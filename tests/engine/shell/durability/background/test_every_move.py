@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.shell.durability.states import life, log_file, rewrite, save, switch
-from engine.shell.durability.states.machine import Machine
+from streamwire.machine import Machine
 from tests.engine.shell.durability.background import (
     test_ending,
     test_loading_again,

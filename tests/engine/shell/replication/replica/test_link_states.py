@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from engine.shell.durability.states.machine import Machine
 from engine.shell.replication.replica.link_states import TABLE, Link, LinkEvent
+from streamwire.machine import Machine
 
 
 def test_replicaof_is_heard_in_every_state():

@@ -1,6 +1,6 @@
-"""Cluster slots: the slot of a key, and how to name another key in the same slot. Pure.
+"""Hash slots of a cluster: the slot of a key, and names for other keys in the same slot.
 
-The protocol's rule: CRC16 (XMODEM) modulo 16384 of the key's hash tag. That is the text between the first `{` and the
+A slot is CRC16 (XMODEM) of the key's hash tag, modulo 16384. The hash tag is the text between the first `{` and the
 next `}` if it is not empty, otherwise the whole key.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import binascii
 
 COUNT = 16384
+"""Number of slots."""
 
 
 def tag_of(key: bytes) -> bytes:
-    """The key's hash tag."""
+    """Return the key's hash tag."""
     begin = key.find(b"{")
     if begin >= 0:
         end = key.find(b"}", begin + 1)
@@ -22,17 +23,17 @@ def tag_of(key: bytes) -> bytes:
 
 
 def slot_of(key: bytes) -> int:
-    """The key's slot."""
+    """Return the key's slot, 0 to 16383."""
     return checksum(tag_of(key)) % COUNT
 
 
 def checksum(text: bytes) -> int:
-    """CRC16 (XMODEM)."""
+    """Return the CRC16 (XMODEM) of a text."""
     return binascii.crc_hqx(text, 0)
 
 
 def same_slot_tag(key: bytes) -> bytes:
-    """A hash tag for keys in the same slot as `key`: the key's own if it can stand in braces, else a number."""
+    """Return a hash tag for keys in the same slot as `key`: the key's own if it fits in braces, else a number."""
     tag = tag_of(key)
     if tag and b"}" not in tag:
         return tag
