@@ -1,7 +1,7 @@
 """The project's tests.
 
-``engine``, ``spark_streams`` and ``pystreams`` mirror the rooms of those packages: what a file tests lies in the room
-of that name, without Spark. Beside them is what tests the whole through its public interface:
+``streamwire``, ``engine``, ``spark_streams`` and ``pystreams`` mirror the rooms of those packages: what a file tests is
+in the room of that name, without Spark. Beside them is what tests the whole through its public interface:
 
 contract       commands, the same cases on the engine's core, on the engine over TCP and on a real Redis
 differential   random commands on the engine and on a real Redis (``make fuzz``)

@@ -5,11 +5,10 @@ It is the quickest way from bytes to entries, and for loading alone: an entry ta
 
     *7\r\n$4\r\nXADD\r\n$1\r\ns\r\n$  15\r\n<ID>  \r\n$1\r\nf\r\n$  2\r\n<value>  \r\n$1\r\ng\r\n$  1\r\n<value>  \r\n
 
-All commands are read side by side, from guesses where they begin. The guesses are proven by induction: the first one is
-right, and where a command has the form and ends where the next guess is, that one is right as well. Bytes are compared
-eight at a time.
+All commands are followed at once from guesses where they begin (`streamwire.walker`). The first guess is right, and if
+a command has the form and ends where the next guess is, that one is right as well.
 
-The commands become frames (:mod:`engine.core.streams.frames`) in place. A frame is shorter than its command, and has
+The commands become frames (:mod:`streamwire.frames`) in place. A frame is shorter than its command, and has
 the same bytes behind the ID; so the ID is moved, what frames have around it is written, and what is left of the
 commands' beginnings is cut out at once.
 
@@ -21,14 +20,12 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
-import numpy.typing as npt
 
 from engine.core.protocol.xadd_run import FramedRun
 from engine.wire.forms import command_at, head_size
-
-_Places = npt.NDArray[np.int64]
-_Words = npt.NDArray[np.uint64]
-_Bools = npt.NDArray[np.bool_]
+from streamwire import digits
+from streamwire.digits import Ints, Words
+from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
 
 #: Bytes that are looked at together, at first and at most.
 _LEAST, _MOST = 1 << 16, 1 << 19
@@ -36,18 +33,11 @@ _LEAST, _MOST = 1 << 16, 1 << 19
 _FEW = 64
 #: After so many times in vain at the most, the next time is tried.
 _LONGEST_REST = 63
-#: The most digits of a word's length, of an ID's milliseconds, and of its sequence number.
-_LENGTH_DIGITS, _MS_DIGITS, _SEQ_DIGITS = 4, 16, 7
-#: What is behind the commands is this byte, which no part of the form is like; and how far beyond the longest constant
-#: part a look can reach.
-_BEHIND, _REACH = b"\xff", 64
-_STAR, _DASH, _ZERO = b"*-0"
+#: The most digits of an ID's milliseconds, and of its sequence number.
+_MS_DIGITS, _SEQ_DIGITS = 16, 7
+_STAR = ord("*")
+_BYTE, _DASH, _ZERO = np.uint64(0xFF), np.uint64(ord("-")), np.uint64(ord("0"))
 _FRAME = b"*2\r\n"
-_LINE_END = np.uint64(0x0A0D)
-
-
-def _all(byte: int) -> np.uint64:
-    return np.uint64(byte * 0x0101010101010101)
 
 
 class AlikeAdds:
@@ -89,140 +79,83 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
     # Where it could begin within itself, cutting it out might take another one than was meant.
     if not 0 < ms_digits <= _MS_DIGITS or not data.startswith(head, at) or front.rfind(b"*"):
         return None
-    constants = [head + b"$", *(b"\r\n$%d\r\n%b\r\n$" % (len(name), name) for name in words[3::2]), b"\r\n"]
-    behind = _BEHIND * (max(map(len, constants)) + _REACH)
-    room = bytearray().join((memoryview(data)[at:end], behind))
-    reader = _Reader(room, len(room) - len(behind), constants)
-    ids = reader.read(ms_digits)
-    if ids is None:
+    room = bytearray().join((bytes(BEFORE), memoryview(data)[at:end], bytes(AFTER)))
+    pieces = [head + b"$", *(b"\r\n$%d\r\n%b\r\n$" % (len(name), name) for name in words[3::2])]
+    found = _follow(room, pieces, ms_digits)
+    if found is None:
         return None
-    begins, sizes, ms, seq, limit = ids
-    places = reader.starts[: len(begins)] + len(head)
-    if not _reframe(reader.words, places, begins + sizes + 2 - places, tail):
-        return None
-    frames = room[:limit].replace(front, b"")
+    starts, id_ends, ms, seq, limit = found
     count = len(ms)
-    if len(frames) != limit - count * len(front):
+    places = starts + len(head)
+    if not _reframe(room, places, id_ends + 2 - places, tail):
+        return None
+    frames = room[BEFORE:limit].replace(front, b"")
+    if len(frames) != limit - BEFORE - count * len(front):
         # A value has what commands begin with.
         return None
-    ends = np.append(reader.starts[1:count], limit)
-    frame_sizes = (ends - reader.starts[:count] - len(front)).tolist()
+    frame_sizes = (np.diff(starts, append=limit) - len(front)).tolist()
     columns = array("Q", ms.tobytes()), array("Q", seq.tobytes())
-    return FramedRun(key, count, frames, frame_sizes, *columns, at + limit)
+    return FramedRun(key, count, frames, frame_sizes, *columns, at + limit - BEFORE)
 
 
-class _Reader:
-    """Reads the commands in the first ``limit`` bytes of ``room``; between two ``constants`` is always a word."""
-
-    def __init__(self, room: bytearray, limit: int, constants: list[bytes]) -> None:
-        self._limit = limit
-        self._constants = constants
-        #: The eight bytes from each place on, as a number.
-        self.words: _Words = np.ndarray((len(room) - 7,), "<u8", buffer=room, strides=(1,))
-        stars = np.flatnonzero(np.frombuffer(room, np.uint8, limit) == _STAR)
-        #: Where commands seem to begin.
-        self.starts: _Places = stars[self.words[stars] == _number(constants[0][:8])]
-        self._good = np.ones(len(self.starts), np.bool_)
-
-    def read(self, ms_digits: int) -> tuple[_Places, _Places, _Words, _Words, int] | None:
-        """Of the commands that are proven: where their IDs begin, their sizes, the IDs, and where the last one ends."""
-        if len(self.starts) < _FEW:
-            return None
-        at, begins, sizes = self.starts, self.starts, self.starts
-        for number, constant in enumerate(self._constants):
-            self._check(at, constant)
-            at = at + len(constant)
-            if number < len(self._constants) - 1:
-                length, digits = self._lengths(at)
-                at = at + digits + 2
-                if not number:
-                    begins, sizes = at, length
-                # (Behind the limit nothing has the form.)
-                at = np.minimum(at + length, self._limit)
-        ms, seq = self._ids(begins, sizes, ms_digits)
-        good = self._good
-        good[:-1] &= at[:-1] == self.starts[1:]
-        good &= at <= self._limit
-        falls = (ms[1:] < ms[:-1]) | (ms[1:] == ms[:-1]) & (seq[1:] <= seq[:-1])
-        good[1:] &= ~falls
-        count = len(good) if good.all() else int(np.argmin(good))
-        # (Where a guess was wrong, the command before it did not end there, though it may be one.)
-        if count < _FEW:
-            return None
-        return begins[:count], sizes[:count], ms[:count], seq[:count], int(at[count - 1])
-
-    def _check(self, at: _Places, constant: bytes) -> None:
-        """Drop those that do not have these bytes there."""
-        words, good, size = self.words, self._good, len(constant)
-        if size < 8:
-            mask = np.uint64((1 << 8 * size) - 1)
-            good &= words[at] & mask == _number(constant)
-            return
-        for place in [*range(0, size - 8, 8), size - 8]:
-            good &= words[at + place] == _number(constant[place : place + 8])
-
-    def _lengths(self, at: _Places) -> tuple[_Places, _Places]:
-        """The numbers that stand there, a line end behind each, and how many digits they have."""
-        texts, good = self.words[at], self._good
-        first = length = (texts & np.uint64(0xFF)) - np.uint64(_ZERO)
-        digits = np.ones(len(at), np.int64)
-        good &= length <= 9
-        texts = texts >> np.uint64(8)
-        unfinished = texts & np.uint64(0xFFFF) != _LINE_END
-        for _ in range(1, _LENGTH_DIGITS):
-            if not unfinished.any():
-                break
-            digit = (texts & np.uint64(0xFF)) - np.uint64(_ZERO)
-            length = np.where(unfinished, length * np.uint64(10) + digit, length)
-            good &= ~unfinished | (digit <= 9)
-            digits += unfinished
-            texts = texts >> np.uint64(8)
-            unfinished &= texts & np.uint64(0xFFFF) != _LINE_END
-        good &= ~unfinished & ((digits == 1) | (first != 0))
-        return np.where(good, length, np.uint64(0)).view(np.int64), digits
-
-    def _ids(self, begins: _Places, sizes: _Places, ms_digits: int) -> tuple[_Words, _Words]:
-        """The IDs, whose milliseconds have so many digits; those with others are dropped."""
-        words, good = self.words, self._good
-        seq_digits = sizes - ms_digits - 1
-        good &= (seq_digits >= 1) & (seq_digits <= _SEQ_DIGITS)
-        seq_digits = np.clip(seq_digits, 1, _SEQ_DIGITS)
-        texts = words[begins + ms_digits + 1 + seq_digits - 8]
-        shifts = (64 - 8 * seq_digits).astype(np.uint64)
-        good &= texts >> (shifts - np.uint64(8)) & np.uint64(0xFF) == _DASH
-        good &= (seq_digits == 1) | (texts >> shifts & np.uint64(0xFF) != _ZERO)
-        seq = self._numbers(texts, shifts)
-        low = min(ms_digits, 8)
-        ms = self._numbers(words[begins + ms_digits - 8], np.uint64(64 - 8 * low))
-        if ms_digits > 8:
-            high = self._numbers(words[begins + ms_digits - 16], np.uint64(64 - 8 * (ms_digits - 8)))
-            ms += high * np.uint64(10**8)
-        if ms_digits > 1:
-            good &= words[begins] & np.uint64(0xFF) != _ZERO
-        return ms, seq
-
-    def _numbers(self, texts: _Words, shifts: _Words | np.uint64) -> _Words:
-        """The numbers that the highest bytes are the digits of; the lowest ``shifts`` bits are left out."""
-        # (Of 64 bits none may be shifted by 64.)
-        mask = ~np.uint64(0) << shifts
-        texts = texts & mask | _all(_ZERO) & ~mask
-        tens = texts + _all(6)
-        self._good &= (texts & _all(0xF0) | (tens & _all(0xF0)) >> np.uint64(4)) == _all(0x33)
-        # Neighbours are put together: two digits, then four, then eight.
-        texts = texts - _all(_ZERO)
-        texts = texts * np.uint64(10) + (texts >> np.uint64(8))
-        pairs = np.uint64(0x000000FF000000FF)
-        high = (texts & pairs) * np.uint64(100 + (1_000_000 << 32))
-        low = (texts >> np.uint64(16) & pairs) * np.uint64(1 + (10_000 << 32))
-        return high + low >> np.uint64(32)
+def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints, Ints, Words, Words, int] | None:
+    """Return the proven commands: where they begin, where their IDs end, the IDs, and where the last command ends."""
+    data = np.frombuffer(room, np.uint8)
+    limit = len(room) - AFTER
+    stars = np.flatnonzero(data[:limit] == _STAR)
+    words = overlapping(data, 8)[stars].view("<u8")
+    #: Where commands seem to begin.
+    starts: Ints = stars[words == np.uint64(int.from_bytes(pieces[0][:8], "little"))]
+    if len(starts) < _FEW:
+        return None
+    walker = Walker(room, starts, partial=True)
+    entry_ids = walker.bulk(pieces[0])
+    ms, seq = _ids(walker, entry_ids, ms_digits)
+    for piece in pieces[1:]:
+        walker.bulk(piece)
+    walker.text(b"\r\n")
+    # Each command ends where the next one seems to begin. (A wrong guess lies within a command, which is left out.)
+    following = np.append(starts[1:], -1)[: walker.count]
+    proven = ((walker.at == following) | (following < 0)) & (walker.at <= limit)
+    count = walker.count if proven.all() else int(np.argmin(proven))
+    if count < _FEW:
+        return None
+    return starts[:count], entry_ids.ends[:count], ms[:count], seq[:count], int(walker.at[count - 1])
 
 
-def _reframe(words: _Words, places: _Places, sizes: _Places, tail: bytes) -> bool:
+def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words]:
+    """Return the IDs. Drop those whose milliseconds have another number of digits, and those that do not ascend."""
+    begins, seq_digits = entry_ids.begins, entry_ids.sizes - (ms_digits + 1)
+    bad = (seq_digits < 1) | (seq_digits > _SEQ_DIGITS) | np.zeros(len(begins), np.bool_)
+    behind = walker.words(begins + ms_digits)
+    bad |= behind & _BYTE != _DASH
+    bad |= (behind >> np.uint64(8) & _BYTE == _ZERO) & (seq_digits > 1)
+    seq, wrong = digits.numbers(behind >> np.uint64(8), np.clip(seq_digits, 1, _SEQ_DIGITS))
+    texts = walker.words(begins)
+    if ms_digits > 1:
+        bad |= texts & _BYTE == _ZERO
+    ms, wrong_ms = digits.numbers(texts, min(ms_digits, 8))
+    wrongs = [wrong, wrong_ms]
+    if ms_digits > 8:
+        low, wrong_low = digits.numbers(walker.words(begins + 8), ms_digits - 8)
+        ms = ms * np.uint64(10 ** (ms_digits - 8)) + low
+        wrongs.append(wrong_low)
+    for one in wrongs:
+        if one is not None:
+            bad |= one
+    bad[1:] |= (ms[1:] < ms[:-1]) | (ms[1:] == ms[:-1]) & (seq[1:] <= seq[:-1])
+    walker.drop(bad)
+    return ms, seq
+
+
+def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
     """Write frames up to the fields, in place: ``*2``, the ID, and the number of words, ``tail``.
 
     The bulk strings of the IDs are at ``places``, of so many bytes; what is written ends where they end. Eight bytes
     are written at a time: from the beginning those that all frames have, then the last ones, some of them twice.
     """
+    #: The eight bytes from each place on, as a number.
+    words: Words = np.ndarray((len(room) - 7,), "<u8", buffer=room, strides=(1,))
     more, ends = len(tail), places + sizes
     least, most = int(sizes.min()) + len(_FRAME), int(sizes.max()) + len(_FRAME)
     heads = least // 8

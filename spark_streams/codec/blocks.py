@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_streams.codec import digits
 from spark_streams.codec.decode import decode_page
-from spark_streams.codec.digits import Lengths, Words
 from spark_streams.codec.reply import Page, array_header, last_of
+from streamwire import digits
+from streamwire.digits import Lengths, Words
 
 _SLACK = 8  # bytes behind a column's values that may be read
 _MAX_BYTES = 2**31 - 1

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.core.streams.columns import Columns, gathered, spans
-from engine.core.streams.frames import fields_of
+from streamwire.frames import fields_of
 
 
 def split(data: bytes | memoryview, offsets: Sequence[int]) -> Columns | None:

@@ -1,6 +1,6 @@
 """Entries in ID order, as frames back to back in one buffer with an index over them: what a segment consists of first.
 
-Frames (:mod:`engine.core.streams.frames`) are only sliced here. Once a segment is cold, its entries are replaced by
+Frames (:mod:`streamwire.frames`) are only sliced here. Once a segment is cold, its entries are replaced by
 packed ones (:class:`engine.core.streams.compressed.packed.Packed`), which have the same methods. Nobody else reads the
 fields of either, except snapshots.
 

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from engine.core.protocol.ids import U64_MAX
-from engine.core.streams.frames import fields_of
+from streamwire.frames import fields_of
 
 #: The most bytes of a node where ``max_bytes`` is 0.
 _HARD_MAX_BYTES = 1 << 30

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from engine.core.streams.frames import frame
 from engine.shell.durability.log.replay import parse_command
 from engine.wire.alike import AlikeAdds
+from streamwire.frames import frame
 
 EXAMPLES = int(os.environ.get("ALIKE_EXAMPLES", "50"))
 

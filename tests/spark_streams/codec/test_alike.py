@@ -9,10 +9,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.codec import alike, decode_reference, digits
+from spark_streams.codec import alike, decode_reference
 from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page
 from spark_streams.columns import values
+from streamwire import digits
 
 unhurried = settings(deadline=None)
 NAMES = st.lists(st.sampled_from([b"a", b"b", b"", b"temperature", b"n*", b"12", b"x\r\ny"]), min_size=1, max_size=4)

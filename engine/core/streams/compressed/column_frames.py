@@ -17,8 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.streams.columns import Ints, overlapping
-from engine.core.streams.frames import frame
+from engine.core.streams.columns import Ints
+from streamwire.frames import frame
+from streamwire.walker import overlapping
 
 Lengths = npt.NDArray[np.uint8]
 
@@ -95,10 +96,10 @@ class FrameMaker:
         sizes[1::2] = lengths
         sizes = sizes.T.ravel()
         at = np.cumsum(sizes)
-        total, item = int(at[-1]), np.dtype((np.void, self._item))
+        total = int(at[-1])
         at -= sizes
         made = np.empty(total + self._item, np.uint8)
-        overlapping(made, item)[at] = overlapping(source, item)[places.T.ravel()]
+        overlapping(made, self._item)[at] = overlapping(source, self._item)[places.T.ravel()]
         # The line end in front of the first frame goes, the one behind the last frame comes.
         made[total], made[total + 1] = b"\r\n"
         return made[2 : total + 2].tobytes(), at[:: 2 * words]

@@ -16,8 +16,8 @@ from engine.core.commands.streams.entries.column_rows import Column, FewRows, Ro
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.core.streams import segment
-from engine.core.streams.frames import frame
 from engine.wire.parser import RequestParser
+from streamwire.frames import frame
 from tests.engine.core.commands.test_extensions import NOW, Client
 from tests.harness.replay import check_replay
 

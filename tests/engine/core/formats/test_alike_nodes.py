@@ -8,8 +8,8 @@ from random import Random
 from engine.core.formats.rdb.streams import writer
 from engine.core.formats.rdb.streams.alike_writer import alike_nodes
 from engine.core.formats.rdb.streams.writer import _node
-from engine.core.streams.frames import frame
 from engine.core.streams.segment import SealedQueue, Segment
+from streamwire.frames import frame
 
 WORDS = [
     b"",
@@ -42,11 +42,11 @@ WORDS = [
     b"w" * 125,
     b"w" * 126,
     b"w" * 999,
-    b"*2",
+    b"*3",
     b"$1",
 ]
 #: What makes a value look like lines of the protocol.
-EVIL = [b"\r\n", b"a\r\nb", b"$1\r\nx\r\n", b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n", b"z" * 1000]
+EVIL = [b"*2", b"\r\n", b"a\r\nb", b"$1\r\nx\r\n", b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n", b"z" * 1000]
 
 
 def entries(random: Random) -> tuple[list[bytes], array[int], array[int]]:

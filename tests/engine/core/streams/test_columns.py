@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.core.protocol import ids
 from engine.core.streams.columns import MOST_FIELDS, Columns
-from engine.core.streams.frames import frame
+from streamwire.frames import frame
 from tests.harness.columns import split, split_slowly
 
 #: Bytes that look like parts of a frame.
@@ -67,13 +67,24 @@ def test_no_other_bytes_are_taken_for_frames(frames, data):
         assert own == frame(id_text, words)
 
 
-@pytest.mark.parametrize("size", [0, 9, 10, 99, 100, 8 << 20])
+def _of_sizes(sizes: list[int]) -> list[bytes]:
+    rows = [[b"a", b"v" * size, b"", b"w\r\n" * (size % 7), b"a", b"\r\n"] for size in sizes]
+    return [frame(ids.text((number << 64) + 1), row) for number, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("size", [0, 9, 10, 99, 100, 999, 1000, 999_999])
 def test_values_of_any_size(size):
-    """Values from none to 8 MB, beside short ones and in equal lengths, come out as they went in."""
+    """Values from none to a megabyte, next to short ones and in equal lengths, come out as they went in."""
     for sizes in ([size] * 3, [size, 1, 0], [1, size, 5]):
-        rows = [[b"a", b"v" * one, b"", b"w\r\n" * (one % 7), b"a", b"\r\n"] for one in sizes]
-        frames = [frame(ids.text((number << 64) + 1), row) for number, row in enumerate(rows)]
+        frames = _of_sizes(sizes)
         assert _same(split(b"".join(frames), _offsets(frames)), split_slowly(frames))
+
+
+def test_very_long_values_are_left_alone():
+    """Entries with a value of a megabyte or more have no columns."""
+    for sizes in ([8 << 20] * 2, [1, 1_000_000]):
+        frames = _of_sizes(sizes)
+        assert split(b"".join(frames), _offsets(frames)) is None
 
 
 def test_a_part_of_a_buffer():

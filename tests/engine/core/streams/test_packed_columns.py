@@ -17,7 +17,7 @@ from engine.core.streams.compressed.packing import COLUMNS, pack
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.compressed.stored import form_of, of_form, opened, payload
 from engine.core.streams.entries import Plain
-from engine.core.streams.frames import frame
+from streamwire.frames import frame
 from tests.harness.columns import split_slowly
 
 NAMES = [b"sensor-id", b"", b"a\r\nb", b"temperature in degrees", b"\0" * 40]

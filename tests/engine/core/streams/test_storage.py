@@ -20,11 +20,11 @@ from engine.core.streams.compressed.codecs import compress, decompressor
 from engine.core.streams.compressed.packing import pack
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
-from engine.core.streams.frames import fields_of, frame
 from engine.core.streams.nodes import NodeLimits, listpack_int, listpack_word, radix_nodes
 from engine.core.streams.runs import ends_of_parts, frames_of, id_columns
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
+from streamwire.frames import fields_of, frame
 
 WORDS = st.lists(st.binary(max_size=20), min_size=2, max_size=6).filter(lambda words: not len(words) % 2)
 

@@ -9,10 +9,10 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.core.streams.appending import next_id
-from engine.core.streams.frames import frame
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.trimming import Trim, effect_words
 from engine.text.messages import general, streams
+from streamwire.frames import frame
 
 _MAX_ENTRY_BYTES = 1 << 30
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.streams.columns import overlapping
+from streamwire.walker import overlapping
 
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
@@ -75,7 +75,7 @@ class _Values:
         begin, last = int(starts[0]), int(starts[-1])
         if rows is None and last - begin == length * (len(starts) - 1):  # one behind the other
             return self.data[begin : last + length].view(kind)
-        return overlapping(self.data, kind)[starts]
+        return overlapping(self.data, length)[starts]
 
 
 @dataclass(slots=True)
@@ -266,14 +266,14 @@ def _put(data: npt.NDArray[np.uint8], text: _Text, at: _Ints, count: int) -> Non
     if text.last is None:
         filled, size = text.filled(count)
         kind = np.dtype((np.void, size))
-        overlapping(data, kind)[at] = np.frombuffer(filled, kind)
+        overlapping(data, size)[at] = np.frombuffer(filled, kind)
         return
     lengths = text.last.lengths
     for length in _lengths(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         filled, size = text.filled(len(rows), rows, length)
         kind = np.dtype((np.void, size))
-        overlapping(data, kind)[at[rows]] = np.frombuffer(filled, kind)
+        overlapping(data, size)[at[rows]] = np.frombuffer(filled, kind)
 
 
 def _bulk_sizes(lengths: _Ints) -> _Ints:

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
 from engine.text.messages import streams
+from streamwire.walker import AFTER, Mismatch, Walker
 
 #: From so many commands on they are looked at together.
 _MANY = 16
 _DIGITS = 9
-_DOLLAR, _CR, _LF, _ZERO = b"$\r\n0"
 
 
 def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
@@ -45,32 +45,14 @@ def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
 
 def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], words: int) -> bool:
     """Whether as many bulk strings lie from each position to its end."""
-    text = np.frombuffer(data + bytes(12), np.uint8)
-    for _ in range(words):
-        if (text[at] != _DOLLAR).any():
-            return False
-        at = at + 1
-        digits, length = text[at], np.zeros(len(at), np.int64)
-        if ((digits == _CR) | ((digits == _ZERO) & (text[at + 1] != _CR))).any():
-            return False
-        for _ in range(_DIGITS):
-            more = digits != _CR
-            if not more.any():
-                break
-            value = digits.astype(np.int64) - _ZERO
-            if ((value < 0) | (value > 9))[more].any():
-                return False
-            length = np.where(more, 10 * length + value, length)
-            at = at + more
-            digits = text[at]
-        start = at + 2
-        at = start + length
-        if (digits != _CR).any() or (text[start - 1] != _LF).any() or (at + 2 > ends).any():
-            return False
-        if (text[at] != _CR).any() or (text[at + 1] != _LF).any():
-            return False
-        at = at + 2
-    return bool((at == ends).all())
+    walker = Walker(data + bytes(AFTER), at)
+    try:
+        for number in range(words):
+            walker.bulk(b"\r\n$" if number else b"$")
+        walker.text(b"\r\n")
+    except Mismatch:
+        return False
+    return np.array_equal(walker.at, ends)
 
 
 def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:

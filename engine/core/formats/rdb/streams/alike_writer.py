@@ -5,8 +5,7 @@ where this one declines. A frame has what a listpack has of its entry, in the sa
 So the frames are copied, the elements' heads and tails are written around the values where these stand, for all
 entries at once, and of the copy only the elements are kept.
 
-The frames are cut at line ends. Every length that a frame states is then compared with what stands there, so a value
-with a line end in it cannot be taken for two.
+`streamwire.walker` follows the frames and proves where their values are.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ import numpy.typing as npt
 
 from engine.core.formats.rdb.primitives import add_elements, element, length
 from engine.core.formats.rdb.streams.forms import SAME_FIELDS
+from streamwire.frames import HEAD, fields_of, follow
+from streamwire.walker import AFTER, BEFORE, Mismatch, Walker, overlapping
 
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int64]
 _IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
 
-#: Lines of a frame before its first word: the pair, the ID with its length, the number of words.
-_BEFORE = 4
-#: The most digits of a value's length.
-_LENGTH_DIGITS = 3
+#: The most bytes of a value.
+_MOST_LENGTH = 999
 #: The element of a shorter string has one byte before it, that of a longer one two.
 _SHORT = 64
 #: Behind an element of up to so many bytes stands one byte, behind a longer one two.
 _SHORT_ELEMENT = 127
 #: The most digits of a number of 64 bits.
 _DIGITS = 19
-_CR, _MINUS, _ZERO = b"\r-0"
+_STAR, _MINUS, _ZERO = b"*-0"
 #: The first byte of a number's element, by the bytes of the element with the one that stands behind it.
 _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
@@ -44,55 +43,30 @@ def alike_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
     """The nodes, of ``size`` entries each, of the frames in ``data``, whose IDs are given as two columns; None where
     the entries are not alike.
     """
-    count, buffer = len(ids[0]), np.frombuffer(bytearray(data), np.uint8)
-    stride = _BEFORE + 2 * int(data.split(b"\r\n", _BEFORE)[3][1:])
-    found = np.flatnonzero(buffer == _CR)
-    if len(found) != count * stride:
+    count = len(ids[0])
+    room = bytearray().join((bytes(BEFORE), data, bytes(AFTER)))
+    buffer = np.frombuffer(room, np.uint8)
+    stars = np.flatnonzero(buffer[:-AFTER] == _STAR)
+    begins = stars[overlapping(buffer, len(HEAD))[stars] == np.void(HEAD)]
+    names = fields_of(data)[::2]
+    if len(begins) != count or not names:
         return None
-    # A row for each entry, a column for each line.
-    begins = np.append(0, found[:-1] + 2).reshape(count, stride)
-    ends = found.reshape(count, stride)
-    names: list[bytes] = []
-    values = range(_BEFORE + 3, stride, 4)
-    for line in values:
-        # From one value to the length of the next all frames say the same.
-        name = data[begins[0, line - 2] : ends[0, line - 2]]
-        if int(data[begins[0, line - 3] + 1 : ends[0, line - 3]]) != len(name):
-            return None
-        first = line - 3 if names else _BEFORE - 1
-        if not _are_equal(buffer, begins[:, first], begins[:, line - 1] + 1):
-            return None
-        if not _are_lengths(buffer, begins[:, line - 1] + 1, ends[:, line - 1], ends[:, line] - begins[:, line]):
-            return None
-        names.append(name)
-    spans = [_write_value(buffer, begins[:, line], ends[:, line]) for line in values]
+    walker = Walker(room, begins)
+    try:
+        _, values = follow(walker, names)
+        walker.text(b"\r\n")
+    except Mismatch:
+        return None
+    if not np.array_equal(walker.at, np.append(begins[1:], BEFORE + len(data))):
+        return None
+    if any(np.max(one.sizes) > _MOST_LENGTH for one in values):
+        return None
+    spans = [_write_value(buffer, one.begins, one.ends) for one in values]
     tail = element(3 + len(names))
     spans[0] = _write_head(buffer, ids, size, tail, spans[0])
-    if (spans[0][0] < begins[:, 0]).any():
+    if (spans[0][0] < begins).any():
         return None
     return _nodes(buffer, ids, size, spans, names, tail)
-
-
-def _are_equal(buffer: _Bytes, begins: _Ints, ends: _Ints) -> bool:
-    """Whether the bytes of all these spans are the same."""
-    size = int(ends[0] - begins[0])
-    if (ends - begins != size).any():
-        return False
-    found = buffer[begins[:, None] + np.arange(size)]
-    return bool((found == found[0]).all())
-
-
-def _are_lengths(buffer: _Bytes, begins: _Ints, ends: _Ints, sizes: _Ints) -> bool:
-    """Whether the digits in these spans are the numbers ``sizes``."""
-    digits = ends - begins
-    most = int(digits.max())
-    if most > _LENGTH_DIGITS:
-        return False
-    stated = np.zeros(len(begins), np.int64)
-    for place in range(most):
-        digit = buffer[begins + place].astype(np.int64) - _ZERO
-        stated = np.where(place < digits, 10 * stated + digit, stated)
-    return bool((stated == sizes).all())
 
 
 # -- elements in the place of words -----------------------------------------------------------------------------------

@@ -24,12 +24,12 @@ from engine.core.formats.rdb.streams.forms import (
 )
 from engine.core.formats.rdb.streams.pending_reader import Pending
 from engine.core.protocol import ids
-from engine.core.streams.frames import frame
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.position import UNKNOWN, estimate_read
 from engine.core.streams.stream import Stream
+from streamwire.frames import frame
 
 _U64 = 1 << 64
 _ID_SIZE = 16

@@ -14,13 +14,13 @@ from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, ele
 from engine.core.formats.rdb.streams.alike_writer import alike_nodes
 from engine.core.formats.rdb.streams.forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
 from engine.core.protocol import ids
-from engine.core.streams.frames import fields_of
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.position import shown
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
+from streamwire.frames import fields_of
 
 #: So many entries are written in less time one by one: the quick way takes 0.35 ms at the least.
 _FEW = 120

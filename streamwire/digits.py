@@ -1,9 +1,10 @@
-"""Numbers from texts of up to eight bytes, eight bytes at a time.
+"""Numbers in texts of up to eight bytes, decoded eight bytes at a time.
 
 A text is loaded as one little-endian 64-bit word, its first character in the lowest byte; each step is an operation on
 whole arrays of such words. Texts of one shape (all digits, or digits with the point in the same position from the
-right) take the fewest steps; signs and points in any position take more. If any text is not a plain number, the whole
-array is declined (None), and the caller reads the texts in a slower way, which must give the same values.
+right) take the fewest steps; signs and points in any position take more. If a text is not a plain number, the whole
+array is declined (None) and the caller reads the texts in a slower way, which must return the same values; `numbers`
+instead reports which texts are not numbers.
 
 Inside, a character is its difference from `0`: a digit is its value, a missing digit to the left is zero.
 """
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 Lengths = Ints | int
-"""A length for each text, or one for all of them."""
+"""A length for each text, or one for all texts."""
+Bools = NDArray[np.bool_]
 
 WIDTH = 8
 _U = np.uint64
@@ -35,8 +37,14 @@ _POWERS = 10.0 ** np.arange(WIDTH + 1)
 
 
 def plain(words: Words, lengths: Lengths) -> Words | None:
-    """The numbers in texts of one to eight digits; None if a text has any other character."""
-    return _value(_right(words, lengths))
+    """Return the numbers in texts of one to eight digits; None if a text has any other character."""
+    found, bad = numbers(words, lengths)
+    return found if bad is None else None
+
+
+def numbers(words: Words, lengths: Lengths) -> tuple[Words, Bools | None]:
+    """Return the numbers in texts of one to eight characters, and which texts are not all digits (None: none)."""
+    return _values(_right(words, lengths))
 
 
 def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
@@ -87,11 +95,16 @@ def _right(words: Words, lengths: Lengths) -> Words:
 
 
 def _value(words: Words) -> Words | None:
-    """The numbers in words of eight digits; the words are overwritten. None if a character is no digit."""
+    """Return the numbers in words of eight digits; the words are overwritten. None if a character is no digit."""
+    found, bad = _values(words)
+    return found if bad is None else None
+
+
+def _values(words: Words) -> tuple[Words, Bools | None]:
+    """Return the numbers in words of eight digits, and which words have another character; overwrites the words."""
     over = words + _OVER
     over |= words
-    if np.bitwise_or.reduce(over) & _TOPS:
-        return None
+    bad = (over & _TOPS) != 0 if np.bitwise_or.reduce(over) & _TOPS else None
     words *= _PAIRS
     words >>= _EIGHT
     words &= _PAIR_MASK
@@ -100,7 +113,7 @@ def _value(words: Words) -> Words | None:
     words &= _QUAD_MASK
     words *= _OCTETS
     words >>= _U(32)
-    return words
+    return words, bad
 
 
 def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:

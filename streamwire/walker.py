@@ -1,0 +1,221 @@
+r"""Vectorised RESP walker: many items of the same form are followed at once, from one offset each.
+
+A form is alternating constants and bulk strings, as in frames and commands of one producer::
+
+    *2\r\n$ 15\r\n<ID> \r\n*4\r\n$9\r\nsensor-id\r\n$ 4\r\n<value> \r\n$11\r\ntemperature\r\n$ 4\r\n<value> \r\n
+
+`Walker.bulk` takes the constant up to and including a bulk string's `$`, reads the length and skips as many bytes, in
+every item at once. It never searches for line ends, so no value can be mistaken for structure: if the first offset is
+right and every item ends where the next one was assumed to start, then by induction these are the tokens that a parser
+finds. The caller makes that last comparison. A length that no writer would produce (leading zeros, more than six
+digits) counts as a mismatch.
+
+At each offset a window of a few words is copied, whatever its size: that costs no more than copying a byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamwire import digits
+from streamwire.digits import Bools, Ints, Lengths, Words
+
+BEFORE, AFTER = 8, 16
+"""Bytes before the first item and after the last one that are readable in any case; their content is ignored."""
+
+_WORD = 8
+_MOST_DIGITS = 6
+_U = np.uint64
+_EIGHT = _U(8)
+_CRLF = _U(0x0A0D)
+_CR_BYTES, _LOW_BITS, _HIGH_BITS = (_U(byte * 0x0101010101010101) for byte in (0x0D, 0x01, 0x80))
+_PLACES = _U(0x0001020304050607)
+
+
+def _short_lengths() -> Words:
+    """For the first two bytes of a length below 100: the length, and above its eight bits the bits of its digits."""
+    found = np.full(1 << 16, _WORD * 7 << 8, np.uint64)  # no line end follows there
+    for length in range(100):
+        text = b"%d\r" % length
+        found[int.from_bytes(text[:2], "little")] = length | 8 * (len(text) - 1) << 8
+    return found
+
+
+_SHORT_LENGTHS = _short_lengths()
+
+
+class Mismatch(Exception):  # noqa: N818 - an answer, not a failure
+    """An item does not have the form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bulks:
+    """One bulk string of every item: where its content begins, and its length (an int if all are equal).
+
+    `near`: the two words from the length's first digit on. `skipped`: number of bytes before the content in them, 0 if
+    that differs among items.
+    """
+
+    begins: Ints
+    sizes: Lengths
+    near: Words
+    skipped: int
+
+    @property
+    def ends(self) -> Ints:
+        return self.begins + self.sizes
+
+
+class Walker:
+    """Follows items from the ascending offsets `at` in `buffer`.
+
+    With `partial` a mismatch cuts the items down to those before the first one that does not have the form (`count`
+    says how many are left); otherwise it raises `Mismatch`. Results from before a cut are longer: slice them.
+    """
+
+    __slots__ = ("_buffer", "_partial", "at", "count")
+
+    def __init__(self, buffer: bytes | bytearray, at: Ints, *, partial: bool = False) -> None:
+        self._buffer = buffer
+        self._partial = partial
+        self.at = at
+        self.count = at.size
+
+    def bulk(self, piece: bytes) -> Bulks:
+        """Skip `piece` and the bulk string whose length follows it.
+
+        The window is right-aligned: the piece's last byte ends a word and the length begins the next one.
+        """
+        words = -(-len(piece) // _WORD)
+        early = words * _WORD - len(piece)
+        self._require(len(piece) + AFTER, early)
+        if not self.count:
+            return Bulks(self.at, 0, np.empty((0, 2), np.uint64), 0)
+        near = self.windows(self.at - early, (words + 2) * _WORD)
+        expected = np.frombuffer(bytes(early) + piece, np.dtype("<u8"))
+        for i in range(words):
+            found = near[:, i] & _U((2**64 - 1) >> 8 * early << 8 * early) if early and not i else near[:, i]
+            bad = found != expected[i]
+            if bad.any():
+                near = near[: self._drop(bad)]
+        return self._lengths(near[:, words:], len(piece))
+
+    def text(self, piece: bytes) -> None:
+        """Skip `piece`, of one to eight bytes."""
+        self._require(_WORD)
+        if not self.count:
+            return
+        mask = _U((1 << 8 * len(piece)) - 1)
+        bad = (self.words(self.at) & mask) != _U(int.from_bytes(piece, "little"))
+        if bad.any():
+            self._drop(bad)
+        self.at = self.at + len(piece)
+
+    def windows(self, at: Ints, size: int) -> Words:
+        """Return the `size` bytes (a multiple of eight) at each offset as words, one row per offset."""
+        starts = overlapping(np.frombuffer(self._buffer, np.uint8), size)
+        return starts[at].view(np.dtype("<u8")).reshape(at.size, size // _WORD)
+
+    def words(self, at: Ints) -> Words:
+        """Return the eight bytes at each offset as a word."""
+        return self.windows(at, _WORD)[:, 0]
+
+    def drop(self, bad: Bools) -> None:
+        """Treat these items as mismatches."""
+        if bad.any():
+            self._drop(bad)
+
+    def _lengths(self, near: Words, skip: int) -> Bulks:
+        """Read the length at the start of each row of `near`, which stands `skip` bytes after `at`."""
+        if not self.count:
+            return Bulks(self.at, 0, near, 0)
+        words = near[:, 0]
+        width = int(words[0]).to_bytes(_WORD, "little").find(b"\r\n")
+        header = _U((1 << 8 * (max(width, 0) + 2)) - 1)
+        sizes: Lengths
+        alike = 1 <= width <= _MOST_DIGITS and not (int(words[0]) ^ int(words[-1])) & int(header)
+        if alike and ((words & header) == (words[0] & header)).all():
+            text = int(words[0]).to_bytes(_WORD, "little")[:width]
+            if not text.isdigit() or (text[:1] == b"0" != text):
+                self._cut(0)
+                return Bulks(self.at, 0, near[:0], 0)
+            sizes = int(text)
+            begins = self.at + (skip + width + 2)
+            self.at = begins + sizes
+            return Bulks(begins, sizes, near, width + 2)
+        short = _SHORT_LENGTHS[(words & _U(0xFFFF)).view(np.int64)]
+        shifts = short >> _EIGHT
+        if ((words >> shifts) & _U(0xFFFF) == _CRLF).all():
+            sizes = (short & _U(0xFF)).view(np.int64)
+            begins = (shifts >> _U(3)).view(np.int64)
+            begins += self.at
+            begins += skip + 2
+            self.at = begins + sizes
+            return Bulks(begins, sizes, near, int(shifts[0]) // 8 + 2 if not (shifts != shifts[0]).any() else 0)
+        other = words ^ _CR_BYTES
+        ends = (other - _LOW_BITS) & ~other & _HIGH_BITS
+        ends &= ~ends + _U(1)  # the first CR: a borrow can only set wrong bits above it
+        widths = _byte_number(ends >> _U(7))
+        bad = (ends == 0) | (widths < 1) | (widths > _MOST_DIGITS)
+        widths = np.where(bad, 1, widths)
+        found, wrong = digits.numbers(words, widths)
+        bad |= (words >> (widths.view(np.uint64) * _EIGHT)) & _U(0xFFFF) != _CRLF
+        bad |= ((words & _U(0xFF)) == _U(ord("0"))) & (widths > 1)
+        if wrong is not None:
+            bad |= wrong
+        skipped = int(widths[0]) + 2 if (widths == widths[0]).all() else 0
+        if bad.any():
+            count = self._drop(bad)
+            widths, found, near = widths[:count], found[:count], near[:count]
+        sizes = found.view(np.int64)
+        begins = self.at + widths + (skip + 2)
+        self.at = begins + sizes
+        return Bulks(begins, sizes, near, skipped)
+
+    def _require(self, after: int, before: int = 0) -> None:
+        """Drop items with fewer than `after` readable bytes from their offset on, or `before` ahead of it."""
+        limit = len(self._buffer) - after
+        if self.count and (int(self.at.max()) > limit or int(self.at[0]) < before):
+            self._drop((self.at > limit) | (self.at < before))
+
+    def _drop(self, bad: Bools) -> int:
+        """Cut the items down to those before the first bad one and return their number."""
+        return self._cut(int(np.argmax(bad)))
+
+    def _cut(self, count: int) -> int:
+        if not self._partial:
+            raise Mismatch
+        self.at, self.count = self.at[:count], count
+        return count
+
+
+def marks(data: NDArray[np.uint8], byte: int) -> Ints:
+    """Return offsets at which `byte` seems to stand: guesses at where items begin, for a `Walker` to prove.
+
+    The search looks at eight bytes at a time, since marks are usually further apart; two of them in the same eight
+    bytes give one wrong offset.
+    """
+    mask = np.empty(data.size + -data.size % _WORD, np.bool_)
+    mask[data.size :] = False
+    np.equal(data, byte, out=mask[: data.size])
+    words = mask.view(np.dtype("<u8"))
+    at: Ints = (words != 0).nonzero()[0]
+    return at * _WORD + _byte_number(words[at])
+
+
+def _byte_number(words: Words) -> Ints:
+    """Return which byte of each word is 1, where all others are 0: the product has its number in the top byte."""
+    return (words * _PLACES >> _U(56)).view(np.int64)
+
+
+def overlapping(data: NDArray[np.uint8], size: int) -> NDArray[Any]:
+    """Return the items of `size` bytes that begin at each byte of `data`.
+
+    Indexing them copies texts of one length from any offsets, and assigning to them copies to any offsets. (`take`
+    would first make an aligned copy of all of them.)
+    """
+    return np.ndarray((data.size - size + 1,), np.dtype((np.void, size)), data, 0, (1,))

@@ -1,0 +1,1 @@
+"""Tests of `streamwire`: each module by itself, without servers or Spark."""

@@ -1,0 +1,103 @@
+"""The vectorised walker against a reader of one item after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamwire.frames import HEAD, fields_of, follow, frame
+from streamwire.walker import AFTER, BEFORE, Mismatch, Walker, marks
+
+WORDS = st.one_of(
+    st.sampled_from([b"", b"\r\n", b"$1\r\n", b"*2\r\n$3\r\n1-1\r\n", b"x" * 9, b"y" * 10, b"z" * 100, b"w" * 1234]),
+    st.binary(max_size=12),
+)
+ROWS = st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=12)
+
+
+def laid_out(items: list[bytes]) -> tuple[bytes, np.ndarray]:
+    """The items back to back with room around them, and their offsets."""
+    offsets = np.cumsum([BEFORE, *map(len, items)])
+    return bytes(BEFORE) + b"".join(items) + bytes(AFTER), offsets
+
+
+def word_at(buffer: bytes, bulks, row: int) -> bytes:
+    return buffer[int(bulks.begins[row]) : int(bulks.ends[row])]
+
+
+@given(ROWS)
+def test_alike_frames_are_followed_to_their_ends(rows) -> None:
+    """IDs and values are those that were framed, and each frame ends where the next one begins."""
+    names = [b"a", b"a longer name"]
+    frames = [
+        frame(b"%d-0" % number, [word for pair in zip(names, row, strict=True) for word in pair])
+        for number, row in enumerate(rows)
+    ]
+    buffer, offsets = laid_out(frames)
+    walker = Walker(buffer, offsets[:-1])
+    entry_ids, values = follow(walker, names)
+    walker.text(b"\r\n")
+    assert walker.at.tolist() == offsets[1:].tolist()
+    assert [word_at(buffer, entry_ids, row) for row in range(len(rows))] == [b"%d-0" % n for n in range(len(rows))]
+    assert [tuple(word_at(buffer, one, row) for one in values) for row in range(len(rows))] == rows
+
+
+@given(ROWS, st.data())
+def test_partial_walkers_keep_the_items_before_the_first_mismatch(rows, data) -> None:
+    """An item of another form cuts off itself and what follows; a whole walker raises Mismatch."""
+    items = [b"#$%d\r\n%b\r\n" % (len(word), word) for word, _ in rows]
+    bad = data.draw(st.integers(0, len(items) - 1))
+    items[bad] = data.draw(st.sampled_from([b"?", b"#$0", b"#$01\r\nx\r\n", b"#$-1\r\n", b"#$1234567\r\n"]))
+    buffer, offsets = laid_out(items)
+    walker = Walker(buffer, offsets[:-1], partial=True)
+    found = walker.bulk(b"#$")
+    walker.text(b"\r\n")
+    assert walker.count <= bad
+    assert [word_at(buffer, found, row) for row in range(walker.count)] == [word for word, _ in rows[: walker.count]]
+    assert walker.count == bad
+    with pytest.raises(Mismatch):
+        Walker(buffer, offsets[:-1]).bulk(b"#$")
+
+
+@pytest.mark.parametrize("length", [b"", b"03", b"+3", b"3 ", b"-1", b"0000003", b"9999999", b"3\n", b"\r\n"])
+def test_lengths_that_no_writer_sends_are_mismatches(length) -> None:
+    """Signs, leading zeros, blanks, seven digits and missing line ends are refused, alone and among others."""
+    good = b"#$3\r\nabc\r\n"
+    for items in ([b"#$%b\r\nabc\r\n" % length], [good, b"#$%b\r\nabc\r\n" % length, good]):
+        buffer, offsets = laid_out(items)
+        with pytest.raises(Mismatch):
+            Walker(buffer, offsets[:-1]).bulk(b"#$")
+
+
+@pytest.mark.parametrize("size", [0, 9, 10, 99, 100, 999, 1000, 99_999, 999_999])
+def test_lengths_of_one_to_six_digits(size) -> None:
+    """Every length below a million is read, in equal and in mixed sizes."""
+    for sizes in ([size] * 2, [size, 1, 0], [1, size]):
+        items = [b"#$%d\r\n%b\r\n" % (one, b"v" * one) for one in sizes]
+        buffer, offsets = laid_out(items)
+        found = Walker(buffer, offsets[:-1]).bulk(b"#$")
+        assert (found.ends - found.begins).tolist() == sizes
+
+
+def test_an_item_without_room_around_it_is_a_mismatch() -> None:
+    """Offsets too near to the buffer's ends are refused, not wrapped around."""
+    item = b"#$1\r\nx\r\n"
+    for buffer, at in ((item + bytes(AFTER), 0), (bytes(BEFORE) + item, BEFORE)):
+        with pytest.raises(Mismatch):
+            Walker(buffer, np.array([at])).bulk(b"#$")
+
+
+def test_marks_are_the_offsets_of_a_byte() -> None:
+    """Marks that are at least eight bytes apart are all found."""
+    data = bytearray(100)
+    for at in (0, 9, 31, 99):
+        data[at] = 42
+    assert marks(np.frombuffer(data, np.uint8), 42).tolist() == [0, 9, 31, 99]
+
+
+def test_a_frame_with_a_null_is_no_frame() -> None:
+    """A negative length raises instead of moving backwards."""
+    with pytest.raises(ValueError):
+        fields_of(HEAD + b"3\r\n1-1\r\n*2\r\n$-1\r\n$1\r\nx\r\n")
