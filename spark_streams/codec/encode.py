@@ -1,7 +1,7 @@
 """Arrow columns to XADD commands: one buffer for all rows, without a Python object per value.
 
-Where no value is missing the commands are copies of a template (`spark_streams.codec.stamp`); otherwise Arrow joins
-their parts. `spark_streams.codec.encode_reference` is the slow twin: the bytes must be the same, so change one only
+Where no value is missing the commands are copies of templates (`streamwire.templates`); otherwise Arrow joins their
+parts. `spark_streams.codec.encode_reference` is the slow twin: the bytes must be the same, so change one only
 together with the other. Knows neither sockets nor Spark.
 """
 
@@ -15,10 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_streams.codec import stamp
+from streamwire.templates import Templates, Values
 
 Column = tuple[bytes, Any]
 """A field's name, and a binary array of its values, where null means that the entry does not have the field."""
+
+_FEWEST_ROWS = 64  # with fewer, joining is as fast
+_MOST_LENGTHS = 64  # different lengths in a column
+_MOST_BYTES = 2**31 - 1
+_LENGTH_BYTES = 16  # the most around a value: the digits of its length, line ends
 
 
 def encode_adds(
@@ -77,21 +82,40 @@ def encode_adds(
 
 
 def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
-    """The commands by templates; None if a value is missing, or the templates decline."""
-    if any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
+    """The commands by templates; None if a value is missing, or if there would be too many templates."""
+    if rows < _FEWEST_ROWS or any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
         return None
     words = 3 + len(options) + 2 * len(columns)
     before = b"*%d\r\n$4\r\nXADD\r\n" % words + _bulk(key) + b"".join(map(_bulk, options))
-    slots: list[stamp.Slot] = []
+    slots: list[tuple[bytes, Values]] = []
     if ids is None:
         before += _bulk(b"*")
     else:
-        slots.append((before + b"$", ids))
+        slots.append((before + b"$", _values(ids)))
         before = b""
     for name, values in columns:
-        slots.append((before + _bulk(name) + b"$", values))
+        slots.append((before + _bulk(name) + b"$", _values(values)))
         before = b""
-    return stamp.rows(slots, rows)
+    if any(values.length is None and _too_many(values) for _, values in slots):
+        return None
+    if sum(rows * (len(text) + _LENGTH_BYTES) + int(values.lengths.sum()) for text, values in slots) > _MOST_BYTES:
+        return None
+    templates = Templates()
+    for text, values in slots:
+        templates.bulk(text, values)
+    data, bounds = templates.rows(rows)
+    offsets = pa.py_buffer(bounds.astype(np.int32))
+    return pa.BinaryArray.from_buffers(pa.binary(), rows, [None, offsets, pa.py_buffer(data)])
+
+
+def _values(array: Any) -> Values:
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    return Values(np.frombuffer(b"" if data is None else data, np.uint8), bounds[:-1], np.diff(bounds))
+
+
+def _too_many(values: Values) -> bool:
+    return bool(values.lengths.max() >= 1 << 16 or len(values.variety()) > _MOST_LENGTHS)
 
 
 def _bytes(value: bytes) -> Any:

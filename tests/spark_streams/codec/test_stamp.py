@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.codec import encode_reference, stamp
+from spark_streams.codec import encode, encode_reference
 from spark_streams.codec.encode import encode_adds
 
 unhurried = settings(deadline=None)
@@ -46,19 +45,10 @@ def test_stamped_commands_are_those_of_the_slow_way(
     assert bytes(data)[bounds[0] : bounds[count]] == b"".join(fast.to_pylist())
 
 
-def test_few_rows_and_many_lengths_are_declined() -> None:
-    """Where templates would not pay, the other way is taken."""
+def test_few_rows_and_many_lengths_are_joined() -> None:
+    """Templates are not used where they would not pay."""
     few = pa.array([b"1"] * 10, pa.binary())
     ragged = pa.array([b"x" * row for row in range(200)], pa.binary())
     huge = pa.array([b"x" * 70_000, *[b"y"] * 99], pa.binary())
-    assert stamp.rows([(b"$", few)], 10) is None
-    assert stamp.rows([(b"$", ragged)], 200) is None
-    assert stamp.rows([(b"$", huge)], 100) is None
-
-
-@pytest.mark.parametrize("length", [0, 1, 10, 5000])
-def test_rows_of_one_length_are_one_template(length: int) -> None:
-    """Each row is the bytes before the value, its length, and the value between line ends."""
-    column = pa.array([b"x" * length] * 100, pa.binary())
-    found = stamp.rows([(b"before$", column)], 100)
-    assert found.to_pylist() == [b"before$%d\r\n%b\r\n" % (length, b"x" * length)] * 100
+    for column in (few, ragged, huge):
+        assert encode._stamped(b"key", None, [(b"f", column)], [], len(column)) is None

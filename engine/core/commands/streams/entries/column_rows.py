@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from streamwire.walker import overlapping
+from streamwire.templates import Templates, Values, length_sizes
 
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
@@ -57,54 +56,6 @@ class Column:
         self.lengths: _Ints = lengths
         #: How many different lengths its values have; more than there are rows where they were not counted.
         self.variety = _lengths(lengths).size if count and lengths.max() < _LONG else count + 1
-
-
-@dataclass(slots=True)
-class _Values:
-    """What is written into rows: the bytes, and where each row's begin. ``length`` is None where rows differ in it."""
-
-    data: npt.NDArray[np.uint8]
-    starts: _Ints
-    lengths: _Ints
-    length: int | None
-
-    def items(self, length: int, rows: _Ints | None = None) -> npt.NDArray[np.void]:
-        """The values of these rows (None: all of them), which are of this length."""
-        kind = np.dtype((np.void, length))
-        starts = self.starts if rows is None else self.starts[rows]
-        begin, last = int(starts[0]), int(starts[-1])
-        if rows is None and last - begin == length * (len(starts) - 1):  # one behind the other
-            return self.data[begin : last + length].view(kind)
-        return overlapping(self.data, length)[starts]
-
-
-@dataclass(slots=True)
-class _Text:
-    """What some rows have in common: a text with holes (offset, size, values), and at its end a value of any length."""
-
-    text: bytearray = field(default_factory=bytearray)
-    holes: list[tuple[int, int, _Values]] = field(default_factory=list)
-    last: _Values | None = None
-
-    def sizes(self) -> int | _Ints:
-        """How many bytes it takes in each row."""
-        if self.last is None:
-            return len(self.text)
-        return _bulk_sizes(self.last.lengths) + len(self.text)
-
-    def filled(self, count: int, rows: _Ints | None = None, length: int = 0) -> tuple[bytearray, int]:
-        """It, with the values of these rows, back to back, and the size of each; ``length`` is the last value's."""
-        text, holes = bytes(self.text), self.holes
-        if self.last is not None:
-            text += b"$%d\r\n" % length
-            holes = [*holes, (len(text), length, self.last)]
-            text += bytes(length) + b"\r\n"
-        data = bytearray(text) * count
-        for at, size, values in holes:
-            if size:
-                kind = np.dtype((np.void, size))
-                np.ndarray((count,), kind, data, at, (len(text),))[:] = values.items(size, rows)
-        return data, len(text)
 
 
 class Rows:
@@ -156,7 +107,7 @@ class Rows:
             pieces[2 * at + 2 : -1 : step] = [
                 values[low:high] for low, high in pairwise(column.bounds[first : end + 1].tolist())
             ]
-            sizes += _bulk_sizes(lengths) + (len(lead) - len(b"\r\n") * bool(at))
+            sizes += length_sizes(lengths) + (len(lead) + 1 - len(b"\r\n") * bool(at))
         found: list[_Buffer] = []
         for before, after in forms:
             text = b"%d-%d" % (ms, seq + first)
@@ -172,47 +123,21 @@ class Rows:
         self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
     ) -> tuple[_Buffer, npt.NDArray[np.int64]]:
         """The rows [first, end), whose IDs differ in the last digits alone, together."""
-        count, begin = end - first, seq + first
-        texts = self._texts(before, ms, begin, after, first, end)
-        parts = [text.sizes() for text in texts]
-        ends = np.cumsum(np.broadcast_to(sum(parts), count))
-        sizes = np.diff(ends, prepend=0)
-        if len(texts) == 1 and texts[0].last is None:
-            return texts[0].filled(count)[0], sizes
-        data = np.empty(int(ends[-1]), np.uint8)
-        at = ends - sizes
-        for text, part in zip(texts, parts, strict=True):
-            _put(data, text, at, count)
-            at = at + part
-        return data.tobytes(), sizes
-
-    def _texts(self, before: bytes, ms: int, begin: int, after: bytes, first: int, end: int) -> list[_Text]:
-        """What the rows have in common, in the fewest parts: each but the last ends with a value of any length."""
+        begin = seq + first
         digits = len(b"%d" % begin)
         own = min(digits, _DIGITS)
         lead = b"%d-%b" % (ms, (b"%d" % begin)[:-own])
-        text = _Text(bytearray(b"%b$%d\r\n%b" % (before, len(lead) + own, lead)))
         at = np.arange(begin % _PERIOD, begin % _PERIOD + end - first) * _DIGITS + _DIGITS - own
-        ids = _Values(_LAST_DIGITS, at, at, None)
-        text.holes.append((len(text.text), own, ids))
-        text.text += bytes(own) + b"\r\n" + after
-        texts = [text]
+        templates = Templates()
+        templates.text(b"%b$%d\r\n%b" % (before, len(lead) + own, lead))
+        templates.fixed(Values(_LAST_DIGITS, at, np.broadcast_to(own, at.shape)), own)
+        templates.text(b"\r\n" + after)
         for column in self._columns:
-            if text.last is not None:
-                text = _Text()
-                texts.append(text)
-            text.text += b"$%d\r\n%b\r\n" % (len(column.name), column.name)
-            starts, lengths = column.bounds[first:end], column.lengths[first:end]
-            size = int(lengths[0])
-            is_same = bool((lengths == size).all())
-            values = _Values(np.frombuffer(column.values, np.uint8), starts, lengths, size if is_same else None)
-            if not is_same:
-                text.last = values
-                continue
-            text.text += b"$%d\r\n" % size
-            text.holes.append((len(text.text), size, values))
-            text.text += bytes(size) + b"\r\n"
-        return texts
+            data = np.frombuffer(column.values, np.uint8)
+            values = Values(data, column.bounds[first:end], column.lengths[first:end])
+            templates.bulk(b"$%d\r\n%b\r\n$" % (len(column.name), column.name), values)
+        made, bounds = templates.rows(end - first)
+        return made, np.diff(bounds)
 
 
 class FewRows:
@@ -259,27 +184,6 @@ def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
         end = min(end - seq, first + most, count)
         yield first, end
         first = end
-
-
-def _put(data: npt.NDArray[np.uint8], text: _Text, at: _Ints, count: int) -> None:
-    """Write a text at these offsets, one for each row."""
-    if text.last is None:
-        filled, size = text.filled(count)
-        kind = np.dtype((np.void, size))
-        overlapping(data, size)[at] = np.frombuffer(filled, kind)
-        return
-    lengths = text.last.lengths
-    for length in _lengths(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        filled, size = text.filled(len(rows), rows, length)
-        kind = np.dtype((np.void, size))
-        overlapping(data, size)[at[rows]] = np.frombuffer(filled, kind)
-
-
-def _bulk_sizes(lengths: _Ints) -> _Ints:
-    """How large bulk strings of these lengths are."""
-    digits: _Ints = np.searchsorted(10 ** np.arange(1, 10), lengths, side="right") + 1
-    return lengths + digits + len(b"$\r\n\r\n")
 
 
 def _lengths(lengths: _Ints) -> npt.NDArray[np.intp]:

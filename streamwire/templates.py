@@ -1,0 +1,147 @@
+"""RESP templates: rows that differ only in the values written into them.
+
+Between two values all rows have the same bytes, except for the digits of a value's length. So rows whose values have
+the same lengths are copies of one template with the values written into it. Values and rows are copied as numpy items
+of their size: one copy each, never a byte or a Python object at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamwire.digits import Ints
+from streamwire.walker import overlapping
+
+_LINE_END = b"\r\n"
+_POWERS = 10 ** np.arange(1, 10)
+
+
+class Values:
+    """One value per row: `data` has their bytes, `starts` where each begins, `lengths` its size.
+
+    `length`: the size of all of them, None if they differ.
+    """
+
+    __slots__ = ("_data", "_starts", "length", "lengths")
+
+    def __init__(self, data: NDArray[np.uint8], starts: NDArray[Any], lengths: NDArray[Any]) -> None:
+        self._data = data
+        self._starts = starts
+        self.lengths = lengths
+        first = int(lengths[0])
+        self.length = first if (lengths == first).all() else None
+
+    def variety(self) -> Ints:
+        """Return the lengths that occur, ascending."""
+        return np.flatnonzero(np.bincount(self.lengths))
+
+    def items(self, length: int, rows: Ints | None) -> Any:
+        """Return the values of these rows (None: all), which have this length, as items of that size."""
+        starts = self._starts if rows is None else self._starts[rows]
+        first, last = int(starts[0]), int(starts[-1])
+        if rows is None and last - first == length * (len(starts) - 1):  # back to back
+            return self._data[first : last + length].view(np.dtype((np.void, length)))
+        return overlapping(self._data, length)[starts]
+
+
+@dataclass(slots=True)
+class _Template:
+    """Bytes that all rows share, with room for values of fixed size, and at its end a bulk string of varying length.
+
+    `holes`: for each value of fixed size its offset in `text`, its size, and the values.
+    """
+
+    text: bytearray = field(default_factory=bytearray)
+    holes: list[tuple[int, int, Values]] = field(default_factory=list)
+    varying: Values | None = None
+
+    def sizes(self) -> int | Ints:
+        """Return its size in bytes in each row."""
+        if self.varying is None:
+            return len(self.text)
+        return length_sizes(self.varying.lengths) + len(self.text)
+
+    def filled(self, count: int, rows: Ints | None = None, length: int = 0) -> tuple[bytearray, int]:
+        """Return it filled for each of these rows, back to back, and its size; `length` is the varying value's."""
+        text, holes = bytes(self.text), self.holes
+        if self.varying is not None:
+            text += b"%d\r\n" % length
+            holes = [*holes, (len(text), length, self.varying)]
+            text += bytes(length) + _LINE_END
+        data = bytearray(text) * count
+        for at, size, values in holes:
+            if size:
+                kind = np.dtype((np.void, size))
+                np.ndarray((count,), kind, data, at, (len(text),))[:] = values.items(size, rows)
+        return data, len(text)
+
+    def write(self, target: NDArray[np.uint8], at: Ints, count: int) -> None:
+        """Write its part of each row at these offsets."""
+        if self.varying is None:
+            filled, size = self.filled(count)
+            overlapping(target, size)[at] = np.frombuffer(filled, np.dtype((np.void, size)))
+            return
+        for length in self.varying.variety().tolist():
+            rows = np.flatnonzero(self.varying.lengths == length)
+            filled, size = self.filled(len(rows), rows, length)
+            overlapping(target, size)[at[rows]] = np.frombuffer(filled, np.dtype((np.void, size)))
+
+
+class Templates:
+    """The form of a row, written from left to right, in as few templates as varying lengths allow."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts = [_Template()]
+
+    def _last(self) -> _Template:
+        if self._parts[-1].varying is not None:
+            self._parts.append(_Template())
+        return self._parts[-1]
+
+    def text(self, text: bytes) -> None:
+        """Append bytes that all rows have."""
+        self._last().text += text
+
+    def fixed(self, values: Values, size: int) -> None:
+        """Append values of this size, without a length or line end."""
+        part = self._last()
+        part.holes.append((len(part.text), size, values))
+        part.text += bytes(size)
+
+    def bulk(self, before: bytes, values: Values) -> None:
+        """Append `before`, which ends with `$`, and the values as bulk strings."""
+        part = self._last()
+        part.text += before
+        if values.length is None:
+            part.varying = values
+        else:
+            part.text += b"%d\r\n" % values.length
+            self.fixed(values, values.length)
+            part.text += _LINE_END
+
+    def rows(self, count: int) -> tuple[bytearray, Ints]:
+        """Return `count` rows back to back and their bounds (count + 1)."""
+        parts = [(part, part.sizes()) for part in self._parts]
+        bounds = np.zeros(count + 1, np.int64)
+        np.cumsum(np.broadcast_to(sum(size for _, size in parts), count), out=bounds[1:])
+        if len(parts) == 1 and self._parts[0].varying is None:
+            return self._parts[0].filled(count)[0], bounds
+        data = bytearray(int(bounds[-1]))
+        target, at = np.frombuffer(data, np.uint8), bounds[:-1]
+        for part, size in parts:
+            part.write(target, at, count)
+            at = at + size
+        return data, bounds
+
+
+def length_sizes(lengths: NDArray[Any]) -> Ints:
+    """Return the bytes of bulk strings of these lengths, without their `$`."""
+    digits = np.searchsorted(_POWERS, lengths, side="right") + 1
+    sizes: Ints = digits + lengths + 2 * len(_LINE_END)
+    return sizes
