@@ -136,22 +136,19 @@ def add_run(ctx: Context, run: XaddRun) -> Added | None:
 
 def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
     """One command, of a client that waits for each reply, at as little expense as can be."""
-    db = ctx.db
-    stream: Stream | None = db.typed(key, Stream)
+    stream: Stream | None = ctx.db.typed(key, Stream)
     if stream is None:
         return None
     entry_id = next_id(stream, b"*", ctx.now)
     number = entry_id & ids.U64_MAX
     text = _TEXTS[number] if number < len(_TEXTS) else b"%d\r\n" % number
     reply = _stem(entry_id >> 64, len(text) - 2) + text
-    stream.append(entry_id, b"*2\r\n%b*%d\r\n%b" % (reply, words, body))
-    db.touch(key)
-    db.signal(key)
+    ctx.add_entry(key, stream, entry_id, b"*2\r\n%b*%d\r\n%b" % (reply, words, body))
     ctx.telemetry.commands += 1
     changes = ctx.changes
     if changes.recording:
         command = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n%b%b" % (words + 3, len(key), key, reply, body)
-        changes.effects.append((db.index, command))
+        changes.effects.append((ctx.db.index, command))
     return Added([], reply)
 
 

@@ -94,6 +94,24 @@ class Context:
         if changes.recording:
             changes.effects.append((self.db.index, list(argv)))
 
+    def add_entry(self, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
+        """Append one entry, given as a frame, to the key's stream (None: a new one), and report the change.
+
+        The caller records the effect: it knows the words that the log gets.
+        """
+        changes, db = self.changes, self.db
+        if stream is None:
+            stream = self.streams.new()
+            stream.append(entry_id, entry)
+            db.add(key, stream)
+        else:
+            stream.append(entry_id, entry)
+            db.touch(key)
+            db.signal(key)
+        if changes.on_event is not None:
+            changes.notify("t", b"xadd", key, db.index)
+        return stream
+
     def add_entries(
         self,
         key: bytes,
@@ -103,15 +121,19 @@ class Context:
         ms: array[int],
         seq: array[int],
     ) -> Stream:
-        """Add entries to a key's stream, a new one where there is none: their frames, the sizes of these, the IDs."""
+        """As `add_entry` of each: their frames back to back, the sizes of these, and the IDs."""
+        changes, db = self.changes, self.db
         if stream is None:
             stream = self.streams.new()
             stream.extend(frames, sizes, ms, seq)
-            self.db.add(key, stream, changes=len(ms))
+            db.add(key, stream, changes=len(ms))
         else:
             stream.extend(frames, sizes, ms, seq)
-            self.db.touch(key, changes=len(ms))
-            self.db.signal(key)
+            db.touch(key, changes=len(ms))
+            db.signal(key)
+        if changes.on_event is not None:
+            for _ in ms:
+                changes.notify("t", b"xadd", key, db.index)
         return stream
 
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:

@@ -106,17 +106,7 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     entry = frame(text, fields)
     if len(entry) > _MAX_ENTRY_BYTES and sum(map(len, fields)) > _MAX_ENTRY_BYTES:
         raise CommandError(streams.ENTRY_TOO_LARGE)
-    changes = ctx.changes
-    if stream is None:
-        stream = ctx.streams.new()
-        stream.append(entry_id, entry)
-        db.add(key, stream)
-    else:
-        stream.append(entry_id, entry)
-        db.touch(key)
-        db.signal(key)
-    if changes.on_event is not None:
-        changes.notify("t", b"xadd", key, db.index)
+    stream, changes = ctx.add_entry(key, stream, entry_id, entry), ctx.changes
     if add is None:
         if changes.recording:
             ctx.effect(b"XADD", key, text, *fields)

@@ -68,9 +68,6 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     changes = ctx.changes
     frames, sizes, commands = rows.encoded(ms, seq, key if changes.recording else None)
     ctx.add_entries(key, stream, frames, sizes, array("Q", (ms,)) * count, counted(seq, count))
-    if changes.on_event is not None:
-        for _ in range(count):
-            changes.notify("t", b"xadd", key, ctx.db.index)
     if changes.recording:
         changes.effects.append((ctx.db.index, commands))
     return count
