@@ -266,16 +266,17 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "STREAM_LOST": Condition(
         StreamError,
-        "The stream '{stream}' at {address} was read up to {offset}, but {found}: it was deleted, or the server lost "
-        "data.",
-        "To continue with what is there now, set the option failOnDataLoss to false, or start with a new checkpoint.",
+        "The stream '{stream}' at {address} had reached {offset}, but {found}: it was deleted or created again, or the "
+        "server lost data.",
+        "To continue with what is there now, set the option failOnDataLoss to false, or start with a new checkpoint. A "
+        "DataFrame keeps its plan: load it again.",
     ),
     "ENTRIES_LOST": Condition(
         StreamError,
         "The stream '{stream}' at {address} lost {count} after {after}, up to {upto}, before they were read: they were "
         "trimmed or deleted.",
         "Keep entries for longer than the query may lag. To continue without them, set the option failOnDataLoss to "
-        "false.",
+        "false. A DataFrame keeps its plan: load it again to read what is there now.",
     ),
     "GROUP_BEHIND": Condition(
         StreamError,

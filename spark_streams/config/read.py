@@ -116,8 +116,8 @@ class RangeOptions:
         "failOnDataLoss",
         FLAG,
         True,
-        "Whether the query fails when entries were trimmed or deleted, or their stream was lost, before they were "
-        "read. If false, it logs a warning and counts them in its progress.",
+        "Whether a query or a batch read fails when entries were trimmed or deleted, or their stream was lost, before "
+        "they were read. If false, it logs a warning, and a query counts them in its progress.",
     )
 
 

@@ -20,9 +20,11 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.headline import headed
 from spark_streams.read.query import planning
+from spark_streams.read.query.contents import expect
+from spark_streams.read.query.loss import Known
 from spark_streams.read.query.selection import end_of, start_of, streams_of
 from spark_streams.read.ranges.from_replicas import Preference
-from spark_streams.read.ranges.task import RangePartition
+from spark_streams.read.ranges.task import RangePartition, known_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
@@ -74,18 +76,22 @@ class BatchReader(DataSourceReader):
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             cuts = self._cuts(server, starts, ends, states)
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, streams)
-        sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
-        ranges = planning.ranges(starts, ends, cuts, sizes=sizes)
+            sizes = {
+                stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()
+            }
+            ranges = expect(server, planning.ranges(starts, ends, cuts, sizes=sizes), states)
+        known = {stream: Known.of(state) for stream, state in states.items() if state is not None}
         return [
             RangePartition(
                 self._address,
-                part,
+                parts,
                 options.page_size,
                 fails=options.fails,
                 checks_fields=True,
                 preference=preference,
+                known=known_of(parts, known),
             )
-            for part in planning.shared(ranges, planning.tasks(ranges, options))
+            for parts in planning.shared(ranges, planning.tasks(ranges, options))
         ]
 
     def _check_there(self, states: Mapping[str, StreamState | None]) -> None:

@@ -273,6 +273,12 @@ class RedisStreams:
                 ids = scripts.parsed_ids(reply)
                 found[at] = [*ids.marks], ids.count
         small = [at for at, one in enumerate(asked) if one[4] <= _SHORT and one[0] not in known.sizes]
+        heads = [at for at in small if asked[at][4] == 1]
+        commands = [xrange.command(*asked[at][:3], 1) for at in heads]
+        for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):
+            rows = self._checked(asked[at][0], reply, "XRANGE")
+            found[at] = [StreamId.parse(rows[0][0])] if rows else [], len(rows)
+        small = [at for at in small if found[at] is None]
         ranges = [(stream, after, most, upto) for stream, after, upto, _, most in (asked[at] for at in small)]
         for at, entry_ids in zip(small, xrange.short_ids(self._connection, ranges), strict=True):
             grid = asked[at][3]

@@ -44,6 +44,27 @@ def test_a_read_with_a_schema(bench: Bench) -> None:
     assert bench.reader(stream="s").schema("n int").load().count() == 2
 
 
+def test_entries_removed_between_two_actions_are_an_error(bench: Bench) -> None:
+    """A DataFrame keeps its plan: an action fails if its entries are gone, also in a union, and warns if told to."""
+    plans: list[dict[str, object]] = [{}, {"minPartitions": 3}, {"startingOffsets": "201-1"}]
+    for said in plans:
+        bench.client.delete("s")
+        pipeline = bench.client.pipeline(transaction=False)
+        for n in range(1000):
+            pipeline.xadd("s", {"n": n}, id=f"{n + 1}-1")
+        pipeline.execute()
+        frame = bench.reader(stream="s", **said).schema("n int").load()
+        lenient = bench.reader(stream="s", failOnDataLoss=False, **said).schema("n int").load()
+        whole = frame.count()
+        assert (whole, lenient.union(frame).count()) == (800 if "startingOffsets" in said else 1000, 2 * whole)
+        bench.client.xtrim("s", maxlen=100, approximate=False)
+        for action in (frame, frame.union(lenient)):
+            with pytest.raises(PySparkException, match=r"ENTRIES_LOST.*'s'.*failOnDataLoss"):
+                action.collect()
+        assert lenient.count() == 100
+        assert bench.reader(stream="s", **said).schema("n int").load().count() == 100
+
+
 @pytest.mark.parametrize(
     ("starting", "ending", "numbers"),
     [

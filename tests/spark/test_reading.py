@@ -82,6 +82,25 @@ def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
     assert sorted(row.n for row in frame.where(wanted).collect()) == [2, 4]
 
 
+@pytest.mark.parametrize("moment", ["earliest", "in the middle"])
+def test_an_entry_deleted_between_two_scans_of_a_batch_is_an_error(bench: Bench, moment: str) -> None:
+    """A batch that foreachBatch scans twice has the same rows both times, or the query fails."""
+    bench.add("s", 500)
+    ids = [entry for entry, _ in bench.client.xrange("s", count=400)]
+    start = "earliest" if moment == "earliest" else ids[100].decode()
+    found: list[int] = []
+
+    def look(batch: Any, _number: int) -> None:
+        found.append(batch.count())
+        bench.client.xdel("s", ids[300])
+        found.append(batch.count())
+
+    frame = bench.reader(streaming=True, stream="s", startingOffsets=start).schema("n int").load()
+    with pytest.raises(PySparkException, match=r"ENTRIES_LOST.*'s'"):
+        bench.run(frame, foreach_batch=look)
+    assert found == [500 if moment == "earliest" else 400]
+
+
 def test_lost_entries_end_the_query_with_advice(bench: Bench) -> None:
     """Through Spark, too, the error names the stream, the range, the number and the option."""
     bench.add("s", 10)

@@ -9,7 +9,7 @@ positions in, losses out. The caller decides whether a loss is an error or a war
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, error
@@ -33,6 +33,34 @@ class Baseline:
     deleted: StreamId = ZERO
     first: StreamId | None = None
     gone: int | None = 0
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was known of a stream at one moment. None: unknown.
+
+    `last`: an ID that the stream had reached. `added`: entries ever added up to there. `first`: the
+    ID of the first entry. `removed`: entries ever removed. `deleted`: the largest deleted ID.
+    """
+
+    last: StreamId
+    added: int | None = None
+    first: StreamId | None = None
+    removed: int | None = None
+    deleted: StreamId | None = None
+
+    @classmethod
+    def of(cls, state: StreamState) -> Known:
+        """What a state says."""
+        removed = None if state.entries_added is None else state.entries_added - state.length
+        return cls(state.last_id, state.entries_added, state.first_id, removed, state.max_deleted_id)
+
+    def upto(self, upto: StreamId, added: int | None) -> Known:
+        """What is known if the stream is only read up to an ID; `added`: entries ever added up to there.
+
+        What lies behind is left to the next batch: a failover may lose it, and others may write it again.
+        """
+        return replace(self, last=upto, added=self.added if added is None and upto >= self.last else added)
 
 
 #: Of a shared batch that an earlier run has planned: what is gone may have been so before the query.
@@ -61,6 +89,38 @@ class Loss:
         return error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=self.upto, count=count)
 
 
+def find_another(known: Known, state: StreamState) -> Loss | None:
+    """What shows that the stream is another one than was known; None if nothing does.
+
+    The last ID, the first ID, the largest deleted ID and the numbers of entries added and removed only ever grow.
+    """
+    if state.last_id < known.last:
+        return Loss(f"it now ends at {state.last_id}", recreated=True)
+    if known.first is not None and state.first_id is not None and state.first_id < known.first:
+        return Loss(f"its first entry is {state.first_id} now, where it was {known.first}", recreated=True)
+    if known.added is not None and state.entries_added is not None:
+        if state.entries_added < known.added:
+            added, counted = state.entries_added, known.added
+            return Loss(f"only {added} entries were ever added to it, where {counted} had been counted", recreated=True)
+        since = state.entries_added - known.added
+        if state.first_id is not None and state.first_id > known.last and state.length > since:
+            found = f"all of its {state.length} entries follow, though only {since} can have been added since"
+            return Loss(found, recreated=True)
+    if known.removed is not None and state.entries_added is not None:
+        removed = state.entries_added - state.length
+        if removed < known.removed:
+            found = f"only {removed} entries were ever removed from it, where {known.removed} had been"
+            return Loss(found, recreated=True)
+        both = known.first is not None and state.first_id is not None
+        if removed == known.removed and both and state.first_id != known.first:
+            found = f"its first entry is {state.first_id}, though {known.first} was not removed from it"
+            return Loss(found, recreated=True)
+    if known.deleted is not None and state.max_deleted_id < known.deleted:
+        found = f"its largest deleted ID is {state.max_deleted_id} now, where it was {known.deleted}"
+        return Loss(found, recreated=True)
+    return None
+
+
 def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None) -> Loss | None:
     """What is gone behind the baseline's position; None if nothing is known to be.
 
@@ -69,21 +129,13 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
     if state is None:
         began = baseline.after > ZERO or baseline.added
         return Loss("it does not exist any more", recreated=True) if began else None
-    if state.last_id < baseline.after:
-        return Loss(f"it now ends at {state.last_id}", recreated=True)
-    if baseline.first is not None and state.first_id is not None and state.first_id < baseline.first:
-        return Loss(f"its first entry is {state.first_id} now, where it was {baseline.first}", recreated=True)
-    if baseline.added is not None and state.entries_added is not None:
-        if state.entries_added < baseline.added:
-            added, counted = state.entries_added, baseline.added
-            return Loss(f"only {added} entries were ever added to it, where {counted} had been counted", recreated=True)
-        since = state.entries_added - baseline.added
-        if state.first_id is not None and state.first_id > baseline.after and state.length > since:
-            found = f"all of its {state.length} entries follow, though only {since} can have been added since"
-            return Loss(found, recreated=True)
-        if backlog is not None and baseline.gone is not None:
-            gone = since - backlog - baseline.gone
-            return Loss("", upto=_last_missing(baseline, state), count=gone) if gone > 0 else None
+    another = find_another(Known(baseline.after, baseline.added, baseline.first), state)
+    if another is not None:
+        return another
+    added, total, before = baseline.added, state.entries_added, baseline.gone
+    if added is not None and total is not None and backlog is not None and before is not None:
+        gone = total - added - backlog - before
+        return Loss("", upto=_last_missing(baseline, state), count=gone) if gone > 0 else None
     if state.max_deleted_id > max(baseline.after, baseline.deleted):
         return Loss("", upto=state.max_deleted_id)
     return None

@@ -11,7 +11,8 @@ the server say by then. Version 4 consists of:
 * `streams`: the last ID read in each stream.
 * `added`: how many entries had ever been added to the stream up to there, where that is known. The difference between
   two offsets is how many entries a batch must have; fewer means that data was lost.
-* `deleted`: the largest ID known to be deleted, if it lies ahead of the position.
+* `deleted`: the largest ID known to be deleted, if it lies ahead of the position; of a stream with a head, ahead of
+  where the batch begins.
 * `cuts`: where the batch that ends here was cut into partitions, each with its number of entries if known.
 * `tasks`: how many of the batch's ranges, in their order, each task reads; empty if each has a task of its own.
 * `begins`: where this batch begins in a stream that was recreated, instead of at the previous offset; or in the first
@@ -20,6 +21,8 @@ the server say by then. Version 4 consists of:
 * `lost`: how many entries the query has noticed to be lost so far.
 * `firsts`: the ID of each stream's first entry when the batch was planned. It never becomes smaller, so a smaller one
   shows that the stream is another one.
+* `heads`: the first entry of the batch in each stream whose entries in it were not counted. Releases that do not know
+  it ignore it.
 * `unread`: the streams that had more entries than the batch when it was planned.
 * `starts`: where a new query begins in each stream. Such an offset was made without knowing where the batch begins that
   ends there (Spark 4.0 and 4.1): its `cuts` and `tasks` are those of a read of the streams from 0-0, of which the batch
@@ -111,6 +114,7 @@ class Offsets:
     begins: Mapping[str, StreamId] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     firsts: Mapping[str, StreamId] = field(default_factory=dict)
+    heads: Mapping[str, StreamId] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     shared: SharedBatch | None = None
     source: Source | None = None
@@ -143,6 +147,7 @@ class Offsets:
             ("begins", _sorted(self.begins, str)),
             ("lost", _sorted(self.lost, int)),
             ("firsts", _short_ids(self.firsts, names)),
+            ("heads", _sorted(self.heads, str)),
             ("unread", [at for at, name in enumerate(names) if name in self.unread]),
         ]
         form.update((name, value) for name, value in optional if value)
@@ -182,6 +187,7 @@ class Offsets:
                 begins=_each(form.get("begins", _NONE), StreamId.parse),
                 lost=_each(form.get("lost", _NONE), int),
                 firsts=_firsts(form.get("firsts", _NONE), names),
+                heads=_each(form.get("heads", _NONE), StreamId.parse),
                 unread=frozenset(streams) if version == 2 else _unread(form.get("unread", ()), names),
                 source=None if source is None else Source.from_json(source),
                 starts=None if version < VERSION else _each(_by_name(form["starts"], names), StreamId.parse),

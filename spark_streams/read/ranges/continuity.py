@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import loss
-from spark_streams.read.query.loss import Baseline, Loss
+from spark_streams.read.query.contents import find_missing
+from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.backlog import counted_backlog
 from spark_streams.read.ranges.owned_group import OwnedGroup
@@ -167,16 +168,19 @@ class Continuity:
     ) -> Steps[None]:
         """Report what was lost of a stream's ranges since they were planned."""
         stream, upto = parts[0].stream, parts[-1].upto
-        first = end.firsts.get(stream)
+        first, head = end.firsts.get(stream), end.heads.get(stream)
         baseline = baseline_in(begin, stream)
-        baseline = replace(baseline, deleted=max(baseline.deleted, upto), first=first)
+        deleted = max(baseline.deleted, end.deleted.get(stream, ZERO))
+        baseline = replace(baseline, deleted=max(deleted, upto), first=first)
         is_anew = end.starts is not None and end.is_another(begin, stream)
         jumps = end.begins.get(stream, begin.of(stream)) != begin.of(stream)
         if jumps or stream not in begin.streams or is_anew:
-            baseline = Baseline(parts[0].after, first=first)
+            baseline = Baseline(parts[0].after, deleted=baseline.deleted, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
             baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already
-        found = loss.find_loss(replace(baseline, after=upto, added=None), state, None)
+        # Without a head the offset does not say what of the batch was deleted when it was planned.
+        known = Known(upto, end.added.get(stream), first, deleted=None if head is None else deleted)
+        found = find_missing(Range(stream, parts[0].after, upto, 0, head=head), known, state)
         if found is None:
             backlog = yield from self._backlog(server, stream, baseline, state)
             found = loss.find_loss(baseline, state, backlog)

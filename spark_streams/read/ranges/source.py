@@ -17,8 +17,9 @@ from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import belonging, planning
+from spark_streams.read.query.contents import expect
 from spark_streams.read.query.lease import Lease
-from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.loss import Baseline, Known
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.query.selection import Selection, start_of
 from spark_streams.read.query.watch import Watch
@@ -28,12 +29,11 @@ from spark_streams.read.ranges.continuity import Begin, Continuity, baseline_of
 from spark_streams.read.ranges.from_replicas import Preference
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.parts import States, cuts_of, ranges_between, ranges_of_whole, tasks_between, whole_from
-from spark_streams.read.ranges.task import RangePartition
+from spark_streams.read.ranges.task import RangePartition, known_of
 from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Range, StreamState, last_id_of
+from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
-from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -50,7 +50,6 @@ class RangeSource:
         self._selection = Selection(options)
         self._limits = Limits(options)
         self._watch = Watch(options.idle_wait)
-        self._heads: dict[str, tuple[StreamId, StreamId]] = {}  # where uncounted parts of a batch begin: after, first
         self._finished: tuple[Offsets, bool | None] | None = None  # what was acknowledged last
         self._group = OwnedGroup(options, address)
         self._ahead = Ahead(address, self._group)
@@ -201,9 +200,6 @@ class RangeSource:
             continued = (self._continuity.begin(server, begin, stream, state) for stream, state in states.items())
             begins = rounds.for_each(server, dict(zip(states, continued, strict=True)))
             self._continuity.see(states)
-            for stream, found in begins.items():
-                if found.jumps or found.retired or stream not in begin.streams:
-                    self._heads.pop(stream, None)  # that was another stream of this name
             starts = {stream: found.baseline.after for stream, found in begins.items()}
             ends = {stream: self._end(stream, starts[stream], state) for stream, state in states.items()}
             whole = ends
@@ -223,13 +219,8 @@ class RangeSource:
             # Not before there is a batch: until then a query that is started again has another ID.
             taken = (stream for stream in ends if ends[stream] > starts[stream])
             self._lease.hold(server, belonging.query_of(begin), taken)
-            uncounted = {
-                stream: self._find_head(stream, after, ends[stream], states[stream])
-                for stream, after in starts.items()
-                if ends[stream] > after and begins[stream].baseline.added is None
-            }
-            rounds.for_each(server, uncounted)
-            planned = self._offsets_at(server, begin, set(streams), begins, ends, counts, states)
+            limited = {stream for stream in counts if ends[stream] < whole[stream]}
+            planned = self._offsets_at(server, begin, set(streams), begins, ends, counts, limited, states)
             ended = ((stream, state) for stream, state in states.items() if state is not None)
             read = {stream: state for stream, state in ended if ends[stream] == state.last_id == planned.of(stream)}
             if len(streams) > _FEW:
@@ -267,23 +258,6 @@ class RangeSource:
             question = Question(stream, planned.of(stream), added, limit, ends[stream], generation, whole, parts)
             self._ahead.note(question, state)
 
-    def _find_head(
-        self, stream: str, after: StreamId, upto: StreamId, state: StreamState | None
-    ) -> Steps[StreamId | None]:
-        """The first entry of a range that is not counted: if a task does not find it, it was removed meanwhile.
-
-        That is a new query's first batches on Redis, where it begins in the middle of a stream.
-        """
-        known = self._heads.get(stream)
-        if known is not None and known[0] == after:
-            return known[1]
-        if state is None or state.entries_added is None:
-            return None
-        head, found = yield from rounds.nth(stream, after, 1, upto)
-        if found:
-            self._heads[stream] = after, head
-        return head if found else None
-
     def _note_ends(self, streams: Iterable[str], states: States) -> None:
         """Note where the streams end now; those that are not among `states` end where they did."""
         if len(states) == len(set(streams)):
@@ -306,11 +280,13 @@ class RangeSource:
         begins: Mapping[str, Begin],
         ends: Mapping[str, StreamId],
         counts: Mapping[str, int],
+        limited: Collection[str],
         states: States,
     ) -> Offsets:
         """The offset at the end of a batch: positions, and everything that reading it again needs.
 
-        The streams `ours` that are not in `begins` are where they were.
+        The streams `ours` that are not in `begins` are where they were. Of those `limited` the end was found by
+        counting.
         """
         streams = dict(begin.streams)
         added, lost = dict(begin.added), dict(begin.lost)
@@ -361,11 +337,11 @@ class RangeSource:
         }
         exact = self._options.group is not None and self._options.ack == "commit"
         cuts = cuts_of(self._options, server, begins, ends, counts, states, exact=exact)
-        for stream, found in begins.items():
-            # The offset before does not know the stream, so the number of its entries is written down with its end.
-            is_new = stream not in begin.added and stream not in cuts and streams.get(stream) == ends[stream]
-            if is_new and found.baseline.added is not None and stream in added and ends[stream] > found.baseline.after:
-                cuts[stream] = ((ends[stream], added[stream] - found.baseline.added),)
+        heads = self._counted_or_headed(server, begin, begins, ends, counts, limited, states, added, cuts)
+        for stream in heads:
+            state = states[stream]
+            if state is not None and state.max_deleted_id > begins[stream].baseline.after:
+                deleted[stream] = state.max_deleted_id
         planned = Offsets(
             streams,
             added=added,
@@ -374,6 +350,7 @@ class RangeSource:
             begins=jumps,
             lost=lost,
             firsts=firsts,
+            heads=heads,
             unread=frozenset(unread & streams.keys()),
             source=belonging.source_of(self._options, self._address, begin),
         )
@@ -383,6 +360,46 @@ class RangeSource:
         }
         tasks = planning.tasks(ranges_between(begin, planned, sizes), self._options)
         return planned if len(tasks) == sum(tasks) else replace(planned, tasks=tuple(tasks))
+
+    def _counted_or_headed(
+        self,
+        server: StreamServer,
+        begin: Offsets,
+        begins: Mapping[str, Begin],
+        ends: Mapping[str, StreamId],
+        counts: Mapping[str, int],
+        limited: Collection[str],
+        states: States,
+        added: Mapping[str, int],
+        cuts: dict[str, tuple[Cut, ...]],
+    ) -> dict[str, StreamId]:
+        """The first entries of those parts of a batch of which two offsets do not say how many entries they have.
+
+        Where the number is known, it is written down as a cut instead.
+        """
+        uncounted: list[Range] = []
+        for stream, found in begins.items():
+            state, after, end, before = states[stream], found.baseline.after, ends[stream], found.baseline.added
+            if state is None or found.retired or not after < end <= state.last_id:
+                continue
+            if stream not in cuts:
+                is_told = stream in begin.added and not (found.jumps or found.lost)
+                if before is not None and stream in added:
+                    if not is_told:
+                        cuts[stream] = ((end, added[stream] - before),)
+                    continue
+                if stream in limited:
+                    cuts[stream] = ((end, counts[stream]),)
+                    continue
+            elif all(count is not None for _, count in cuts[stream]):
+                continue
+            if state.entries_added is not None:
+                uncounted.append(Range(stream, after, end, 0))
+        found_heads = expect(server, uncounted, states)
+        for part in found_heads:
+            if part.count is not None and part.stream not in cuts:
+                cuts[part.stream] = ((part.upto, part.count),)
+        return {part.stream: part.head for part in found_heads if part.head is not None}
 
     def _added_at(
         self, stream: str, end: StreamId, baseline: Baseline, count: int | None, state: StreamState
@@ -424,12 +441,13 @@ class RangeSource:
             }
             rounds.for_each(server, checks)
             there = {stream: state for stream, state in states.items() if state is not None}
-            looked_for = {
-                stream: self._find_head(stream, part.after, part.upto, there[stream])
-                for stream, (part, *_) in by_stream.items()
-                if part.count is None and stream in there
+            beheaded = [replace(parts[0], head=end.heads.get(stream)) for stream, parts in by_stream.items()]
+            others = [part for parts in by_stream.values() for part in parts[1:]]
+            contents = {(part.stream, part.index): part for part in expect(server, [*beheaded, *others], there)}
+            known = {
+                stream: Known.of(state).upto(by_stream[stream][-1].upto, end.added.get(stream))
+                for stream, state in there.items()
             }
-            heads = {by_stream[stream][0]: head for stream, head in rounds.for_each(server, looked_for).items()}
             # What a task delivers itself it reads from the primary.
             reads_replicas = options.read_from != "primary"
             alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
@@ -438,9 +456,16 @@ class RangeSource:
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, there)
         planned: list[RangePartition] = []
         for task in tasks:
-            ranges = tuple(replace(part, head=heads.get(part)) for part in task if part.stream in there)
+            ranges = tuple(contents[part.stream, part.index] for part in task if part.stream in there)
             delivers = left.intersection(part.stream for part in ranges)
-            made = RangePartition(self._address, ranges, options.page_size, fails=options.fails, preference=preference)
+            made = RangePartition(
+                self._address,
+                ranges,
+                options.page_size,
+                fails=options.fails,
+                preference=preference,
+                known=known_of(ranges, known),
+            )
             if delivers:
                 made = replace(made, group=options.group, prefix=options.consumer, delivers=delivers)
             if ranges:

@@ -6,7 +6,7 @@ The partition is pickled on the driver and unpickled in the worker. A worker kno
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
-from spark_streams.errors import PystreamsError, error, first_of
+from spark_streams.errors import PystreamsError, first_of
+from spark_streams.read.query.contents import Read, find_missing, is_overtaken
+from spark_streams.read.query.loss import Baseline, Known
 from spark_streams.read.ranges import from_replicas
 from spark_streams.read.ranges.from_replicas import PRIMARY, Preference
 from spark_streams.server.entries import xrange
@@ -26,7 +28,7 @@ from spark_streams.server.entries.small_ranges import Pages
 from spark_streams.server.entries.xrange import Delivery
 from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from spark_streams.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")
 
@@ -36,8 +38,8 @@ class RangePartition(InputPartition):
     """Entries of `ranges`, read from `address` in pages of `page_size` entries at most.
 
     Those of the streams `delivers` the task delivers to `group` as it reads, to the consumers whose names begin with
-    `prefix`; the others are read from where `preference` says. `fails`: fewer entries than planned are an error rather
-    than a warning. `checks_fields`: see `FieldCheck`.
+    `prefix`; the others are read from where `preference` says. `fails`: lost entries are an error rather than a
+    warning. `checks_fields`: see `FieldCheck`. `known`: what was known of the streams when the ranges were planned.
     """
 
     address: Address
@@ -49,21 +51,22 @@ class RangePartition(InputPartition):
     fails: bool = True
     checks_fields: bool = False
     preference: Preference = PRIMARY
+    known: tuple[tuple[str, Known], ...] = ()
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
         """The entries as record batches of that schema. Raises STREAM_LOST, ENTRIES_LOST or FIELDS_MISSING."""
         launcher.check_reach(self.address)
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
-        entries = dict.fromkeys(self.ranges, 0)
-        beheaded = {part for part in self.ranges if part.head is not None}  # those whose first entry was not seen
+        progress = {part: _Progress() for part in self.ranges}
         with borrow(self.address) as connection:
             for page, parts in self._pages(connection, schema.needed_fields()):
                 at = 0
+                ids = page.ids() if any(part.count is None for part, _ in parts) else None
                 for part, count in parts:
-                    if part in beheaded and count and page.ids()[at].as_py().decode() == str(part.head):
-                        beheaded.remove(part)
-                    entries[part] += count
+                    if ids is not None and part.count is None and count:
+                        self._follow(progress[part], part, ids, at, at + count)
+                    progress[part].count += count
                     at += count
                 if page.count:
                     origin = [(part.stream, count) for part, count in parts]
@@ -72,7 +75,7 @@ class RangePartition(InputPartition):
                         check.see(page, batch)
                     if batch.num_rows:
                         yield batch
-            problems = [*self._shortfalls(connection, entries, beheaded)]
+            problems = [*self._losses(connection, progress)]
             if problems and self.fails:
                 raise first_of(dict(problems))
             for _, problem in problems:
@@ -107,24 +110,51 @@ class RangePartition(InputPartition):
         at_start = state.group.last_delivered_id
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
-    def _shortfalls(
-        self, connection: Connection, entries: Mapping[Range, int], beheaded: Collection[Range]
-    ) -> Iterator[tuple[str, PystreamsError]]:
-        """The streams with fewer entries than planned in a range, and why, as far as that is known to be a loss."""
-        short = [part for part, found in entries.items() if part.count is None or found < part.count]
-        if not short:
+    def _follow(self, progress: _Progress, part: Range, ids: Any, start: int, stop: int) -> None:
+        """Note the entries [start, stop) of a page with these IDs. They are of a range that is not counted.
+
+        Behind the 2nd, 4th, 8th ... page the stream's first entry is looked at: it shows whether a trim may have
+        overtaken the reader. So a few looks are enough if the reader is twice as fast as the trims.
+        """
+        if progress.first is None:
+            progress.first = StreamId.parse(ids[start].as_py())
+        progress.pages += 1
+        if progress.pages & (progress.pages - 1):
             return
-        address = self.address
-        states = open_server(connection).states([*dict.fromkeys(part.stream for part in short)], None)
-        for part in short:
-            stream, state, after, upto = part.stream, states[part.stream], part.after, part.upto
-            if state is None or state.last_id < upto:
-                if upto != ZERO:
-                    found = "it does not exist any more" if state is None else f"it now ends at {state.last_id}"
-                    yield stream, error("STREAM_LOST", stream=stream, address=address, offset=upto, found=found)
-            elif part.count is not None or part in beheaded:
-                count = (
-                    "an unknown number of entries" if part.count is None else f"{part.count - entries[part]} entries"
-                )
-                lost = error("ENTRIES_LOST", stream=stream, address=address, after=after, upto=upto, count=count)
-                yield stream, lost
+        if progress.sure is not None:
+            with borrow(self.address) as other:  # the next page may be on its way through the reader's connection
+                state = open_server(other).states([part.stream], None)[part.stream]
+            progress.overtaken |= is_overtaken(progress.sure, state)
+        progress.sure = StreamId.parse(ids[stop - 1].as_py())
+
+    def _losses(
+        self, connection: Connection, progress: Mapping[Range, _Progress]
+    ) -> Iterator[tuple[str, PystreamsError]]:
+        """The streams that have lost entries of a range, and the errors that say so."""
+        known = dict(self.known)
+        states = open_server(connection).states([*dict.fromkeys(part.stream for part in progress)], None)
+        for part, found in progress.items():
+            stream = part.stream
+            loss = find_missing(part, known.get(stream, Known(part.upto)), states[stream], found.read())
+            if loss is not None:
+                after = part.upto if loss.recreated else part.after
+                yield stream, loss.error(stream, Baseline(after), self.address)
+
+
+@dataclass
+class _Progress:
+    """What a task has read of a range. `pages` and what follows: only of one that is not counted (see `Read`)."""
+
+    count: int = 0
+    pages: int = 0
+    first: StreamId | None = None
+    sure: StreamId | None = None
+    overtaken: bool = False
+
+    def read(self) -> Read:
+        return Read(self.count, self.first, self.sure if self.pages > 1 else None, self.overtaken)
+
+
+def known_of(parts: Sequence[Range], known: Mapping[str, Known]) -> tuple[tuple[str, Known], ...]:
+    """What is known of the streams of these ranges, as a partition has it."""
+    return tuple((stream, known[stream]) for stream in dict.fromkeys(part.stream for part in parts))

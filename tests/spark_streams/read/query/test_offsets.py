@@ -38,6 +38,7 @@ def test_every_field_of_every_stream_survives(
         {name: at for name, (at, _, _, _) in streams.items()},
         added={name: added for name, (_, _, added, _) in streams.items() if added is not None},
         firsts={name: first for name, (_, first, _, _) in streams.items() if first is not None},
+        heads={name: first for name, (_, first, _, _) in streams.items() if first is not None},
         unread=frozenset(name for name, (_, _, _, unread) in streams.items() if unread),
     )
     assert Offsets.from_json(json.loads(json.dumps(offsets.to_json()))) == offsets
@@ -72,6 +73,12 @@ MEANT = {
         firsts={"flights": StreamId(1795163000000, 0)},
         unread=frozenset({"flights"}),
         source=Source("range", (), "*", "g", "8f2e6d0c4b1a9375"),
+    ),
+    "offsets_v4_heads": Offsets(
+        FLIGHTS,
+        deleted={"flights": StreamId(1795163372500, 0)},
+        heads={"flights": StreamId(1795163371000, 3)},
+        source=Source("range", (), "*", None, "8f2e6d0c4b1a9375"),
     ),
     "offsets_v5": Offsets(
         FLIGHTS,

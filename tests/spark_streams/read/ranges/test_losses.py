@@ -118,6 +118,97 @@ def test_a_start_in_the_middle_that_is_trimmed_is_noticed(site: Site, when: str,
         list(query.reader.read(parts[0]))
 
 
+MIDDLE = [
+    {},
+    {"maxEntriesPerTrigger": 10},
+    {"minPartitions": 2},
+    {"group": "g"},
+    {"group": "g", "minPartitions": 2},
+]
+
+
+@pytest.mark.parametrize("said", MIDDLE, ids=str)
+@pytest.mark.parametrize("when", ["planned", "planned, then the driver restarts", "about to be read", "read once"])
+@pytest.mark.parametrize("earlier", ["", "5-1", "20-1", "30-1"])
+def test_a_deleted_entry_behind_a_start_in_the_middle_is_noticed(
+    site: Site, said: dict[str, Any], when: str, earlier: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One XDEL of an entry that is yet to be read is noticed, whatever was deleted before the batch was planned."""
+    site.add("s", 30)
+    if earlier:
+        site.client.xdel("s", earlier)
+    query = site.query(stream="s", startingOffsets="12-1", **said)
+    query.plan()
+    if when.endswith("restarts"):
+        query.restart()
+    start, end = (json.loads(text) for text in query.log[-2:])
+    first = "21-1" if earlier == "20-1" else "20-1"
+    if "maxEntriesPerTrigger" in said:
+        first = "14-1"
+    hidden = site.kind == "redis" and earlier == "30-1" and (not said or said == {"group": "g"})
+    parts = query.reader.partitions(start, end) if "read" in when else []
+    if when == "read once":
+        assert sum(batch.num_rows for part in parts for batch in query.reader.read(part)) in (10, 18, 19)
+        assert "LOST" not in caplog.text
+    site.client.xdel("s", first)
+
+    def again() -> int:
+        planned = parts or query.reader.partitions(start, end)
+        return sum(batch.num_rows for part in planned for batch in query.reader.read(part))
+
+    if hidden and earlier > first:  # documented: of an uncounted range only the largest deleted ID is known
+        assert again() == 17
+        return
+    with pytest.raises(StreamError, match="ENTRIES_LOST"):
+        again()
+
+
+@pytest.mark.parametrize("limit", [{}, {"maxEntriesPerTrigger": 10}], ids=str)
+def test_a_stream_that_a_pattern_finds_later_takes_its_deletions_along(site: Site, limit: dict[str, Any]) -> None:
+    """What was deleted from a stream before the query found it is no loss."""
+    site.add("a1", 3)
+    query = site.query(streamPattern="a*", **limit)
+    query.drain()
+    site.add("a2", 30)
+    site.client.xdel("a2", "5-1", "15-1", "30-1")
+    query.restart()
+    assert len(query.drain()) == 27
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("group", [None, "g"])
+def test_two_scans_of_one_batch(site: Site, fails: str, group: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    """The second scan of a planned batch fails, or warns, if the stream has lost entries or is another one."""
+    said = {} if group is None else {"group": group}
+    for remove in (
+        lambda: site.client.xtrim("s", maxlen=5, approximate=False),
+        lambda: site.client.xdel("s", "7-1"),
+        lambda: (site.client.delete("s"), site.add("s", 20), site.client.xdel("s", "1-1"), site.add("s", 9, first=30)),
+        lambda: site.client.delete("s"),
+    ):
+        site.client.flushall()
+        site.add("s", 20)
+        site.client.xdel("s", "3-1")
+        query = site.query(stream="s", failOnDataLoss=fails, **said)
+        query.plan()
+        start, end = (json.loads(text) for text in query.log[-2:])
+        parts = query.reader.partitions(start, end)
+
+        def scan(query: Query = query, parts: Any = parts) -> int:
+            return sum(batch.num_rows for part in parts for batch in query.reader.read(part))
+
+        assert scan() == 19
+        assert "LOST" not in caplog.text
+        remove()
+        if fails == "true":
+            with pytest.raises(StreamError, match="LOST"):
+                scan()
+        else:
+            scan()
+            assert "LOST" in caplog.text
+            caplog.clear()
+
+
 def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
     """A new query takes the stream as it is; only what is lost from then on counts."""
     site.add("s", 30)

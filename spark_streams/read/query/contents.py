@@ -1,0 +1,127 @@
+"""What a range of a stream must contain, and whether a reader got it: one decision for batch and streaming reads.
+
+`expect` gives each range what the server says of it at planning time, in one round trip: its number of entries, or its
+first entry where counting would mean reading. `find_missing` compares that with what was read and with the stream as it
+is by then. It is pure; `spark_streams.read.query.loss` decides whether the stream is still the same one.
+
+A range whose entries were counted is judged by their number. Of any other range this much can be proven:
+
+* nothing was removed from the stream since: the range is whole;
+* its first entry is missing, or the stream's first entry has overtaken the reader: entries were trimmed;
+* the largest deleted ID is a new one and lies in the range: that entry was deleted.
+
+Not noticed there: an entry deleted next to a larger one that was deleted earlier, or behind the range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spark_streams.read.query.loss import Known, Loss, find_another
+from spark_streams.server.api import StreamServer
+from spark_streams.server.model import Range, StreamState
+from spark_streams.stream_id import LAST, StreamId
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a reader got of a range.
+
+    `first`: the ID of the first entry. `sure`: the last ID that had been read when the stream's first entry was last
+    looked at; None if all entries came in one reply. `overtaken`: whether that entry was found behind the reader.
+    `first` and `sure` are only needed for a range that is not counted.
+    """
+
+    count: int
+    first: StreamId | None = None
+    sure: StreamId | None = None
+    overtaken: bool = False
+
+
+def expect(server: StreamServer, parts: Sequence[Range], states: Mapping[str, StreamState | None]) -> list[Range]:
+    """The ranges with their number of entries; or with their first one, if the server counts by sending them.
+
+    `states` are those of all streams that exist; other ranges stay as they are.
+    """
+    found = [_deduced(part, states.get(part.stream)) for part in parts]
+    cheap = server.counts_cheaply
+    left = [
+        at
+        for at, part in enumerate(found)
+        if part.count is None and (cheap or part.head is None) and states.get(part.stream) is not None
+    ]
+    asked = [found[at] for at in left]
+    if cheap:
+        counts = server.counts([(part.stream, part.after, part.upto) for part in asked])
+        for at, part, count in zip(left, asked, counts, strict=True):
+            found[at] = replace(part, count=count)
+    else:
+        heads = server.nths([(part.stream, part.after, 1, part.upto) for part in asked])
+        for at, part, (head, count) in zip(left, asked, heads, strict=True):
+            found[at] = replace(part, head=head) if count else replace(part, count=0)
+    return found
+
+
+def _deduced(part: Range, state: StreamState | None) -> Range:
+    """The range with what the stream's state says of its contents."""
+    if part.count is not None or state is None:
+        return part
+    if state.first_id is None or part.upto < state.first_id or part.after >= state.last_id:
+        return replace(part, count=0)
+    if part.after >= state.first_id:
+        return part
+    whole = state.length if part.upto >= state.last_id else None
+    return replace(part, count=whole, head=part.head or state.first_id)
+
+
+def is_overtaken(sure: StreamId, state: StreamState | None) -> bool:
+    """Whether entries behind `sure` may have been trimmed before that state."""
+    return _front(state) > sure.next()
+
+
+def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
+    """What is gone of the range's entries; None if nothing is known to be.
+
+    `known` is what was known of the stream when the range was planned, and `state` is later than all that was read.
+    Without `read` nothing was read yet.
+    """
+    if state is None:
+        whole = part.count == 0 or (read is not None and part.count == read.count)
+        return None if whole else Loss("it does not exist any more", recreated=True)
+    another = find_another(known, state)
+    if another is not None:
+        return another
+    if part.count is not None:
+        return None if read is None else _miscounted(part, part.count, read)
+    untouched = state.entries_added is not None and known.removed == state.entries_added - state.length
+    if part.head is not None and (_front(state) > part.head if read is None else read.first != part.head):
+        if untouched:
+            return Loss(f"the entry {part.head} is gone, though nothing was removed from it", recreated=True)
+        return Loss("", upto=min(part.upto, max(_front(state).before(), part.head)))
+    if untouched:
+        return None
+    if read is not None and (read.overtaken or (read.sure is not None and is_overtaken(read.sure, state))):
+        return Loss("", upto=min(part.upto, _front(state).before()))
+    deleted, seen = state.max_deleted_id, known.deleted
+    if seen is not None and max(part.after, seen) < deleted <= part.upto:
+        return Loss("", upto=deleted)
+    if known.removed is not None and known.first is not None and known.first == state.first_id:
+        # Only single entries were deleted, all of them between the stream's first entry and the largest deleted one.
+        inside = part.after < known.first and deleted <= part.upto
+        return Loss("", upto=deleted) if inside else None
+    return None
+
+
+def _miscounted(part: Range, count: int, read: Read) -> Loss | None:
+    if read.count > count:
+        found = f"{read.count} entries are in ({part.after}, {part.upto}] now, where {count} had been counted"
+        return Loss(found, recreated=True)
+    return Loss("", upto=part.upto, count=count - read.count) if read.count < count else None
+
+
+def _front(state: StreamState | None) -> StreamId:
+    """The smallest ID that may still be in the stream."""
+    if state is None:
+        return LAST
+    return state.last_id.next() if state.first_id is None else state.first_id

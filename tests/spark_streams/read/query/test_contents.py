@@ -1,0 +1,419 @@
+"""What a range must contain, as a table of interleavings, and against a model of a stream: no server, no Spark."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_streams.read.query.contents import Read, expect, find_missing, is_overtaken
+from spark_streams.read.query.loss import Known, Loss
+from spark_streams.server.model import Range, StreamState
+from spark_streams.stream_id import ZERO, StreamId
+
+
+def at(ms: int) -> StreamId:
+    return StreamId(ms, 0)
+
+
+class Stream:
+    """A stream as Redis 7 counts it. Its entries are numbers, which are their IDs; each knows which stream it is of."""
+
+    def __init__(self, entries: Sequence[int] = (), old: bool = False) -> None:
+        self.made = 0
+        self.exists = True
+        self.old = old  # before Redis 7: no counters
+        self.clear()
+        self.add(*entries)
+
+    def clear(self) -> None:
+        self.entries: list[tuple[int, int]] = []
+        self.last = self.added = self.deleted = 0
+
+    def add(self, *ids: int) -> None:
+        if not self.exists:
+            self.exists, self.made = True, self.made + 1
+            self.clear()
+        for one in ids:
+            self.entries.append((one, self.made))
+            self.last, self.added = one, self.added + 1
+
+    def xdel(self, *ids: int) -> None:
+        for one in ids:
+            if any(entry[0] == one for entry in self.entries):
+                self.entries = [entry for entry in self.entries if entry[0] != one]
+                self.deleted = max(self.deleted, one)
+
+    def xtrim(self, minid: int) -> None:
+        self.entries = [entry for entry in self.entries if entry[0] >= minid]
+
+    def remake(self, *ids: int) -> None:
+        self.exists = False
+        self.add(*ids)
+
+    def gone(self) -> None:
+        self.exists = False
+        self.entries = []
+
+    def between(self, after: int, upto: int) -> list[tuple[int, int]]:
+        return [entry for entry in self.entries if after < entry[0] <= upto] if self.exists else []
+
+    @property
+    def state(self) -> StreamState | None:
+        if not self.exists:
+            return None
+        first = at(self.entries[0][0]) if self.entries else None
+        added, deleted = (None, ZERO) if self.old else (self.added, at(self.deleted))
+        return StreamState(at(self.last), len(self.entries), first, None, added, deleted)
+
+
+class Asked:
+    """The server's half of `expect`, for one stream."""
+
+    def __init__(self, stream: Stream, counts_cheaply: bool) -> None:
+        self.stream = stream
+        self.counts_cheaply = counts_cheaply
+
+    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        return [len(self.stream.between(after.ms, upto.ms)) for _, after, upto in asked]
+
+    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        found = [self.stream.between(after.ms, upto.ms) for _, after, _, upto in asked]
+        return [(at(one[0][0]), 1) if one else (upto, 0) for one, (*_, upto) in zip(found, asked, strict=True)]
+
+
+class Reader:
+    """A task that reads a planned range page by page."""
+
+    def __init__(self, stream: Stream, after: int, upto: int, cheap: bool = False, page: int = 3) -> None:
+        self.stream, self.page, self.at = stream, page, after
+        state = stream.state
+        assert state is not None
+        asked = Asked(stream, cheap)
+        (self.part,) = expect(asked, [Range("s", at(after), at(upto), 0)], {"s": state})  # type: ignore[arg-type]
+        self.known = Known.of(state)
+        self.planned = stream.between(after, upto)
+        self.found: list[tuple[int, int]] = []
+        self.pages, self.sure, self.overtaken = 0, ZERO, False
+
+    def read_page(self) -> bool:
+        """Read a page; False behind the last one."""
+        page = self.stream.between(self.at, self.part.upto.ms)[: self.page]
+        self.found += page
+        if not page:
+            return False
+        self.at = page[-1][0]
+        self.pages += 1
+        if not self.pages & (self.pages - 1):
+            self.overtaken |= self.pages > 1 and is_overtaken(self.sure, self.stream.state)
+            self.sure = at(self.at)
+        return True
+
+    def read(self) -> Reader:
+        while self.read_page():
+            pass
+        return self
+
+    def loss(self) -> Loss | None:
+        first = at(self.found[0][0]) if self.found else None
+        done = Read(len(self.found), first, self.sure if self.pages > 1 else None, self.overtaken)
+        return find_missing(self.part, self.known, self.stream.state, done)
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.loss())
+
+
+def verdict(loss: Loss | None) -> str:
+    return "whole" if loss is None else "another" if loss.recreated else "lost"
+
+
+TEN = range(1, 11)
+PLANS = {
+    "whole stream": (0, 10, False),
+    "from the middle": (4, 10, False),
+    "to the middle": (0, 7, False),
+    "the middle": (4, 7, False),
+    "whole stream, engine": (0, 10, True),
+    "the middle, engine": (4, 7, True),
+}
+"""after, upto, and whether the server counts cheaply."""
+
+HARMLESS: dict[str, Callable[[Stream], None]] = {
+    "nothing": lambda stream: None,
+    "entries added": lambda stream: stream.add(11, 12),
+    "added and the new one deleted": lambda stream: (stream.add(11, 12), stream.xdel(12))[0],
+    "deleted what was never there": lambda stream: stream.xdel(99),
+}
+BELOW: dict[str, Callable[[Stream], None]] = {
+    "trimmed up to the start": lambda stream: stream.xtrim(5),
+    "deleted before the start": lambda stream: stream.xdel(2),
+    "deleted the last one before the start": lambda stream: stream.xdel(4),
+    "trimmed below, and added": lambda stream: (stream.xtrim(4), stream.add(11))[0],
+}
+BEHIND: dict[str, Callable[[Stream], None]] = {
+    "deleted behind the end": lambda stream: stream.xdel(8),
+    "deleted the stream's last entry": lambda stream: stream.xdel(10),
+}
+LOST: dict[str, Callable[[Stream], None]] = {
+    "trimmed in the range": lambda stream: stream.xtrim(7),
+    "trimmed the range's first entry": lambda stream: stream.xtrim(6),
+    "trimmed everything": lambda stream: stream.xtrim(99),
+    "deleted in the range": lambda stream: stream.xdel(6),
+    "deleted the range's first entry": lambda stream: stream.xdel(5),
+    "deleted all of the range": lambda stream: stream.xdel(5, 6, 7),
+    "trimmed and added": lambda stream: (stream.xtrim(7), stream.add(11, 12, 13))[0],
+}
+ANOTHER: dict[str, Callable[[Stream], None]] = {
+    "deleted": Stream.gone,
+    "made again, empty": lambda stream: stream.remake(),
+    "made again, shorter": lambda stream: stream.remake(1, 2, 3),
+    "made again with later IDs": lambda stream: stream.remake(*range(21, 31)),
+    "made again with smaller IDs": lambda stream: stream.remake(*range(1, 4)),
+    "made again with a smaller first ID": lambda stream: stream.remake(*([1] if stream.entries[0][0] > 1 else []), 20),
+}
+
+
+def cases(
+    plans: Sequence[str], events: Mapping[str, Callable[[Stream], None]]
+) -> list[tuple[str, str, Callable[[Stream], None]]]:
+    return [(plan, name, event) for plan, (name, event) in itertools.product(plans, events.items())]
+
+
+STARTS_INSIDE = [plan for plan, (after, *_) in PLANS.items() if after]
+ENDS_INSIDE = [plan for plan, (_, upto, _) in PLANS.items() if upto < 10]
+
+
+@pytest.mark.parametrize("when", ["between planning and reading", "between pages", "after reading"])
+@pytest.mark.parametrize(
+    ("plan", "name", "event"),
+    [*cases([*PLANS], HARMLESS), *cases(STARTS_INSIDE, BELOW), *cases(ENDS_INSIDE, BEHIND)],
+)
+def test_what_does_not_concern_a_range_is_no_loss(
+    plan: str, name: str, event: Callable[[Stream], None], when: str
+) -> None:
+    """Entries that are added, or removed outside the range, are no loss, whenever that happens."""
+    reader = Reader(Stream(TEN), *PLANS[plan])
+    happen(reader, event, when)
+    assert reader.verdict == "whole"
+    assert reader.found == reader.planned
+
+
+def happen(reader: Reader, event: Callable[[Stream], None], when: str) -> None:
+    """Let the reader read, and the event happen at that moment."""
+    if when != "between planning and reading":
+        reader.read_page()
+    if when == "after reading":
+        reader.read()
+    event(reader.stream)
+    reader.read()
+
+
+@pytest.mark.parametrize(("plan", "name", "event"), cases([*PLANS], LOST))
+@pytest.mark.parametrize("before", ["nothing", "deleted inside", "trimmed", "deleted behind"])
+def test_what_is_removed_before_it_is_read_is_lost(
+    plan: str, name: str, event: Callable[[Stream], None], before: str
+) -> None:
+    """Entries removed between planning and reading are lost, whatever had been removed before planning."""
+    stream = Stream(TEN)
+    if before == "deleted inside":
+        stream.xdel(5 if plan.startswith("whole") else 3)
+    elif before == "trimmed":
+        stream.xtrim(2)
+    elif before == "deleted behind":
+        stream.add(11)
+        stream.xdel(11)
+    after, upto, cheap = PLANS[plan]
+    reader = Reader(stream, after, stream.last if upto == 10 else upto, cheap)
+    event(stream)
+    if reader.planned == stream.between(reader.at, reader.part.upto.ms):
+        return  # it had been removed before
+    # Documented: of a range without a count, an entry is not missed if a larger one had been deleted, except the first.
+    is_hidden = before == "deleted behind" and name.startswith("deleted") and reader.part.count is None
+    silent = is_hidden and reader.planned[0] in stream.entries
+    assert reader.read().verdict == ("whole" if silent else "lost")
+
+
+@pytest.mark.parametrize("read", [False, True], ids=["before reading", "after reading"])
+@pytest.mark.parametrize(("plan", "name", "event"), cases([*PLANS], ANOTHER))
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_another_stream_of_that_name_is_noticed(
+    plan: str, name: str, event: Callable[[Stream], None], trimmed: bool, read: bool
+) -> None:
+    """A stream made again is noticed by its IDs and counters. One deleted behind its reader is no loss."""
+    stream = Stream(TEN)
+    if trimmed:
+        stream.xtrim(3)
+    reader = Reader(stream, *PLANS[plan])
+    if read:
+        reader.read()
+    event(stream)
+    is_harmless = name == "deleted" and read and reader.part.count is not None
+    assert reader.read().verdict == ("whole" if is_harmless else "another")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (lambda s: s.xtrim(3), lambda s: s.remake(*TEN)),  # nothing was removed from the new one
+        (lambda s: s.xtrim(3), lambda s: s.remake(1, *range(3, 11))),
+        (lambda s: s.xdel(6), lambda s: s.remake(1, 2, 3, 4, 5, 7, 8, 9, 10)),
+        (lambda s: s.xdel(6), lambda s: (s.remake(*TEN), s.xdel(2))),  # the largest deleted ID is smaller
+        (lambda s: None, lambda s: s.remake(1, 10)),
+        (lambda s: None, lambda s: s.remake(1, 2, 3, 4, 5, 10)),
+    ],
+    ids=["none removed", "fewer removed", "none deleted", "smaller deleted", "fewer added", "far fewer added"],
+)
+def test_the_same_ids_again_are_noticed_by_the_counters(
+    before: Callable[[Stream], None], after: Callable[[Stream], None]
+) -> None:
+    """A stream made again with the same first and last ID shows in what was added, removed and deleted."""
+    stream = Stream(TEN)
+    before(stream)
+    reader = Reader(stream, 0, 10)
+    after(stream)
+    assert reader.read().verdict == "another"
+
+
+def test_more_entries_than_were_counted_are_another_stream() -> None:
+    """A range cannot grow: more entries in it are those of another stream."""
+    stream = Stream([1, 5, 10])
+    reader = Reader(stream, 0, 10)
+    stream.remake(1, 2, 3, 10)
+    stream.xdel(99)
+    assert reader.read().verdict == "another"
+
+
+def test_a_trim_behind_the_reader_is_no_loss_and_one_that_overtakes_it_is() -> None:
+    """In a range that is not counted, trims that follow the reader are harmless; one that passes it is not."""
+    for jumps, expected in ((1, "whole"), (6, "lost")):
+        stream = Stream(range(1, 101))
+        reader = Reader(stream, 4, 90, page=4)
+        front = 5
+        while reader.read_page():
+            front += jumps
+            stream.xtrim(front)
+        assert reader.part.count is None
+        assert reader.verdict == expected
+        assert (reader.found == reader.planned) == (expected == "whole")
+
+
+def test_a_server_without_counters() -> None:
+    """Before Redis 7 a whole stream is counted by its length, and any other range is known by its first entry."""
+    for plan, event, expected in [
+        ((0, 10), HARMLESS["entries added"], "whole"),
+        ((0, 10), LOST["deleted in the range"], "lost"),
+        ((0, 10), LOST["trimmed in the range"], "lost"),
+        ((4, 10), LOST["trimmed in the range"], "lost"),
+        ((4, 7), LOST["trimmed everything"], "lost"),
+        ((4, 7), BELOW["trimmed up to the start"], "whole"),
+        ((4, 7), ANOTHER["made again, shorter"], "another"),
+        ((4, 7), LOST["deleted in the range"], "whole"),  # nothing shows it
+    ]:
+        reader = Reader(Stream(TEN, old=True), *plan)
+        event(reader.stream)
+        assert reader.read().verdict == expected, (plan, expected)
+
+
+def test_before_anything_is_read_only_the_state_is_judged() -> None:
+    """The driver that plans a batch again compares the stream with what its offset says."""
+    stream = Stream(TEN)
+    part = Range("s", at(4), at(7), 0, head=at(5))
+    known = Known(at(7), 7, at(1), deleted=ZERO)
+    for event, expected in [
+        *((event, "whole") for event in (HARMLESS | BELOW | BEHIND).values()),
+        (LOST["trimmed in the range"], "lost"),
+        (LOST["deleted in the range"], "lost"),
+        (LOST["trimmed everything"], "lost"),
+        (ANOTHER["deleted"], "another"),
+        (ANOTHER["made again, shorter"], "another"),
+        (lambda stream: stream.remake(1, 5, 6, 7), "another"),
+    ]:
+        stream = Stream(TEN)
+        event(stream)
+        assert verdict(find_missing(part, known, stream.state)) == expected
+
+
+def test_a_range_that_was_empty_loses_nothing() -> None:
+    """Nothing is expected of a range without entries, though the stream goes on behind it."""
+    for cheap in (False, True):
+        stream = Stream([1, 2, 9, 10])
+        reader = Reader(stream, 2, 8, cheap)
+        assert reader.part.count == 0
+        stream.xtrim(10)
+        assert reader.read().verdict == "whole"
+
+
+def test_whatever_xsetid_said_before_planning_is_taken_as_it_is() -> None:
+    """Counters that were set by hand before the read are no loss, even if they contradict the entries."""
+    state = Stream(TEN).state
+    assert state is not None
+    for added, deleted, last in [(3, ZERO, 10), (10**6, at(7), 99), (0, at(99), 99), (10, at(5), 10)]:
+        odd = replace(state, entries_added=added, max_deleted_id=deleted, last_id=at(last))
+        for after in (0, 4):
+            part = _deduced_from(odd, after, last)
+            done = Read(10 - after, at(after + 1))
+            assert find_missing(part, Known.of(odd), odd, done) is None
+
+
+def _deduced_from(state: StreamState, after: int, upto: int) -> Range:
+    asked = Asked(Stream(TEN), counts_cheaply=False)
+    return expect(asked, [Range("s", at(after), at(upto), 0)], {"s": state})[0]  # type: ignore[arg-type]
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.integers(1, 3)),
+        st.tuples(st.just("xdel"), st.integers(1, 30)),
+        st.tuples(st.just("xtrim"), st.integers(1, 30)),
+        st.tuples(st.just("page"), st.just(0)),
+    ),
+    max_size=12,
+)
+
+
+def act(stream: Stream, event: tuple[str, int]) -> None:
+    name, value = event
+    if name == "add":
+        stream.add(*range(stream.last + 1, stream.last + 1 + value))
+    elif name == "xdel":
+        stream.xdel(value)
+    elif name == "xtrim":
+        stream.xtrim(value)
+
+
+@settings(max_examples=400, deadline=None)
+@given(history=EVENTS, events=EVENTS, after=st.integers(0, 20), span=st.integers(1, 30), cheap=st.booleans())
+def test_every_interleaving_of_a_reader_with_removals(
+    history: list[tuple[str, int]], events: list[tuple[str, int]], after: int, span: int, cheap: bool
+) -> None:
+    """A counted range is judged exactly. Of any other a trim is never missed, and nothing harmless is a loss."""
+    stream = Stream(range(1, 21))
+    for event in history:
+        act(stream, event)
+    upto = min(stream.last, after + span)
+    if upto <= after:
+        return
+    reader = Reader(stream, after, upto, cheap, page=2)
+    planned = {entry for entry, _ in reader.planned}
+    for event in events:
+        if event[0] == "page":
+            reader.read_page()
+            continue
+        act(stream, event)
+    reader.read()
+    whole = reader.found == reader.planned
+    removed = planned - {entry for entry, _ in stream.entries}
+    if reader.part.count is not None:
+        assert (reader.verdict == "whole") == whole
+        if not whole:
+            assert reader.verdict == "lost"
+    elif not removed:
+        assert whole
+        assert reader.verdict == "whole"
+    elif not whole and not any(name == "xdel" for name, _ in events):
+        assert reader.verdict == "lost"

@@ -1,0 +1,168 @@
+"""Batch reads whose entries are removed after they were planned: the same error in every plan, on every server."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config import address, options
+from spark_streams.errors import StreamError
+from spark_streams.read.batch import BatchReader
+from spark_streams.read.ranges.task import RangePartition
+from spark_streams.server import redis_streams
+from tests.spark_streams.driver import Site, schema_of
+
+PLANS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "split": {"minPartitions": 3},
+    "split by size": {"maxEntriesPerPartition": 7},
+    "small pages": {"pageSize": 4},
+    "from an ID": {"startingOffsets": "11-1", "pageSize": 4},
+    "to an ID": {"endingOffsets": "35-1", "pageSize": 4},
+    "between IDs": {"startingOffsets": "11-1", "endingOffsets": "35-1"},
+    "between IDs, split": {"startingOffsets": "11-1", "endingOffsets": "35-1", "minPartitions": 3},
+    "sampled": {"minPartitions": 3},
+}
+
+
+@pytest.fixture(params=[*PLANS])
+def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The options of a plan. A stream that is sampled has more entries than would be counted."""
+    if request.param == "sampled":
+        monkeypatch.setattr(redis_streams, "_COUNTED", 1)
+        monkeypatch.setattr(redis_streams, "_SHORT", 1)
+    return PLANS[request.param]
+
+
+class Frame:
+    """A DataFrame: it is planned once, and its tasks run as often as there are actions and attempts."""
+
+    def __init__(self, site: Site, **said: Any) -> None:
+        named = {} if "streams" in said else {"stream": "s"}
+        given = {"url": site.url, **named, **{name: str(value) for name, value in said.items()}}
+        parsed = options.read_options(given)
+        self.reader = BatchReader(
+            parsed, ReadSchema.of(schema_of("_id string, n int"), parsed), address.parse(site.url)
+        )
+        self.parts: Sequence[Any] = self.reader.partitions()
+
+    def rows(self, between: Callable[[], object] | None = None) -> list[int]:
+        """The column n, read by all tasks; `between` is called when the first batch of the first task was read."""
+        found: list[int] = []
+        for part in self.parts:
+            for batch in self.reader.read(pickle.loads(pickle.dumps(part))):
+                found += batch.column("n").to_pylist()
+                if between is not None:
+                    between()
+                    between = None
+        return found
+
+
+EVENTS: dict[str, Callable[[Site], object]] = {
+    "trimmed": lambda site: site.client.xtrim("s", maxlen=20, approximate=False),
+    "trimmed to nothing": lambda site: site.client.xtrim("s", maxlen=0, approximate=False),
+    "trimmed while it grows": lambda site: (
+        site.add("s", 40, first=40),
+        site.client.xtrim("s", maxlen=40, approximate=False),
+    ),
+    "one deleted": lambda site: site.client.xdel("s", "23-1"),
+    "deleted": lambda site: site.client.delete("s"),
+    "made again, later IDs": lambda site: (site.client.delete("s"), site.add("s", 40, first=100)),
+    "made again, some of its IDs": lambda site: (
+        site.client.delete("s"),
+        site.add("s", 20),
+        site.add("s", 1, first=39),
+    ),
+    "made again, trimmed": lambda site: (
+        site.client.delete("s"),
+        site.add("s", 40),
+        site.client.xtrim("s", maxlen=20, approximate=False),
+    ),
+}
+CONDITIONS = {"trimmed": "ENTRIES_LOST", "one": "ENTRIES_LOST", "deleted": "STREAM_LOST", "made": "_LOST"}
+
+
+@pytest.mark.parametrize("event", [*EVENTS])
+def test_what_is_removed_between_two_actions_is_an_error(
+    site: Site, plan: dict[str, Any], event: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second action, or attempt, fails as a streaming query would; with failOnDataLoss=false it warns."""
+    site.add("s", 40)
+    frame, lenient = Frame(site, **plan), Frame(site, **plan, failOnDataLoss="false")
+    whole = frame.rows()
+    assert lenient.rows() == whole
+    assert "LOST" not in caplog.text
+    EVENTS[event](site)
+    with pytest.raises(StreamError, match=r"'s'.*failOnDataLoss") as caught:
+        frame.rows()
+    assert CONDITIONS[event.split(maxsplit=1)[0]] in caught.value.condition
+    with caplog.at_level(logging.WARNING, "spark_streams"):
+        left = lenient.rows()
+    assert "LOST" in caplog.text
+    assert set(left) <= {int(fields[b"n"]) for _, fields in site.client.xrange("s")}
+
+
+@pytest.mark.parametrize("event", ["trimmed", "one deleted", "deleted", "made again, later IDs"])
+def test_what_is_removed_while_a_task_reads_is_an_error(site: Site, event: str) -> None:
+    """A removal between two pages is noticed, where entries behind the reader are removed."""
+    site.add("s", 4000, value="x" * 2000)
+    frame = Frame(site, pageSize=10, startingOffsets="2-1")
+    if event == "one deleted":
+        remove: Callable[[], object] = lambda: site.client.xdel("s", "3999-1")  # noqa: E731
+    elif event == "trimmed":
+        remove = lambda: site.client.xtrim("s", maxlen=100, approximate=False)  # noqa: E731
+    else:
+        remove = lambda: EVENTS[event](site)  # noqa: E731
+    with pytest.raises(StreamError, match="LOST"):
+        frame.rows(remove)
+    assert frame.parts
+
+
+def test_what_does_not_concern_a_read_is_no_error(
+    site: Site, plan: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Entries that are added, and a trim up to the first entry of the read, change nothing, however often it runs."""
+    site.add("s", 40)
+    site.client.xdel("s", "2-1", "20-1")
+    site.client.xtrim("s", minid="2-1", approximate=False)
+    frame = Frame(site, **plan)
+    whole = frame.rows(lambda: site.add("s", 5, first=40))
+    site.client.xdel("s", "45-1")
+    if "startingOffsets" in plan:
+        site.client.xtrim("s", minid="11-1", approximate=False)
+    if "endingOffsets" in plan:
+        site.client.xdel("s", "39-1")
+    assert frame.rows() == whole
+    assert len(whole) == len(set(whole))
+    assert "LOST" not in caplog.text
+
+
+def test_many_streams_name_the_one_that_lost_entries(site: Site) -> None:
+    """Small streams share a task; the error is about the one that was trimmed."""
+    for n in range(20):
+        site.add(f"s{n}", 5)
+    frame = Frame(site, streams=",".join(f"s{n}" for n in range(20)))
+    assert len(frame.rows()) == 100
+    site.client.xtrim("s7", maxlen=4, approximate=False)
+    with pytest.raises(StreamError, match=r"ENTRIES_LOST\].*'s7'.* 1 entries"):
+        frame.rows()
+
+
+def test_the_plan_is_counted_where_the_server_says_it(site: Site) -> None:
+    """A whole stream is counted by its length, also on Redis; on the engine every range is."""
+    site.add("s", 40)
+    (part,) = Frame(site).parts
+    assert isinstance(part, RangePartition)
+    assert [(one.count, one.size) for one in part.ranges] == [(40, 40)]
+    (part,) = Frame(site, startingOffsets="11-1", endingOffsets="35-1").parts
+    assert isinstance(part, RangePartition)
+    (one,) = part.ranges
+    if site.kind == "engine":
+        assert one.count == 25
+    else:
+        assert (one.count, str(one.head)) == (None, "11-1")
