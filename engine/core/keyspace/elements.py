@@ -33,8 +33,8 @@ class Elements(dict[bytes, V]):
     def __init__(self, elements: Iterable[Any] = ()) -> None:
         super().__init__(elements)
         self._names: Names | None = None
-        #: Those who gather its words in parts. Until they are done it may be changed, but not taken apart.
-        self.readings: list[ref[Reading]] | None = None
+        #: Commands that read it in parts. Until they are done it may be changed, but not taken apart.
+        self.readings: dict[ref[Reading], None] | None = None
 
     def _place(self, name: bytes, value: V) -> bool:
         """Set an element; whether it is new."""
@@ -78,29 +78,36 @@ class Elements(dict[bytes, V]):
         return [self] if self._names is None else [self, *self._names.tables()]
 
     def _disturb(self) -> None:
-        for one in self.readings or ():
+        for one in tuple(self.readings or ()):
             reading = one()
             if reading is not None:
                 reading.disturb()
 
 
 class Reading:
-    """Somebody who gathers the words of a value in parts, for as long as this exists.
+    """A command that reads values in parts, for as long as this object exists. A value may be named repeatedly.
 
-    ``is_disturbed``: the value has changed, or is about to.
+    ``is_disturbed``: one of the values has changed, or is about to.
     """
 
     __slots__ = ("__weakref__", "is_disturbed")
 
-    def __init__(self, elements: Elements[Any]) -> None:
+    def __init__(self, sources: Iterable[Elements[Any]]) -> None:
         self.is_disturbed = False
-        if elements.readings is None:
-            elements.readings = []
-        elements.readings.append(ref(self, elements.readings.remove))
+        for elements in distinct(sources):
+            if elements.readings is None:
+                elements.readings = {}
+            # A dictionary, because many commands may read one value: each of them leaves in constant time.
+            elements.readings[ref(self, elements.readings.pop)] = None
 
     def disturb(self) -> None:
-        """The value is about to change."""
+        """A value is about to change."""
         self.is_disturbed = True
+
+
+def distinct(sources: Iterable[T]) -> list[T]:
+    """The objects without repetitions, in the order of their first mention: commands may name a key repeatedly."""
+    return list({id(one): one for one in sources}.values())
 
 
 def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
@@ -116,9 +123,10 @@ def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[
         moved[drawn] = moved.get(place, place)
 
 
-def in_parts(words: Iterator[T]) -> Iterator[list[T]]:
-    """Lists of as many words as are gathered together."""
-    while part := list(islice(words, _PART)):
+def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
+    """Lists of as many words as are gathered together; fewer if each is looked up in several ``others``."""
+    size = max(_PART // (others + 1), 1)
+    while part := list(islice(words, size)):
         yield part
 
 
@@ -143,17 +151,16 @@ def gathered_from(sources: Sequence[Elements[Any]], parts: Callable[[], Iterator
     Each part is made of about as many elements as :func:`in_parts` gives together. Where one of the values is changed
     in between, all parts are made anew and at once. Nobody changes them between the last part and the return.
     """
-    return _gather([Reading(one) for one in sources], parts)
+    return _gather(Reading(sources), parts)
 
 
-def _gather(readings: list[Reading], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
-    for reading in readings:
-        reading.is_disturbed = False
+def _gather(reading: Reading, parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
+    reading.is_disturbed = False
     found: list[T] = []
     for number, part in enumerate(parts(), 1):
         found.append(part)
         if not number % _PARTS:
             yield
-            if any(reading.is_disturbed for reading in readings):
+            if reading.is_disturbed:
                 return list(parts())
     return found

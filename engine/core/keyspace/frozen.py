@@ -120,7 +120,7 @@ class Freezing(Reading):
     __slots__ = ("_copying", "value")
 
     def __init__(self, source: Elements[Any]) -> None:
-        super().__init__(source)
+        super().__init__([source])
         made: FrozenHash | FrozenMembers | FrozenSortedSet
         if isinstance(source, Hash):
             made = FrozenHash(source)

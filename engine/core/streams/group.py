@@ -42,7 +42,7 @@ class Listing:
         self._pending = group.pending.per_owner.copy()
         #: The times of those that have been seen since.
         self._times: dict[Consumer, tuple[int, int]] = {}
-        group.listings.append(ref(self, group.listings.remove))
+        group.listings[ref(self, group.listings.pop)] = None
 
     def __len__(self) -> int:
         return len(self._consumers)
@@ -90,8 +90,8 @@ class Group:
         #: IDs of the records that no consumer owns (XNACK), in the order in which they were given back.
         self.nacked: dict[int, None] = {}
         self._last_number = NOBODY
-        #: Who lists the consumers at present. A consumer's times change in a command that has called :meth:`consumer`.
-        self.listings: list[ref[Listing]] = []
+        #: Replies that list the consumers. A consumer's times change in a command that has called :meth:`consumer`.
+        self.listings: dict[ref[Listing], None] = {}
 
     # -- consumers --------------------------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Group:
         return consumer, True
 
     def _keep(self, consumer: Consumer) -> None:
-        for one in self.listings:
+        for one in tuple(self.listings):
             listing = one()
             if listing is not None:
                 listing.keep(consumer)

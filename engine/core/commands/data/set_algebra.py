@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from engine.core.commands.data.changing import put_result
 from engine.core.commands.data.sets import MANY, read_set
 from engine.core.commands.families import set_command
-from engine.core.keyspace.elements import gathered_from, in_parts
+from engine.core.keyspace.elements import distinct, gathered_from, in_parts
 from engine.core.keyspace.members import Members, set_limits
 from engine.core.protocol.args import Args, numbered_keys
 from engine.core.protocol.replies import CommandError, Pages, Reply, Set, Steps
@@ -31,14 +31,14 @@ _FEW = 4
 _Combine = Callable[[list[Members]], Iterator[list[bytes]]]
 
 
-def _parts(members: Members) -> Iterator[list[bytes]]:
-    return in_parts(iter(members.shown() if len(members) <= MANY else members))
+def _parts(members: Members, others: int = 0) -> Iterator[list[bytes]]:
+    return in_parts(iter(members.shown() if len(members) <= MANY else members), others)
 
 
 def _common(sets: list[Members]) -> Iterator[list[bytes]]:
     """What is in all of them."""
-    smallest, *others = sorted(sets, key=len)
-    for part in _parts(smallest):
+    smallest, *others = sorted(distinct(sets), key=len)
+    for part in _parts(smallest, len(others)):
         for other in others:
             part = [member for member in part if member in other]
         yield part
@@ -46,6 +46,7 @@ def _common(sets: list[Members]) -> Iterator[list[bytes]]:
 
 def _all(sets: list[Members]) -> Iterator[list[bytes]]:
     """What is in any of them."""
+    sets = distinct(sets)
     if len(sets) <= _FEW:
         # (No table is needed that would grow, and be let go, all at once.)
         for number, one in enumerate(sets):
@@ -64,8 +65,8 @@ def _all(sets: list[Members]) -> Iterator[list[bytes]]:
 
 def _alone(sets: list[Members]) -> Iterator[list[bytes]]:
     """What is in the first one and in no other."""
-    first, *others = sets
-    for part in _parts(first):
+    first, *others = sets[0], *distinct(filter(None, sets[1:]))
+    for part in _parts(first, len(others)):
         for other in others:
             part = [member for member in part if member not in other]
         yield part

@@ -16,7 +16,7 @@ from engine.core.commands.data.sorted_sets.ranges import pages_of
 from engine.core.commands.data.sorted_sets.results import store
 from engine.core.commands.data.sorted_sets.values import MANY, shown
 from engine.core.commands.families import sorted_set_command
-from engine.core.keyspace.elements import Elements, gathered_from
+from engine.core.keyspace.elements import Elements, distinct, gathered_from
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import Pair, SortedSet, in_order
 from engine.core.protocol.args import Args
@@ -141,9 +141,11 @@ def _smallest_first(request: _Request, scores: Sequence[_Scores]) -> list[tuple[
     return sorted(zip(scores, request.weights, strict=True), key=lambda one: len(one[0]))
 
 
-def _in_steps(scores: _Scores) -> Iterator[list[tuple[bytes, float]]]:
+def _in_steps(scores: _Scores, others: int = 0) -> Iterator[list[tuple[bytes, float]]]:
+    """Members with their scores; fewer in one step if each is looked up in several ``others``."""
     items = iter(scores.items())
-    while some := list(islice(items, _LOOKED_AT)):
+    size = max(_LOOKED_AT // (others + 1), 1)
+    while some := list(islice(items, size)):
         yield some
 
 
@@ -163,7 +165,7 @@ def _common(request: _Request, scores: Sequence[_Scores]) -> Generator[None, Non
     result: dict[bytes, float] = {}
     aggregate = request.aggregate
     (smallest, weight), *others = _smallest_first(request, scores)
-    for some in _in_steps(smallest):
+    for some in _in_steps(smallest, len(others)):
         for member, score in some:
             own = _weighted(weight, score)
             for other, its_weight in others:
@@ -179,8 +181,8 @@ def _common(request: _Request, scores: Sequence[_Scores]) -> Generator[None, Non
 
 def _alone(request: _Request, scores: Sequence[_Scores]) -> Generator[None, None, dict[bytes, float]]:
     result: dict[bytes, float] = {}
-    first, *others = scores
-    for some in _in_steps(first):
+    first, *others = scores[0], *distinct(filter(None, scores[1:]))
+    for some in _in_steps(first, len(others)):
         result.update(pair for pair in some if not any(pair[0] in other for other in others))
         yield
     return result
@@ -197,8 +199,12 @@ def _copied(sources: list[Elements[Any]]) -> Generator[None, None, list[dict[byt
 
     def parts() -> Iterator[None]:
         copies.clear()
+        made: dict[int, dict[bytes, float]] = {}
         for source in sources:
-            copies.append({})
+            if id(source) in made:
+                copies.append(made[id(source)])
+                continue
+            copies.append(made.setdefault(id(source), {}))
             items = iter(source.items()) if isinstance(source, SortedSet) else ((member, 1.0) for member in source)
             while some := dict(islice(items, _COPIED)):
                 copies[-1] |= some
@@ -230,7 +236,7 @@ def _made_of_copies(
 ) -> Generator[None, None, list[list[Pair]]]:
     copies = yield from copying
     result = yield from combine(request, copies)
-    ctx.changes.discard(*copies)
+    ctx.changes.discard(*distinct(copies))
     copies.clear()
     return (yield from in_order(result))
 
@@ -306,12 +312,12 @@ for _name, _combine, _options, _since, _what, _complexity in (
 def zintercard(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns how many members all of several sorted sets have, counting to a limit."""
     request = _parse(ctx, argv, 1, weighs=False, counts=True)
-    smallest, *others = sorted(request.sources, key=len)
+    smallest, *others = sorted(distinct(request.sources), key=len)
     limit = request.limit
 
     def counted() -> Iterator[int]:
         count, names = 0, iter(smallest)
-        while some := list(islice(names, _LOOKED_AT)):
+        while some := list(islice(names, max(_LOOKED_AT // (len(others) + 1), 1))):
             for other in others:
                 some = [member for member in some if member in other]
             count += len(some)

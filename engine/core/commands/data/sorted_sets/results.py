@@ -37,11 +37,11 @@ def store(
 ) -> Reply:
     """Store at ``argv[1]`` what ``making`` makes of the ``sources``, which are at the ``keys``; how many members."""
     db = ctx.db
-    readings = [Reading(source) for source in sources]
+    reading = Reading(sources)
 
     def is_unchanged() -> bool:
         """Whether the sources are what they were when the command came."""
-        if any(reading.is_disturbed for reading in readings):
+        if reading.is_disturbed:
             return False
         values = map(db.get, keys)
         return all(value is (source or None) for value, source in zip(values, sources, strict=True))
