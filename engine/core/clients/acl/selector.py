@@ -71,7 +71,18 @@ def in_category(name: str) -> list[Command]:
 class Selector:
     """One set of permissions."""
 
-    __slots__ = ("all_channels", "all_commands", "all_keys", "allowed", "channels", "first_words", "patterns", "rules")
+    __slots__ = (
+        "_denied",
+        "_parts",
+        "all_channels",
+        "all_commands",
+        "all_keys",
+        "allowed",
+        "channels",
+        "first_words",
+        "patterns",
+        "rules",
+    )
 
     def __init__(self, all_channels: bool) -> None:
         #: Everything, also what a later version may add: ``+@all`` without an exception.
@@ -80,8 +91,12 @@ class Selector:
         self.allowed: set[bytes] = set()
         #: What may only be called with one of these as its first argument (in lower case).
         self.first_words: dict[bytes, dict[bytes, None]] = {}
-        #: The rules about commands as they are shown; the first is ``+@all`` or ``-@all``.
-        self.rules: list[bytes] = [b"-@all"]
+        #: The rules about commands, in the order in which they are shown: a name, and whether it is allowed. The first
+        #: name is ``@all``.
+        self.rules: dict[bytes, bool] = {b"@all": False}
+        #: The denied names after the first, and the names ``container|part`` by their container.
+        self._denied: set[bytes] = set()
+        self._parts: dict[bytes, set[bytes]] = {}
         self.all_keys = False
         #: Patterns of keys, with READ, WRITE or both.
         self.patterns: dict[bytes, int] = {}
@@ -92,7 +107,9 @@ class Selector:
         """Another selector with the same rules."""
         other = Selector(self.all_channels)
         other.all_commands, other.all_keys = self.all_commands, self.all_keys
-        other.allowed, other.rules = set(self.allowed), list(self.rules)
+        other.allowed, other.rules = set(self.allowed), dict(self.rules)
+        other._denied = set(self._denied)
+        other._parts = {name: set(parts) for name, parts in self._parts.items()}
         other.first_words = {name: dict(words) for name, words in self.first_words.items()}
         other.patterns, other.channels = dict(self.patterns), dict(self.channels)
         return other
@@ -161,7 +178,9 @@ class Selector:
         self.all_commands = allowed
         self.allowed = {one.full_name for one in all_commands()} if allowed else set()
         self.first_words.clear()
-        self.rules = [b"+@all" if allowed else b"-@all"]
+        self.rules = {b"@all": allowed}
+        self._denied.clear()
+        self._parts.clear()
 
     def _apply_category(self, rule: bytes) -> None:
         name = rule[2:].decode("latin-1").lower()
@@ -210,13 +229,23 @@ class Selector:
 
     def _show(self, rule: bytes) -> None:
         """Note a rule about commands; it takes the place of earlier ones about the same, and about its parts."""
-        name = rule[1:].lower()
+        name, allowed = rule[1:].lower(), rule[:1] == b"+"
+        replaced = {name}
         if name[:1] != b"@":
             container, bar, rest = name.partition(b"|")
-            name = container + bar + (rest if find(name) is not None else rule[len(container) + 2 :])
-        self.rules[1:] = [old for old in self.rules[1:] if old[1:] != name and not old[1:].startswith(name + b"|")]
-        self.rules.append(rule[:1] + name)
-        self.all_commands = self.rules[0] == b"+@all" and not any(old[:1] == b"-" for old in self.rules)
+            if bar:
+                name = container + bar + (rest if find(name) is not None else rule[len(container) + 2 :])
+                replaced = {name}
+                self._parts.setdefault(container, set()).add(name)
+            else:
+                replaced |= self._parts.pop(name, set())
+        for old in replaced:
+            self.rules.pop(old, None)
+        self._denied -= replaced
+        self.rules[name] = allowed
+        if not allowed:
+            self._denied.add(name)
+        self.all_commands = self.rules[b"@all"] and not self._denied
 
     # -- showing ----------------------------------------------------------------------------------------------------
 
@@ -232,7 +261,7 @@ class Selector:
 
     def shown_commands(self) -> bytes:
         """The rules about commands."""
-        return b" ".join(self.rules)
+        return b" ".join((b"+" if allowed else b"-") + name for name, allowed in self.rules.items())
 
     def line(self) -> bytes:
         """All rules, as ACL LIST has them."""

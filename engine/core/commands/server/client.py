@@ -163,7 +163,10 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
         sessions = [one for one in map(ctx.sessions.get, numbers) if one is not None]
     elif len(argv) > 2:
         raise CommandError(general.SYNTAX)
-    return Verbatim(b"".join(describe(one, ctx.now, argv if one is ctx.session else ()) + b"\n" for one in sessions))
+    sessions = list(sessions)
+    # Each line is made once, however often its ID is given: the caller's measures all words of this command.
+    lines = {one: describe(one, ctx.now, argv if one is ctx.session else ()) + b"\n" for one in set(sessions)}
+    return Verbatim(b"".join(map(lines.__getitem__, sessions)))
 
 
 @client_subcommand(
