@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from typing import TypeVar
 
 from engine.core.commands.streams.entries.ranges import entries_between
 from engine.core.commands.streams.groups.pending_records import PendingRecords
@@ -11,13 +12,15 @@ from engine.core.commands.streams.lookups import need_stream
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
-from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, holding
+from engine.core.protocol.replies import CommandError, Map, Pages, Raw, Reply, Steps, holding
 from engine.core.streams.group import Consumer, Group, Listing
 from engine.core.streams.position import UNKNOWN, Counted, lag, shown
 from engine.core.streams.stream import Stream
 from engine.core.table.declare import container
 from engine.core.table.registry import SUB_KEY
 from engine.text.messages import general, streams
+
+T = TypeVar("T")
 
 xinfo_subcommand = container(
     "xinfo",
@@ -32,7 +35,7 @@ xinfo_subcommand = container(
 _FULL_COUNT = 10
 #: More consumers are listed in pages.
 _MANY_CONSUMERS = 500
-#: More groups are listed in pages of so many.
+#: Groups of a page. With FULL, which copies more of each, they are also read in steps of as many.
 _GROUPS_AT_ONCE = 200
 
 
@@ -92,15 +95,23 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.subcommand_arguments(b"xinfo", argv[1]))
     count = args.take_int() if len(args) else _FULL_COUNT
     count = _FULL_COUNT if count < 0 else count
-    return holding(
-        Map.of(
-            {
-                **_head(ctx, stream),
-                b"entries": entries_between(stream, 0, ids.MAX_ID, count),
-                b"groups": holding([_full_group(stream, name, count) for name in sorted(stream.groups)]),
-            }
-        )
-    )
+    head = {**_head(ctx, stream), b"entries": entries_between(stream, 0, ids.MAX_ID, count)}
+
+    def work() -> Generator[None, None, Reply]:
+        groups: list[Reply] = []
+        for names in _parts_of(sorted(stream.groups)):
+            groups += [_full_group(stream, name, count) for name in names if name in stream.groups]
+            yield
+        shown = holding(groups) if len(groups) <= _GROUPS_AT_ONCE else Pages(list, len(groups), _parts_of(groups))
+        return holding(Map.of({**head, b"groups": shown}))
+
+    if len(stream.groups) <= _GROUPS_AT_ONCE:
+        return Steps(argv, work()).all()
+    return ctx.in_steps(argv, work())
+
+
+def _parts_of(items: list[T]) -> Iterator[list[T]]:
+    return (items[at : at + _GROUPS_AT_ONCE] for at in range(0, len(items), _GROUPS_AT_ONCE))
 
 
 def _full_group(stream: Stream, name: bytes, count: int) -> Reply:
@@ -164,8 +175,7 @@ def xinfo_groups(ctx: Context, argv: list[bytes]) -> Reply:
     ]
     if len(rows) <= _GROUPS_AT_ONCE:
         return [_group(counted, *row) for row in rows]
-    starts = range(0, len(rows), _GROUPS_AT_ONCE)
-    pages = ([_group(counted, *row) for row in rows[at : at + _GROUPS_AT_ONCE]] for at in starts)
+    pages = ([_group(counted, *row) for row in some] for some in _parts_of(rows))
     return Pages(list, len(rows), pages)
 
 
