@@ -39,6 +39,11 @@ _SMALL, _PLENTY = 1 << 20, 8 << 20
 _EXACT = 1 << 53
 
 
+#: Instructions before the first tick (as in the sandbox); later ticks come ten times as often after instructions that
+#: took longer than the one, and ten times less often after those that took less than the other, in nanoseconds.
+_FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
+
+
 class RaisedError(Exception):
     """An error for the script; its text waits in :attr:`Calls.error`."""
 
@@ -104,6 +109,8 @@ class Calls:
         major, minor, patch = map(int, REDIS_VERSION.split("."))
         self.version_number = major << 16 | minor << 8 | patch
         self.on_tick: Callable[[], None] = lambda: None
+        #: When the hook was called last, on the stopwatch, and after how many instructions it is called next.
+        self._ticked_ns, self._every = 0, _FIRST
 
     # -- the interpreter's ------------------------------------------------------------------------------------------
 
@@ -111,14 +118,22 @@ class Calls:
         """The script begins."""
         assert self.memory is not None
         self.memory.limit()
+        self._ticked_ns, self._every = self._ctx.telemetry.stopwatch(), _FIRST
 
-    def tick(self) -> int:
-        """Called every so many instructions: whether the script shall end."""
+    def tick(self) -> tuple[int, int]:
+        """Called every so many instructions: whether the script shall end, and the instructions until the next call."""
+        stopwatch, running = self._ctx.telemetry.stopwatch, self.running
         try:
+            spent = stopwatch() - self._ticked_ns
+            if spent > _SLOW_NS:
+                self._every = max(self._every // 10, 10)
+            elif spent < _FAST_NS:
+                self._every = min(self._every * 10, 10_000)
             self.on_tick()
+            self._ticked_ns = stopwatch()
         except BaseException as error:  # noqa: BLE001 - it must not be seen by the script
             self._break(error)
-        return self.running.verdict if self.running is not None else Verdict.GO_ON
+        return running.verdict if running is not None else Verdict.GO_ON, self._every
 
     def resp_now(self) -> int:
         """The protocol that the script has asked for."""

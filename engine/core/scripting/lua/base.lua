@@ -12,9 +12,10 @@ local type, select, tonumber, tostring, pairs, next, error = type, select, tonum
 local rawget, rawset, setmetatable, getmt = rawget, rawset, setmetatable, debug.getmetatable
 local loadstring, load, collectgarbage = loadstring, load, collectgarbage
 local byte, gsub, rep, floor, ceil = string.byte, string.gsub, string.rep, math.floor, math.ceil
-local look_up_from_work = kit.look_up_from_work
+local work = kit.work
 local find, match, unpack, pcall = string.find, string.match, unpack, pcall
-local insert, remove, foreach, foreachi = table.insert, table.remove, table.foreach, table.foreachi
+local insert, remove, foreach, foreachi, concat = table.insert, table.remove, table.foreach, table.foreachi,
+    table.concat
 
 local function copy(t)
     local c = {}
@@ -93,6 +94,8 @@ local function as_place(number)
 end
 -- Lua's own table.insert moves elements where no hook comes by: at a place far below the first one for minutes.
 local FAR_BELOW = -10000
+-- Work with an element, compared with a byte of a text.
+local ELEMENT = 16
 local function insert_far_below(t, at, value)
     for i = #t + 1, at + 1, -1 do rawset(t, i, rawget(t, i - 1)) end
     rawset(t, at, value)
@@ -105,6 +108,7 @@ function safe_table.insert(...)
         if not tonumber(at) then unfit(2, "insert", "number", at) end
         at = as_place(tonumber(at))
         if at < FAR_BELOW then return insert_far_below(t, at, value) end
+        work((#t - at) * ELEMENT)
     elseif n ~= 2 then
         fail("wrong number of arguments to 'insert'")
     end
@@ -113,8 +117,16 @@ end
 function safe_table.remove(...)
     check_writable("remove", ...)
     local t, at = ...
-    if at ~= nil and not tonumber(at) then unfit(2, "remove", "number", at) end
+    if at ~= nil then
+        if not tonumber(at) then unfit(2, "remove", "number", at) end
+        work((#t - tonumber(at)) * ELEMENT)
+    end
     return remove(...)
+end
+function safe_table.concat(...)
+    local t = ...
+    if type(t) == "table" then work(#t * ELEMENT) end
+    return answered("concat", pcall(concat, ...))
 end
 function safe_table.setn(...)
     check_writable("setn", ...)
@@ -165,6 +177,7 @@ function base.loadstring(...)
     check_name(name, "loadstring")
     local is_bytecode = byte(text) == 27
     local kept = up_to_zero(name or text)
+    work(#text)
     local chunk, e = loadstring(is_bytecode and REFUSED or text, kept)
     return loaded(is_bytecode, chunk, e)
 end
@@ -203,15 +216,23 @@ end
 -- -- strings, numbers, time ------------------------------------------------------------------------------------------
 
 local safe_string = copy(string)
--- (Making a long text takes long, and is one instruction.)
 function safe_string.rep(...)
     local text, n = ...
     if type(text) == "number" then text = tostring(text) end
     if type(text) ~= "string" then expected(1, "rep", "string", ...) end
     n = tonumber(n)
     if not n then expected(2, "rep", "number", ...) end
-    if n * #text > 65536 then look_up_from_work() end
+    work(n * #text)
     return rep(text, n)
+end
+for _, name in pairs({ "lower", "upper", "reverse" }) do
+    local made = safe_string[name]
+    safe_string[name] = function(...)
+        local text = ...
+        if type(text) ~= "string" then return answered(name, pcall(made, ...)) end
+        work(#text)
+        return (made(text))
+    end
 end
 -- Matching calls itself for each part of a pattern, on C's stack.
 local LONG_PATTERN, SPECIAL = 10000, "[%^%$%*%+%?%.%(%[%%%-]"
@@ -237,6 +258,7 @@ for _, name in pairs({ "find", "match", "gmatch", "gfind", "gsub" }) do
             and not (name == "find" and (plain or not find(pattern, SPECIAL))) then
             fail("pattern too complex")
         end
+        if type(text) == "string" then work(#text) end
         if name == "gsub" and type(third) == "function" then
             return search(text, pattern, replacing(third), select(4, ...))
         end

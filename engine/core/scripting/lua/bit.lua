@@ -14,11 +14,12 @@ local function tobit(n)
     return (mantissa < 0 and -mantissa or mantissa) * 9007199254740992 % 4294967296
 end
 local function signed(n) return n >= 2147483648 and n - 4294967296 or n end
-local function taken(name, n, ...)
-    local value = (select(n, ...))
+local function number(value)
     if type(value) == "string" then value = tonumber(value) or value end
-    if type(value) ~= "number" then expected(n, name, "number", ...) end
-    return tobit(value)
+    return type(value) == "number" and tobit(value)
+end
+local function taken(name, n, ...)
+    return number((select(n, ...))) or expected(n, name, "number", ...)
 end
 -- For each operation what it makes of two bytes.
 local function byte_table(one)
@@ -40,11 +41,11 @@ end
 local function folded(name, one)
     local bytes
     return function(...)
-        local a = taken(name, 1, ...)
+        local a, values = taken(name, 1, ...), { ... }
         -- (The last one is looked at first, which shows where several are wrong.)
         for i = select("#", ...), 2, -1 do
             bytes = bytes or byte_table(one)
-            local b = taken(name, i, ...)
+            local b = number(values[i]) or expected(i, name, "number", ...)
             a = bytes[a % 256][b % 256]
                 + bytes[floor(a / 256) % 256][floor(b / 256) % 256] * 256
                 + bytes[floor(a / 65536) % 256][floor(b / 65536) % 256] * 65536

@@ -220,10 +220,12 @@ local function new()
             n = ldexp(n, (power and tonumber(power) or 0) - 4 * #fraction)
             stop = behind_power or stop
         else
-            local text = match(s, "^%d+%.?%d*[eE][+-]?%d+", from) or match(s, "^%.%d+[eE][+-]?%d+", from)
-                or match(s, "^%d+%.?%d*", from) or match(s, "^%.%d+", from)
-            if text then
-                n, stop = tonumber(text), from + #text
+            -- (Step by step: a pattern for all of it would try each way to divide the digits.)
+            local point = match(s, "^%d*()", from)
+            last = match(s, "^%.%d*()", point) or point
+            if point > from or last > point + 1 then
+                stop = match(s, "^[eE][+-]?%d+()", last) or last
+                n = tonumber(sub(s, from, stop - 1))
             elseif decode_invalid then
                 local word = lower(sub(s, from, from + 7))
                 if word == "infinity" then n, stop = huge, from + 8

@@ -88,8 +88,8 @@ local library = { _NAME = "cmsgpack", _VERSION = "lua-cmsgpack 0.4.0",
 function library.pack(...)
     local count = select("#", ...)
     if count == 0 then bad_argument(0, "pack", "MessagePack pack needs input.") end
-    local out = {}
-    for i = 1, count do pack(out, (select(i, ...)), 0) end
+    local out, values = {}, { ... }
+    for i = 1, count do pack(out, values[i], 0) end
     return concat(out)
 end
 

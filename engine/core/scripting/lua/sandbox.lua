@@ -12,7 +12,9 @@
 --   runner) turns into a table with the text. The metatable of such userdata is emptied and locked besides.
 -- * Bytecode is never loaded: it could do anything to the process.
 -- * No error of the allocator can be caught: a script that has used up its memory ends.
--- * The hook counts instructions in each coroutine, so each new one gets it, and comes by at every few resumes. No
+-- * The hook counts instructions in each coroutine, so each new one gets it, and comes by at every few resumes. One
+--   instruction may take long (a call of a C function, a long text): the host says after how many the hook comes by
+--   next, fewer while they are slow, and functions in C that get long texts count as many instructions (`work`). No
 --   code of a script may run where Lua runs no hooks:
 --   in the handler of an error that the hook has raised.
 
@@ -43,7 +45,7 @@ local create, resume, running = coroutine.create, coroutine.resume, coroutine.ru
 
 local READONLY = "Attempt to modify a readonly table"
 local OUT_OF_MEMORY = "not enough memory"
-local EVERY, EVERY_RESUME = 10000, 8
+local FIRST, EVERY_RESUME = 1000, 8
 
 local tail_place = is_eval and "user_script:1: " or "user_function:1: "
 -- Where a function of these libraries was called: "user_script:1: ". A tail call has left no trace of its line, and
@@ -137,22 +139,38 @@ end
 -- -- the hook --------------------------------------------------------------------------------------------------------
 
 local KILLED = "ERR Script killed by user with SCRIPT KILL..."
-local killed = false
+local killed, every = false, FIRST
 local function hook(event)
     -- (A script that has been ended stops at its next line, in whatever it does then; these libraries' lines go on.)
     if event == "line" and getinfo(2, "S").source == "=(redis)" then return end
-    local verdict = tick()
+    local verdict, next_every = tick()
     if verdict == 0 then
-        if event == "line" then sethook() end
+        if event == "line" then
+            sethook()
+        elseif next_every ~= every then
+            every = next_every
+            sethook(hook, "", every)
+        end
     else
         killed = verdict == 2 and OUT_OF_MEMORY or { err = verdict == 1 and KILLED or "ERR FUNCTION LOAD timeout" }
-        sethook(hook, "l", EVERY)
+        sethook(hook, "l", every)
         error(killed, 0)
     end
 end
 local function watched(co)
-    if killed then sethook(co, hook, "l", EVERY) else sethook(co, hook, "", EVERY) end
+    if killed then sethook(co, hook, "l", every) else sethook(co, hook, "", every) end
     return co
+end
+-- What C functions do with long texts, in bytes, counts too.
+local LONG, LOOK_UP_FROM = 4096, 1048576
+local worked = 0
+local function work(size)
+    if size < LONG then return end
+    worked = worked + size
+    if worked >= LOOK_UP_FROM then
+        worked = 0
+        hook("count")
+    end
 end
 local function is_lua(f) return type(f) == "function" and getinfo(f, "S").what ~= "C" end
 -- Each coroutine counts its own instructions, so those who go on with one are counted too: many short ones are as long
@@ -190,7 +208,7 @@ end
 local G
 local kit = { where = where, fail = fail, bad_argument = bad_argument, expected = expected, unfit = unfit,
     null = null, behind = behind, READONLY = READONLY, fixed = fixed, readonly = readonly, shown_double = shown_double,
-    look_up_from_work = function() hook("count") end, sandboxed = function(chunk) return setfenv(chunk, G) end }
+    work = work, sandboxed = function(chunk) return setfenv(chunk, G) end }
 local function part(name) return loadstring(sources[name], "=(redis)")(kit) end
 kit.numbers = part("numbers")
 
@@ -314,7 +332,7 @@ end
 local function finish(proto, code, kind, value, ...)
     if code then return code, kind, value, ... end
     -- It is counted too: a table can lead to itself.
-    sethook(hook, "", EVERY)
+    sethook(hook, "", every)
     local ok, text = pcall(encoded, proto, value)
     sethook()
     if not ok then
@@ -324,9 +342,9 @@ local function finish(proto, code, kind, value, ...)
     return 2, text
 end
 local function begin()
-    killed = false
+    killed, every = false, FIRST
     arm()
-    sethook(hook, "", EVERY)
+    sethook(hook, "", every)
 end
 local function arguments(count, ...)
     local all = ...

@@ -15,8 +15,9 @@ local MOST = 2147483647
 -- A step of a format: the letter, its size, and where the next one begins.
 local function option(format, at)
     local letter = sub(format, at, at)
-    local digits = match(format, "^%d+", at + 1) or ""
     if letter == "c" or letter == "i" or letter == "I" or letter == "!" then
+        -- (Only here: what follows another letter is a letter of its own, and there may be many.)
+        local digits = match(format, "^%d+", at + 1) or ""
         local n = digits ~= "" and tonumber(digits)
         if n and n > MOST then fail("integral size overflow") end
         at = at + 1 + #digits
@@ -73,7 +74,7 @@ local function format_of(name, ...)
 end
 function library.pack(...)
     local format = format_of("pack", ...)
-    local out, total, argument = {}, 0, 1
+    local out, values, total, argument = {}, { ... }, 0, 1
     local order, align = "little", 1
     local at = 1
     while at <= #format and byte(format, at) ~= 0 do
@@ -84,15 +85,15 @@ function library.pack(...)
         if pad > 0 then out[#out + 1] = rep("\0", pad) total = total + pad end
         if find(letter, "[bBhHlLTiI]") then
             argument = argument + 1
-            out[#out + 1] = ordered(integer(take_number(argument, "pack", (select(argument, ...))), size), order)
+            out[#out + 1] = ordered(integer(take_number(argument, "pack", values[argument]), size), order)
         elseif letter == "x" then
             out[#out + 1] = "\0"
         elseif letter == "f" or letter == "d" then
             argument = argument + 1
-            out[#out + 1] = ordered(float(take_number(argument, "pack", (select(argument, ...))), size), order)
+            out[#out + 1] = ordered(float(take_number(argument, "pack", values[argument]), size), order)
         elseif letter == "c" or letter == "s" then
             argument = argument + 1
-            local text = (select(argument, ...))
+            local text = values[argument]
             if type(text) == "number" then text = tostring(text) end
             if type(text) ~= "string" then unfit(argument, "pack", "string", text) end
             if letter == "s" then

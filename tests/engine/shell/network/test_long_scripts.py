@@ -76,6 +76,11 @@ def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connec
         "return load(function() return ' ' end)",
         "while true do local text = ('x'):rep(1e6) end",
         "table.insert({1}, -2 ^ 31, 'x')",
+        # Few instructions that take long each: functions in C, and long texts.
+        "while true do cjson.decode(('1'):rep(3e7)) end",
+        "local long = ('1'):rep(3e7) while true do redis.sha1hex(long) end",
+        "local long = ('1'):rep(3e7) while true do local text = long .. 'x' end",
+        "local long = ('1'):rep(3e7) while true do local text = long:upper() end",
         "while true do redis.call('PING') end",
         "while true do redis.pcall('NONSENSE') end",
         "local t = {} for i = 1, 40 do t = {t, t} end return t",
