@@ -6,6 +6,7 @@ in the room of that name, without Spark. Beside them is what tests the whole thr
 contract       commands, the same cases on the engine's core, on the engine over TCP and on a real Redis
 differential   random commands on the engine and on a real Redis (``make fuzz``)
 redis_docs     the examples of Redis's documentation
+growth         the cost of commands and of scripts' functions is proportional to their arguments (``tests.growth``)
 property       random commands against plain lists, and against the log
 faults         disks that fail, processes and power that end at any step
 crash, chaos   real processes killed at work: the engine (``make crash``), a streaming job and all around it

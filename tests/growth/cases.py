@@ -1,0 +1,386 @@
+"""Commands with one argument repeated many times, derived from the command table.
+
+The syntax of a command's declaration says which of its arguments repeat. Each gives three cases: the same word each
+time, different words that exist, and different words that do not. Combinations that the syntax does not tell, such as
+the keys and IDs of XREAD, are listed by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import engine.core.dispatch  # noqa: F401 - declares all commands
+from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.syntax import Argument, arguments
+
+Words = list[bytes]
+#: The word number ``i`` of a repeated argument: its kind of case is ``same``, ``distinct`` or ``missing``.
+KINDS = ("same", "distinct", "missing")
+#: Commands of the test server, the process or its peers, and subcommands without handlers of their own.
+_NOT_MEASURED = frozenset({"debug", "cluster", "replconf", "acl|dryrun", "command|getkeys", "command|getkeysandflags"})
+#: Commands whose options stop the server, or its clients.
+_STOPPING = frozenset({"shutdown", "failover", "bgsave", "client|pause"})
+#: Commands whose repeated arguments depend on each other or are a language of their own: see :func:`_by_hand`.
+_BY_HAND = frozenset(
+    {"xread", "xreadgroup", "acl|setuser", "eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "ps.add"}
+    | {"client|tracking", "client|list", "config|set", "zunion", "zunionstore", "zinter", "zinterstore"}
+)
+_COUNTS = ("numkeys", "numfields", "numids")
+_STREAM_KINDS = ("stream", "extension")
+_FIXED = {
+    "timeout": b"0.01",
+    "milliseconds": b"900000",
+    "seconds": b"900",
+    "unix-time-seconds": b"33000000000",
+    "unix-time-milliseconds": b"33000000000000",
+    "destination": b"destination",
+    "min-idle-time": b"0",
+    "group": b"g",
+    "consumer": b"c",
+    "start": b"-",
+    "end": b"+",
+    "value": b"1",
+    "<* | id>": b"*",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One command: ``prepare`` gives the commands that make its data, ``command`` the measured words, both for n."""
+
+    name: str
+    prepare: Callable[[int], Iterator[Words]]
+    command: Callable[[int], Words]
+
+
+def _word(name: str, kind: str, i: int) -> bytes:
+    i = 0 if kind == "same" else i
+    if name == "id":
+        return b"%d-%d" % (i + 1, 2 if kind == "missing" else 1)
+    if name == "score":
+        return b"%d" % i
+    if name in _FIXED and name != "consumer":
+        return _FIXED[name]
+    if name == "parameter" and kind == "same":
+        return b"maxmemory"
+    if name in ("command-name", "command") and kind == "same":
+        return b"get"
+    if name == "section" and kind == "same":
+        return b"server"
+    if name == "pattern":
+        return b"w%d_*" % i
+    return b"%s%d" % (b"x" if kind == "missing" else name[:1].encode(), i)
+
+
+def _filled(found: tuple[Argument, ...], repeated: Argument, kind: str, n: int) -> Words:
+    """The words of a command with ``repeated`` n times, other multiple arguments once, optional ones left out."""
+    out: Words = []
+    for one in found:
+        holds = _holds(one, repeated)
+        if one.optional and not holds:
+            continue
+        if one is repeated and kind == "option":
+            out += n * _filled((replace(one, optional=False),), repeated, "same", 1)
+            continue
+        if one.token:
+            out.append(one.token.encode())
+        if one.kind == "pure-token":
+            continue
+        if one.kind == "oneof":
+            out += _filled((next((p for p in one.parts if _holds(p, repeated)), one.parts[0]),), repeated, kind, n)
+        elif one is repeated:
+            for i in range(n):
+                out += [_word(part.name, kind, i) for part in one.parts] if one.parts else [_word(one.name, kind, i)]
+        elif one.parts:
+            out += _filled(one.parts, repeated, kind, n)
+        elif one.name in _COUNTS:
+            out.append(b"%d" % n)
+        elif one.kind == "integer" and one.name not in _FIXED:
+            out.append(b"1")
+        elif one.kind == "key" and one.name == "key":
+            out.append(b"K")
+        elif one.name == "pattern":
+            out.append(b"w_*")
+        else:
+            out.append(_FIXED.get(one.name, one.name[:1].encode() + b"0"))
+    return out
+
+
+def _holds(one: Argument, repeated: Argument) -> bool:
+    return one is repeated or any(_holds(part, repeated) for part in one.parts)
+
+
+def _repeated(found: tuple[Argument, ...]) -> Iterator[Argument]:
+    for one in found:
+        if one.multiple:
+            yield one
+        else:
+            yield from _repeated(one.parts)
+
+
+def _prepared(group: str, over_keys: bool, n: int) -> Iterator[Words]:
+    """Data of the type that a command works on: one key K of n elements, or n keys of a few."""
+    keys = [b"k%d" % i for i in range(n)] if over_keys else [b"K"]
+    count = 2 if over_keys else n
+    for key in keys:
+        if group in ("string", "generic", "transactions"):
+            yield [b"SET", key, b"1"]
+        elif group == "hash":
+            yield [b"HSET", key, *(word for i in range(count) for word in (b"f%d" % i, b"1"))]
+        elif group == "list":
+            yield [b"RPUSH", key, *(b"e%d" % i for i in range(count))]
+        elif group == "set":
+            yield [b"SADD", key, *(b"m%d" % i for i in range(count))]
+        elif group == "sorted-set":
+            yield [b"ZADD", key, *(word for i in range(count) for word in (b"%d" % i, b"m%d" % i))]
+        elif group in _STREAM_KINDS:
+            yield [b"XGROUP", b"CREATE", key, b"g", b"0", b"MKSTREAM"]
+            for i in range(count):
+                yield [b"XADD", key, b"%d-1" % (i + 1), b"f0", b"1"]
+            yield [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", key, b">"]
+
+
+def _commands() -> Iterator[Command]:
+    seen: set[bytes] = set()
+    for command in COMMANDS.values():
+        for one in (command, *command.subcommands.values()):
+            if one.full_name not in seen:
+                seen.add(one.full_name)
+                yield one
+
+
+def _from_table(command: Command) -> Iterator[Case]:
+    name = command.full_name.decode()
+    found = arguments(command.syntax)
+    first = [word.upper().encode() for word in name.split("|")]
+    for repeated in _repeated(found):
+        over_keys = repeated.kind == "key" or any(part.kind == "key" for part in repeated.parts)
+        for kind in KINDS:
+            group = "list" if name.startswith("sort") else command.group
+            # Each element is combined with each pattern or field name: only these grow here.
+            few = repeated.name in ("pattern", "name")
+
+            def prepare(n: int, group: str = group, over_keys: bool = over_keys, few: bool = few) -> Iterator[Words]:
+                return _prepared(group, over_keys, 2 if few else n)
+
+            def words(n: int, repeated: Argument = repeated, kind: str = kind) -> Words:
+                return [*first, *_filled(found, repeated, kind, n)]
+
+            yield Case(f"{name.replace('|', ' ')}, {kind} {repeated.name}", prepare, words)
+
+
+def _options(command: Command) -> Iterator[Case]:
+    """Each option of a command n times in a row: most commands reject that, and must do so quickly."""
+    name = command.full_name.decode()
+    found = arguments(command.syntax)
+    first = [word.upper().encode() for word in name.split("|")]
+    for option in found:
+        if option.optional and not option.multiple:
+
+            def words(n: int, option: Argument = option) -> Words:
+                return [*first, *_filled(found, option, "option", n)]
+
+            group = "list" if name.startswith("sort") else command.group
+            yield Case(f"{name.replace('|', ' ')}, option {option.name}", lambda n, group=group: _two(group), words)
+
+
+def _two(group: str) -> Iterator[Words]:
+    """Data of which the size does not grow: for commands that are rejected, or that read one element."""
+    return _prepared(group, False, 2)
+
+
+def _named(kind: str, n: int, form: bytes = b"k%d") -> Words:
+    missing = b"x" + form[1:]
+    return [(missing if kind == "missing" else form) % (0 if kind == "same" else i) for i in range(n)]
+
+
+_RULES: dict[str, Callable[[int], bytes]] = {
+    "key patterns": lambda i: b"~k%d" % i,
+    "read patterns": lambda i: b"%%R~k%d" % i,
+    "channel patterns": lambda i: b"&c%d" % i,
+    "passwords": lambda i: b">p%d" % i,
+    "removed passwords": lambda i: b"nopass" if not i % 2 else b">p%d" % i,
+    "commands": lambda i: b"+get" if i % 2 else b"-get",
+    "different commands": lambda i: (b"+get", b"-set", b"+client|id", b"-@write", b"+@read")[i % 5],
+    "categories": lambda i: b"+@all" if i % 2 else b"-@all",
+    "selectors": lambda i: b"(+get ~k%d)" % i,
+    "one selector": lambda i: b"+select|%d" % i,
+    "one selector of many words": lambda i: b"~k%d" % i,
+    "first arguments": lambda i: b"+select|%d" % i,
+}
+
+
+def _rules(what: str, n: int) -> Words:
+    words = [_RULES[what](i) for i in range(n)]
+    if what == "one selector":
+        words = [b"(" + b" ".join(words) + b")"]
+    if what == "one selector of many words":
+        words = [b"(" + words[0], *words[1:], b")"]
+    return [b"ACL", b"SETUSER", b"u", b"+get", *words]
+
+
+def _nothing(n: int) -> Iterator[Words]:
+    return iter(())
+
+
+#: A script that looks at its words.
+_SCRIPT = b"local n = 0 for i, k in ipairs(KEYS) do n = n + #k end return n + #ARGV"
+
+
+def _by_hand() -> Iterator[Case]:
+    def streams(n: int) -> Iterator[Words]:
+        return _prepared("stream", True, n)
+
+    for kind in KINDS:
+        yield Case(
+            f"xread, {kind} key",
+            streams,
+            lambda n, kind=kind: [b"XREAD", b"STREAMS", *_named(kind, n), *[b"0"] * n],
+        )
+        yield Case(
+            f"xread BLOCK, {kind} key",
+            streams,
+            lambda n, kind=kind: [b"XREAD", b"BLOCK", b"10", b"STREAMS", *_named(kind, n), *[b"$"] * n],
+        )
+        yield Case(
+            f"xreadgroup, {kind} key",
+            streams,
+            lambda n, kind=kind: [b"XREADGROUP", b"GROUP", b"g", b"c", b"STREAMS", *_named(kind, n), *[b"0"] * n],
+        )
+        yield Case(
+            f"xreadgroup BLOCK, {kind} key",
+            streams,
+            lambda n, kind=kind: (
+                [b"XREADGROUP", b"GROUP", b"g", b"c", b"BLOCK", b"10", b"STREAMS", *_named(kind, n), *[b">"] * n]
+            ),
+        )
+        for name in (b"ZUNION", b"ZINTER"):
+            for what in ("sorted-set", "set"):
+                yield Case(
+                    f"{name.decode().lower()} of {what}s, {kind} key",
+                    lambda n, what=what: _prepared(what, True, n),
+                    lambda n, name=name, kind=kind: (
+                        [name, b"%d" % n, *_named(kind, n), b"WEIGHTS", *[b"1"] * n, b"WITHSCORES"]
+                    ),
+                )
+            yield Case(
+                f"{name.decode().lower()}store, {kind} key",
+                lambda n: _prepared("sorted-set", True, n),
+                lambda n, name=name, kind=kind: [name + b"STORE", b"d", b"%d" % n, *_named(kind, n)],
+            )
+        for name in (b"EVAL", b"EVAL_RO"):
+            yield Case(
+                f"{name.decode().lower()}, {kind} key",
+                _nothing,
+                lambda n, name=name, kind=kind: [name, _SCRIPT, b"%d" % n, *_named(kind, n)],
+            )
+            yield Case(
+                f"{name.decode().lower()}, {kind} arg",
+                _nothing,
+                lambda n, name=name, kind=kind: [name, _SCRIPT, b"0", *_named(kind, n)],
+            )
+        yield Case(
+            f"client tracking, {kind} prefix",
+            _nothing,
+            lambda n, kind=kind: (
+                [b"CLIENT", b"TRACKING", b"ON", b"BCAST"]
+                + [word for prefix in _named(kind, n, b"k%05d:") for word in (b"PREFIX", prefix)]
+            ),
+        )
+        yield Case(
+            f"client list, {kind} client",
+            _nothing,
+            lambda n, kind=kind: [
+                b"CLIENT",
+                b"LIST",
+                b"ID",
+                *(b"%d" % (1 if kind == "same" else i + 1) for i in range(n)),
+            ],
+        )
+        yield Case(
+            f"command getkeys, {kind} key",
+            _nothing,
+            lambda n, kind=kind: [b"COMMAND", b"GETKEYS", b"MGET", *_named(kind, n)],
+        )
+        yield Case(
+            f"acl dryrun, {kind} key",
+            _nothing,
+            lambda n, kind=kind: [b"ACL", b"DRYRUN", b"default", b"MGET", *_named(kind, n)],
+        )
+    for what in _RULES:
+        yield Case(f"acl setuser, {what}", _nothing, lambda n, what=what: _rules(what, n))
+        yield Case(f"acl list after {what}", lambda n, what=what: iter([_rules(what, n)]), lambda n: [b"ACL", b"LIST"])
+        yield Case(
+            f"acl getuser after {what}",
+            lambda n, what=what: iter([_rules(what, n)]),
+            lambda n: [b"ACL", b"GETUSER", b"u"],
+        )
+        yield Case(
+            f"acl dryrun after {what}",
+            lambda n, what=what: iter([_rules(what, n)]),
+            lambda n: [b"ACL", b"DRYRUN", b"u", b"GET", b"none"],
+        )
+
+
+def _groups(n: int) -> Iterator[Words]:
+    """A stream with n groups of one consumer each, and n consumers of one group."""
+    yield [b"XADD", b"K", b"1-1", b"f", b"1"]
+    yield [b"XGROUP", b"CREATE", b"K", b"g", b"0"]
+    for i in range(n):
+        yield [b"XGROUP", b"CREATE", b"K", b"g%d" % i, b"0"]
+        yield [b"XGROUP", b"CREATECONSUMER", b"K", b"g%d" % i, b"c"]
+        yield [b"XGROUP", b"CREATECONSUMER", b"K", b"g", b"c%d" % i]
+
+
+def _many_before() -> Iterator[Case]:
+    """Commands that meet what n commands before them have left."""
+
+    def queued(n: int, kind: str) -> Iterator[Words]:
+        yield [b"MULTI"]
+        yield from ([b"SET", key, b"1"] for key in _named(kind, n))
+
+    def each(name: bytes, n: int, form: bytes = b"k%d") -> Iterator[Words]:
+        return ([name, word] for word in _named("distinct", n, form))
+
+    for kind in KINDS[:2]:
+        for name in (b"EXEC", b"DISCARD"):
+            yield Case(
+                f"{name.decode().lower()} of {kind} keys",
+                lambda n, kind=kind: queued(n, kind),
+                lambda n, name=name: [name],
+            )
+    yield Case("unwatch", lambda n: each(b"WATCH", n), lambda n: [b"UNWATCH"])
+    for prefix in ("", "p", "s"):
+        name = prefix.upper().encode()
+        subscribe, unsubscribe = name + b"SUBSCRIBE", name + b"UNSUBSCRIBE"
+        yield Case(
+            f"{prefix}unsubscribe from all",
+            lambda n, subscribe=subscribe: each(subscribe, n, b"k%d*"),
+            lambda n, unsubscribe=unsubscribe: [unsubscribe],
+        )
+    for words in (
+        "XINFO STREAM K FULL COUNT 1",
+        "XINFO GROUPS K",
+        "XINFO CONSUMERS K g",
+        "XPENDING K g",
+        "XADD K * f 1",
+        "XREADGROUP GROUP g c STREAMS K >",
+        "XGROUP DESTROY K g",
+        "XDEL K 1-1",
+        "XTRIM K ACKED MAXLEN 0",
+        "DEL K",
+    ):
+        yield Case(f"{words.lower()} with many groups", _groups, lambda n, words=words: words.encode().split())
+
+
+def cases() -> list[Case]:
+    """All of them."""
+    found: list[Case] = []
+    for command in _commands():
+        name = command.full_name.decode()
+        if "..." in command.syntax and name not in _NOT_MEASURED | _BY_HAND:
+            found += _from_table(command)
+        if name not in _NOT_MEASURED | _STOPPING:
+            found += _options(command)
+    return [*found, *_by_hand(), *_many_before()]
