@@ -78,6 +78,8 @@ class Refusal(Enum):
     BUSY = auto()
 
 
+#: Flags of commands that a pause of writes holds back.
+_REPLICATED = {"write", "may_replicate"}
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
 #: A flag of commands, and whether those that have it are refused, or those that lack it.
 _EXEMPT = {
@@ -188,15 +190,12 @@ class Admission:
         if now >= pause.until:
             pause.clear()
             return False
-        return now < pause.all_until or _pause_concerns(session, argv)
+        return now < pause.all_until or self._may_replicate(session, argv)
 
-
-def _pause_concerns(session: Session, argv: list[bytes]) -> bool:
-    """Whether a pause of what writes holds the command back."""
-    try:
-        command = look_up(argv)
-    except CommandError:
-        return False
-    if command.name == "exec":
-        return any(queued.writes for queued, _ in session.multi or ())
-    return session.multi is None and (command.writes or command.name in ("publish", "spublish", "pfcount"))
+    def _may_replicate(self, session: Session, argv: list[bytes]) -> bool:
+        """Whether the command may do something that replicas get, or a script that it runs may."""
+        try:
+            command = look_up(argv)
+        except CommandError:
+            return False
+        return any(flags & _REPLICATED for flags in self._all_flags(session, command, argv))

@@ -29,8 +29,6 @@ from engine.text import doubles
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION
 
-#: They write nothing, but replicas get them as well.
-_REPLICATED = ("publish", "spublish")
 #: What forbids to write, in the order in which a script is told.
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
 #: Replies of fewer bytes are not measured while so much memory is left.
@@ -298,7 +296,7 @@ class Calls:
                 log = self._ctx.accounts.log
                 log.add(denial.reason, caller, denial.name, caller.user.name, self._ctx.changes.now, context="lua")
                 raise CommandError(scripting.DENIED[denial.reason])
-        if running.read_only and (command.writes or command.name in _REPLICATED):
+        if running.read_only and (command.writes or "may_replicate" in flags):
             raise CommandError(scripting.READ_ONLY)
         if command.writes and admission.refuses and not obeys_all:
             for why in _WRITING:

@@ -33,4 +33,4 @@ class Declared:
             return command.flags
         needs_memory = not (said.no_writes or said.allow_oom)
         has = {"write": not said.no_writes, "denyoom": needs_memory, "stale": said.allow_stale}
-        return command.flags - {"stale"} | {flag for flag, is_set in has.items() if is_set}
+        return command.flags - {"stale", "may_replicate"} | {flag for flag, is_set in has.items() if is_set}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.kinds import Server
 from tests.harness.marks import over_tcp, since
-from tests.harness.replies import ANY, MODULES, NOT_AN_INTEGER, OK, SYNTAX, Error, Map
+from tests.harness.replies import ANY, MODULES, NOT_AN_INTEGER, OK, SYNTAX, Error, Map, Reply
 from tests.servers.releases import Newest
 
 WRONG_PASSWORD = Error("WRONGPASS invalid username-password pair or user is disabled.")
@@ -373,6 +373,62 @@ def test_a_pause_holds_commands_back(server: Server) -> None:
     server.expect("CLIENT UNPAUSE", OK)
     client.expect_reply(OK)
     client.expect_reply("v")
+
+
+NO_WRITES = "#!lua flags=no-writes\nreturn 1"
+HELD_BACK = [
+    (["EVAL", "return 1", 0], 1),
+    (["EVAL", "#!lua\nreturn 1", 0], 1),
+    (["EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, "k"], OK),
+    (["EVALSHA", "0" * 40, 0], Error("NOSCRIPT No matching script. Please use EVAL.")),
+    (["PUBLISH", "channel", "message"], 0),
+    (["SPUBLISH", "channel", "message"], 0),
+    (["FCALL", "writes", 0], 1),
+]
+
+
+def _with_functions(server: Server) -> None:
+    code = (
+        "#!lua name=paused\nredis.register_function('writes', function() return 1 end)\n"
+        "redis.register_function{function_name='reads', callback=function() return 1 end, flags={'no-writes'}}"
+    )
+    server.run("FUNCTION", "LOAD", "REPLACE", code)
+
+
+@over_tcp
+@since("7.0")
+@pytest.mark.parametrize(("command", "reply"), HELD_BACK)
+def test_a_pause_of_writes_holds_back_what_replicas_get(server: Server, command: list[str], reply: Reply) -> None:
+    """Scripts and functions that may write, and messages, wait for the end of CLIENT PAUSE WRITE, also within MULTI."""
+    _with_functions(server)
+    alone, within = server.client(), server.client()
+    within.expect("MULTI", OK)
+    server.expect("CLIENT PAUSE 100000 WRITE", OK)
+    alone.send(*command)
+    alone.expect_blocked()
+    within.send(*command)
+    within.expect_blocked()
+    server.expect("CLIENT UNPAUSE", OK)
+    alone.expect_reply(reply)
+    within.expect_reply("QUEUED")
+    within.expect("EXEC", [reply])
+
+
+@over_tcp
+@since("7.0")
+@pytest.mark.parametrize("command", [["EVAL", NO_WRITES, 0], ["EVAL_RO", "return 1", 0], ["FCALL", "reads", 0]])
+def test_a_pause_of_writes_lets_scripts_through_that_only_read(server: Server, command: list[str]) -> None:
+    """EVAL_RO, and scripts and functions that say no-writes, run during CLIENT PAUSE WRITE, also within MULTI."""
+    _with_functions(server)
+    client = server.client()
+    server.expect("CLIENT PAUSE 100000 WRITE", OK)
+    client.send(*command)
+    client.expect_reply(1)
+    client.expect("MULTI", OK)
+    client.send(*command)
+    client.expect_reply("QUEUED")
+    client.expect("EXEC", [1])
+    server.expect("CLIENT UNPAUSE", OK)
 
 
 @over_tcp

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: What EVAL, EVALSHA and FCALL have in common, and those that only read.
-FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
-ONLY_READS = f"readonly {FLAGS}"
+_ALL_FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
+FLAGS, ONLY_READS = f"{_ALL_FLAGS} may_replicate", f"readonly {_ALL_FLAGS}"
 KEYS = Keys(count_at=2)
 _SHA_LENGTH = 40
 COMPLEXITY = "Depends on the script."

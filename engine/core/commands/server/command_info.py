@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: Flags of ours that COMMAND INFO does not show.
-_HIDDEN = frozenset({"skip_slowlog"})
+_HIDDEN = frozenset({"may_replicate", "skip_slowlog"})
 
 
 def _words(names: frozenset[str] | list[str], prefix: str = "") -> Set:

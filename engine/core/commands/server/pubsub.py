@@ -72,7 +72,10 @@ def punsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 @pubsub_command(
-    "publish channel message", "pubsub loading stale fast", channels=Channels(1), complexity="O(listeners + patterns)"
+    "publish channel message",
+    "pubsub loading stale fast may_replicate",
+    channels=Channels(1),
+    complexity="O(listeners + patterns)",
 )
 def publish(ctx: Context, argv: list[bytes]) -> Reply:
     """Publishes a message to a channel, and returns how many clients received it."""
@@ -117,7 +120,7 @@ def sunsubscribe(ctx: Context, argv: list[bytes]) -> Reply:
 
 @pubsub_command(
     "spublish shardchannel message",
-    "pubsub loading stale fast",
+    "pubsub loading stale fast may_replicate",
     since="7.0.0",
     keys=Keys(1, 1, 1, are_channels=True),
     access="not_key",
