@@ -16,7 +16,8 @@ Not noticed there: an entry deleted next to a larger one that was deleted earlie
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from spark_streams.read.query.loss import Known, Loss, find_another
 from spark_streams.server.api import StreamServer
@@ -24,16 +25,15 @@ from spark_streams.server.model import Range, StreamState
 from spark_streams.stream_id import LAST, StreamId
 
 
-@dataclass(frozen=True)
-class Read:
-    """What a reader got of a range.
+class Read(NamedTuple):
+    """What a reader got of a range: the number of entries, and some of their IDs.
 
     `first`: the ID of the first entry. `sure`: the last ID that had been read when the stream's first entry was last
     looked at; None if all entries came in one reply. `overtaken`: whether that entry was found behind the reader.
     `first` and `sure` are only needed for a range that is not counted.
     """
 
-    count: int
+    entries: int
     first: StreamId | None = None
     sure: StreamId | None = None
     overtaken: bool = False
@@ -87,7 +87,7 @@ def find_missing(part: Range, known: Known, state: StreamState | None, read: Rea
     Without `read` nothing was read yet.
     """
     if state is None:
-        whole = part.count == 0 or (read is not None and part.count == read.count)
+        whole = part.count == 0 or (read is not None and part.count == read.entries)
         return None if whole else Loss("it does not exist any more", recreated=True)
     another = find_another(known, state)
     if another is not None:
@@ -114,10 +114,10 @@ def find_missing(part: Range, known: Known, state: StreamState | None, read: Rea
 
 
 def _miscounted(part: Range, count: int, read: Read) -> Loss | None:
-    if read.count > count:
-        found = f"{read.count} entries are in ({part.after}, {part.upto}] now, where {count} had been counted"
+    if read.entries > count:
+        found = f"{read.entries} entries are in ({part.after}, {part.upto}] now, where {count} had been counted"
         return Loss(found, recreated=True)
-    return Loss("", upto=part.upto, count=count - read.count) if read.count < count else None
+    return Loss("", upto=part.upto, count=count - read.entries) if read.entries < count else None
 
 
 def _front(state: StreamState | None) -> StreamId:

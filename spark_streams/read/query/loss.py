@@ -9,7 +9,8 @@ positions in, losses out. The caller decides whether a loss is an error or a war
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, error
@@ -35,8 +36,7 @@ class Baseline:
     gone: int | None = 0
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What was known of a stream at one moment. None: unknown.
 
     `last`: an ID that the stream had reached. `added`: entries ever added up to there. `first`: the
@@ -60,7 +60,7 @@ class Known:
 
         What lies behind is left to the next batch: a failover may lose it, and others may write it again.
         """
-        return replace(self, last=upto, added=self.added if added is None and upto >= self.last else added)
+        return self._replace(last=upto, added=self.added if added is None and upto >= self.last else added)
 
 
 #: Of a shared batch that an earlier run has planned: what is gone may have been so before the query.

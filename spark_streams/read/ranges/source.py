@@ -441,9 +441,11 @@ class RangeSource:
             }
             rounds.for_each(server, checks)
             there = {stream: state for stream, state in states.items() if state is not None}
-            beheaded = [replace(parts[0], head=end.heads.get(stream)) for stream, parts in by_stream.items()]
-            others = [part for parts in by_stream.values() for part in parts[1:]]
-            contents = {(part.stream, part.index): part for part in expect(server, [*beheaded, *others], there)}
+            parts = [
+                replace(part, head=end.heads[part.stream]) if part.stream in end.heads and not part.index else part
+                for part in itertools.chain.from_iterable(by_stream.values())
+            ]
+            contents = {(part.stream, part.index): part for part in expect(server, parts, there)}
             known = {
                 stream: Known.of(state).upto(by_stream[stream][-1].upto, end.added.get(stream))
                 for stream, state in there.items()

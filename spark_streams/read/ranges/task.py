@@ -65,7 +65,7 @@ class RangePartition(InputPartition):
                 ids = page.ids() if any(part.count is None for part, _ in parts) else None
                 for part, count in parts:
                     if ids is not None and part.count is None and count:
-                        self._follow(progress[part], part, ids, at, at + count)
+                        self._follow(connection, progress[part], part, ids, at, at + count)
                     progress[part].count += count
                     at += count
                 if page.count:
@@ -110,7 +110,9 @@ class RangePartition(InputPartition):
         at_start = state.group.last_delivered_id
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
-    def _follow(self, progress: _Progress, part: Range, ids: Any, start: int, stop: int) -> None:
+    def _follow(
+        self, connection: Connection, progress: _Progress, part: Range, ids: Any, start: int, stop: int
+    ) -> None:
         """Note the entries [start, stop) of a page with these IDs. They are of a range that is not counted.
 
         Behind the 2nd, 4th, 8th ... page the stream's first entry is looked at: it shows whether a trim may have
@@ -122,8 +124,7 @@ class RangePartition(InputPartition):
         if progress.pages & (progress.pages - 1):
             return
         if progress.sure is not None:
-            with borrow(self.address) as other:  # the next page may be on its way through the reader's connection
-                state = open_server(other).states([part.stream], None)[part.stream]
+            state = open_server(connection).states([part.stream], None)[part.stream]
             progress.overtaken |= is_overtaken(progress.sure, state)
         progress.sure = StreamId.parse(ids[stop - 1].as_py())
 

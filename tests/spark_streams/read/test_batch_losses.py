@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spark_streams.client.connection import Connection
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import address, options
 from spark_streams.errors import StreamError
@@ -166,3 +167,27 @@ def test_the_plan_is_counted_where_the_server_says_it(site: Site) -> None:
         assert one.count == 25
     else:
         assert (one.count, str(one.head)) == (None, "11-1")
+
+
+@pytest.mark.parametrize("said", [{}, {"startingOffsets": "2-1", "endingOffsets": "4-1"}], ids=str)
+def test_planning_takes_a_few_round_trips(site: Site, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many streams there are, and without reading more than the first entry of each."""
+    for n in range(100):
+        site.add(f"s{n}", 5)
+    sent: list[int] = []
+    pipeline = Connection.pipeline
+
+    def counted(connection: Connection, commands: Sequence[Any]) -> list[Any]:
+        if commands:
+            sent.append(len(commands))
+        return pipeline(connection, commands)
+
+    Frame(site, streams="s0,s1", **said)  # asks what the server can do
+    site.client.config_resetstat()
+    monkeypatch.setattr(Connection, "pipeline", counted)
+    frame = Frame(site, streams=",".join(f"s{n}" for n in range(100)), **said)
+    calls = {name: found["calls"] for name, found in site.client.info("commandstats").items()}
+    assert len(sent) <= 2
+    assert sum(sent) <= 300
+    assert calls.get("cmdstat_xrange", 0) == (100 if said and site.kind == "redis" else 0)
+    assert sorted(set(frame.rows())) == (list(range(5)) if not said else [1, 2, 3])
