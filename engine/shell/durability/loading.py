@@ -31,6 +31,8 @@ class Loader:
         core.changes.set_time(self._now_us())
         core.changes.replaying = True
         try:
+            if from_log:
+                self._appendonly.adopt_old_file()
             if from_log and self._appendonly.find():
                 self._appendonly.load(self._now_us(), cut=core.config.flag("aof-load-truncated"))
                 position = self._appendonly.position

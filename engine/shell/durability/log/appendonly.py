@@ -112,6 +112,39 @@ class AppendOnly:
 
     # -- loading ------------------------------------------------------------------------------------------------------
 
+    def adopt_old_file(self) -> None:
+        """Make the single file of Redis 6 or earlier, next to the directory, the base of a log with a manifest.
+
+        The manifest comes first, as in Redis 7, so a crash between the steps loses nothing. Where the directory has a
+        log of its own, the file is left alone.
+        """
+        old = self.directory.parent / self.name
+        if self._files.size(old) < 0:
+            return
+        upgraded = Manifest(Entry(self.name, 1, BASE))
+        names = self._files.names(self.directory)
+        if self._manifest_path.name in names:
+            try:
+                found = manifests.decode(self._files.read(self._manifest_path))
+            except manifests.ManifestError:
+                return  # `find` reports it
+            if found != upgraded or self.name in names:
+                LOG.warning("ignoring %s: the log is in %s", old, self.directory)
+                return
+        elif self._temporary_manifest.name not in names and self._unlisted(names):
+            return  # `find` reports the missing manifest
+        else:
+            self.make_directory()
+            replace_file(self._files, self._manifest_path, upgraded.encode(), self._temporary_manifest)
+        self._files.rename(old, self.directory / self.name)
+        self._files.sync_directory(self.directory)
+        self._files.sync_directory(self.directory.parent)
+        LOG.info("moved %s, a log of Redis 6 or earlier, into %s", old, self.directory)
+
+    def _unlisted(self, names: list[str]) -> list[str]:
+        """Files with content that a manifest should name."""
+        return [name for name in names if self._numbered().fullmatch(name) and self._files.size(self.directory / name)]
+
     def find(self) -> bool:
         """Read the manifest; whether there is one. A LoadError where there should be one, or it makes no sense."""
         names = self._files.names(self.directory)
@@ -125,7 +158,7 @@ class AppendOnly:
         if self._temporary_manifest.name in names:
             # The first manifest was being made: what is here was never in use.
             return False
-        left = [name for name in names if self._numbered().fullmatch(name) and self._files.size(self.directory / name)]
+        left = self._unlisted(names)
         if left:
             raise LoadError(path, None, f"the manifest is missing, but there are files that it should name: {left}")
         if any(name.endswith(".manifest") for name in names):

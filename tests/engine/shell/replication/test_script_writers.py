@@ -47,20 +47,24 @@ class Writer(threading.Thread):
 @pytest.mark.redis
 def test_a_failover_under_script_writers_completes_and_loses_nothing() -> None:
     """EVAL, EVALSHA, FCALL and EVAL in MULTI wait for FAILOVER; each acknowledged write is on the new master."""
-    with servers.engine() as first, servers.engine() as second:
-        with redis.Redis(port=first.port) as master, redis.Redis(port=second.port) as replica:
-            follow(replica, first.port)
-            wait_until_up(replica)
-            master.function_load(LIBRARY)
-            writers = [Writer(first.port, way) for way in ("eval", "evalsha", "fcall", "multi")]
-            for writer in writers:
-                writer.start()
-            for writer in writers:
-                wait_for(lambda writer=writer: len(writer.accepted) > 20, "every writer to write")
-            master.execute_command("FAILOVER")
-            wait_for(lambda: replication(replica)["role"] == "master", "the replica to lead")
-            for writer in writers:
-                writer.join(60)
-                assert not writer.is_alive()
-            here = set(replica.lrange("queue", 0, -1))
-            assert [item for writer in writers for item in writer.accepted if item not in here] == []
+    with (
+        servers.engine() as first,
+        servers.engine() as second,
+        redis.Redis(port=first.port) as master,
+        redis.Redis(port=second.port) as replica,
+    ):
+        follow(replica, first.port)
+        wait_until_up(replica)
+        master.function_load(LIBRARY)
+        writers = [Writer(first.port, way) for way in ("eval", "evalsha", "fcall", "multi")]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            wait_for(lambda writer=writer: len(writer.accepted) > 20, "every writer to write")
+        master.execute_command("FAILOVER")
+        wait_for(lambda: replication(replica)["role"] == "master", "the replica to lead")
+        for writer in writers:
+            writer.join(60)
+            assert not writer.is_alive()
+        here = set(replica.lrange("queue", 0, -1))
+        assert [item for writer in writers for item in writer.accepted if item not in here] == []
