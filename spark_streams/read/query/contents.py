@@ -15,9 +15,8 @@ Not noticed there: an entry deleted next to a larger one that was deleted earlie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from spark_streams.read.query.loss import Known, Loss, find_another
 from spark_streams.server.api import StreamServer
@@ -25,18 +24,43 @@ from spark_streams.server.model import Range, StreamState
 from spark_streams.stream_id import LAST, StreamId
 
 
-class Read(NamedTuple):
-    """What a reader got of a range: the number of entries, and some of their IDs.
+@dataclass
+class Read:
+    """What a reader has got of a range: the number of entries, and for a range that is not counted what else it saw.
 
     `first`: the ID of the first entry. `sure`: the last ID that had been read when the stream's first entry was last
-    looked at; None if all entries came in one reply. `overtaken`: whether that entry was found behind the reader.
-    `first` and `sure` are only needed for a range that is not counted.
+    looked at. `overtaken`: whether that entry was found behind the reader.
     """
 
-    entries: int
+    entries: int = 0
+    pages: int = 0
     first: StreamId | None = None
     sure: StreamId | None = None
     overtaken: bool = False
+
+    def follow(
+        self, id_at: Callable[[int], StreamId], first: int, last: int, look: Callable[[], StreamState | None]
+    ) -> None:
+        """Note a page of a range that is not counted: `id_at` gives the IDs of its first and last entry.
+
+        Behind the 2nd, 4th, 8th ... page the reader has to `look` at the stream: it shows whether a trim may have
+        overtaken it. So a few looks are enough if the reader is twice as fast as the trims.
+        """
+        if self.first is None:
+            self.first = id_at(first)
+        self.pages += 1
+        if self.pages & (self.pages - 1):
+            return
+        if self.sure is not None:
+            self.overtaken |= _front(look()) > self.sure.next()
+        self.sure = id_at(last)
+
+    def is_overtaken(self, part: Range, state: StreamState) -> bool:
+        """Whether entries may have been trimmed before they were read, if that state is later than the last page."""
+        if self.overtaken or self.sure is None:
+            return self.overtaken
+        in_one_page = self.pages == 1 and self.sure >= part.upto
+        return not in_one_page and _front(state) > self.sure.next()
 
 
 def expect(server: StreamServer, parts: Sequence[Range], states: Mapping[str, StreamState | None]) -> list[Range]:
@@ -75,11 +99,6 @@ def _deduced(part: Range, state: StreamState | None) -> Range:
     return replace(part, count=whole, head=part.head or state.first_id)
 
 
-def is_overtaken(sure: StreamId, state: StreamState | None) -> bool:
-    """Whether entries behind `sure` may have been trimmed before that state."""
-    return _front(state) > sure.next()
-
-
 def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
     """What is gone of the range's entries; None if nothing is known to be.
 
@@ -101,7 +120,7 @@ def find_missing(part: Range, known: Known, state: StreamState | None, read: Rea
         return Loss("", upto=min(part.upto, max(_front(state).before(), part.head)))
     if untouched:
         return None
-    if read is not None and (read.overtaken or (read.sure is not None and is_overtaken(read.sure, state))):
+    if read is not None and read.is_overtaken(part, state):
         return Loss("", upto=min(part.upto, _front(state).before()))
     deleted, seen = state.max_deleted_id, known.deleted
     if seen is not None and max(part.after, seen) < deleted <= part.upto:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
@@ -19,7 +20,7 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, first_of
-from spark_streams.read.query.contents import Read, find_missing, is_overtaken
+from spark_streams.read.query.contents import Read, find_missing
 from spark_streams.read.query.loss import Baseline, Known
 from spark_streams.read.ranges import from_replicas
 from spark_streams.read.ranges.from_replicas import PRIMARY, Preference
@@ -58,16 +59,17 @@ class RangePartition(InputPartition):
         launcher.check_reach(self.address)
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
-        progress = {part: _Progress() for part in self.ranges}
+        progress = {part: Read() for part in self.ranges}
         with borrow(self.address) as connection:
             for page, parts in self._pages(connection, schema.needed_fields()):
                 at = 0
                 ids = page.ids() if any(part.count is None for part, _ in parts) else None
                 for part, count in parts:
-                    if ids is not None and part.count is None and count:
-                        self._follow(connection, progress[part], part, ids, at, at + count)
-                    progress[part].count += count
+                    progress[part].entries += count
                     at += count
+                    if ids is not None and part.count is None and count:
+                        look = partial(_state, connection, part.stream)
+                        progress[part].follow(partial(_id, ids), at - count, at - 1, look)
                 if page.count:
                     origin = [(part.stream, count) for part, count in parts]
                     batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0])
@@ -110,50 +112,24 @@ class RangePartition(InputPartition):
         at_start = state.group.last_delivered_id
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
-    def _follow(
-        self, connection: Connection, progress: _Progress, part: Range, ids: Any, start: int, stop: int
-    ) -> None:
-        """Note the entries [start, stop) of a page with these IDs. They are of a range that is not counted.
-
-        Behind the 2nd, 4th, 8th ... page the stream's first entry is looked at: it shows whether a trim may have
-        overtaken the reader. So a few looks are enough if the reader is twice as fast as the trims.
-        """
-        if progress.first is None:
-            progress.first = StreamId.parse(ids[start].as_py())
-        progress.pages += 1
-        if progress.pages & (progress.pages - 1):
-            return
-        if progress.sure is not None:
-            state = open_server(connection).states([part.stream], None)[part.stream]
-            progress.overtaken |= is_overtaken(progress.sure, state)
-        progress.sure = StreamId.parse(ids[stop - 1].as_py())
-
-    def _losses(
-        self, connection: Connection, progress: Mapping[Range, _Progress]
-    ) -> Iterator[tuple[str, PystreamsError]]:
+    def _losses(self, connection: Connection, progress: Mapping[Range, Read]) -> Iterator[tuple[str, PystreamsError]]:
         """The streams that have lost entries of a range, and the errors that say so."""
         known = dict(self.known)
         states = open_server(connection).states([*dict.fromkeys(part.stream for part in progress)], None)
         for part, found in progress.items():
             stream = part.stream
-            loss = find_missing(part, known.get(stream, Known(part.upto)), states[stream], found.read())
+            loss = find_missing(part, known.get(stream, Known(part.upto)), states[stream], found)
             if loss is not None:
                 after = part.upto if loss.recreated else part.after
                 yield stream, loss.error(stream, Baseline(after), self.address)
 
 
-@dataclass
-class _Progress:
-    """What a task has read of a range. `pages` and what follows: only of one that is not counted (see `Read`)."""
+def _id(ids: Any, at: int) -> StreamId:
+    return StreamId.parse(ids[at].as_py())
 
-    count: int = 0
-    pages: int = 0
-    first: StreamId | None = None
-    sure: StreamId | None = None
-    overtaken: bool = False
 
-    def read(self) -> Read:
-        return Read(self.count, self.first, self.sure if self.pages > 1 else None, self.overtaken)
+def _state(connection: Connection, stream: str) -> StreamState | None:
+    return open_server(connection).states([stream], None)[stream]
 
 
 def known_of(parts: Sequence[Range], known: Mapping[str, Known]) -> tuple[tuple[str, Known], ...]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.read.query.contents import Read, expect, find_missing, is_overtaken
+from spark_streams.read.query.contents import Read, expect, find_missing
 from spark_streams.read.query.loss import Known, Loss
 from spark_streams.server.model import Range, StreamState
 from spark_streams.stream_id import ZERO, StreamId
@@ -98,7 +98,7 @@ class Reader:
         self.known = Known.of(state)
         self.planned = stream.between(after, upto)
         self.found: list[tuple[int, int]] = []
-        self.pages, self.sure, self.overtaken = 0, ZERO, False
+        self.got = Read()
 
     def read_page(self) -> bool:
         """Read a page; False behind the last one."""
@@ -107,10 +107,9 @@ class Reader:
         if not page:
             return False
         self.at = page[-1][0]
-        self.pages += 1
-        if not self.pages & (self.pages - 1):
-            self.overtaken |= self.pages > 1 and is_overtaken(self.sure, self.stream.state)
-            self.sure = at(self.at)
+        self.got.entries += len(page)
+        if self.part.count is None:
+            self.got.follow(lambda n: at(page[n][0]), 0, len(page) - 1, lambda: self.stream.state)
         return True
 
     def read(self) -> Reader:
@@ -119,9 +118,7 @@ class Reader:
         return self
 
     def loss(self) -> Loss | None:
-        first = at(self.found[0][0]) if self.found else None
-        done = Read(len(self.found), first, self.sure if self.pages > 1 else None, self.overtaken)
-        return find_missing(self.part, self.known, self.stream.state, done)
+        return find_missing(self.part, self.known, self.stream.state, self.got)
 
     @property
     def verdict(self) -> str:
@@ -356,7 +353,7 @@ def test_whatever_xsetid_said_before_planning_is_taken_as_it_is() -> None:
         odd = replace(state, entries_added=added, max_deleted_id=deleted, last_id=at(last))
         for after in (0, 4):
             part = _deduced_from(odd, after, last)
-            done = Read(10 - after, at(after + 1))
+            done = Read(10 - after, 1, at(after + 1), at(10))
             assert find_missing(part, Known.of(odd), odd, done) is None
 
 
