@@ -31,8 +31,9 @@ from pystreams.streams.groups import describing as groups
 from pystreams.streams.groups import status
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import Status
-from pystreams.values import names
+from pystreams.values import names, numbers
 from spark_streams.client.connection import Connection
+from spark_streams.server.lag import Budget
 
 _KINDS = ("console", "stream", "metrics")
 _LOOKS = 5
@@ -47,6 +48,8 @@ class Lag:
     group: str
     lag: int | None
     exact: bool
+    least: int | None
+    most: int | None
     behind_ms: int | None
     pending: int
     consumers: int
@@ -106,7 +109,7 @@ def lag(
         with run.connection() as connection:
             for name in streams if run.once else ():
                 listing.need(connection, names.from_shell(name))  # one that comes and goes is another matter
-            found = _look(connection, streams, pattern, wanted, history)
+            found = _look(connection, streams, pattern, wanted, history, Budget.deciding(above))
             lags = [_lag_of(each, judged) for each, judged in found]
             if kind == "stream":
                 _write(connection, place, maxlen, lags)
@@ -115,8 +118,11 @@ def lag(
         if kind == "console":
             _show(run, lags)
         else:
-            run.say(f"{len(lags):,} groups, the largest lag {max((each.lag or 0 for each in lags), default=0):,}")
-        far = above is not None and any(each.lag is None or each.lag > above for each in lags)
+            run.say(_largest(lags))
+        far = [] if above is None else [each for each, _ in found if each.may_exceed(above)]
+        for each in far:
+            if not each.exact:
+                run.say(f"{names.shown(each.name)} may be above {above:,}: its lag is {groups.lag_range(each)}")
         if far and run.once:
             click.get_current_context().exit(Exit.FOUND)
         if run.once or run.stop.asked.wait(max(0.0, began + run.period - time.monotonic())):
@@ -129,11 +135,14 @@ def _look(
     pattern: str,
     wanted: bytes | None,
     history: dict[tuple[bytes, bytes], list[status.Sample]],
+    budget: Budget,
 ) -> list[tuple[Group, Status]]:
     """The groups now, and the status of each. `history` has the last looks, by which the status is judged."""
     chosen = map(names.from_shell, streams) if streams else listing.scan(connection, names.from_shell(pattern))
     now = asking.now_ms(connection)
-    found = [each for each in groups.groups(connection, chosen, now) if wanted is None or each.name == wanted]
+    found = [
+        each for each in groups.groups(connection, chosen, now, budget=budget) if wanted is None or each.name == wanted
+    ]
     for gone in history.keys() - {(each.stream.name, each.name) for each in found}:
         del history[gone]  # a group that comes back is another one
     for each in found:
@@ -153,6 +162,7 @@ def _lag_of(found: Group, judged: Status) -> Lag:
         names.shown(found.name),
         found.lag,
         found.exact,
+        *found.bounds,
         found.behind_ms,
         found.pending,
         found.consumer_count,
@@ -175,11 +185,18 @@ def _write(connection: Connection, stream: str, maxlen: int, found: Sequence[Lag
 
 def _show(run: Run, found: Sequence[Lag]) -> None:
     for each in found:
-        figure = "?" if each.lag is None else f"{'' if each.exact else '~'}{each.lag:,}"
+        figure = "?" if each.lag is None else numbers.count(each.lag, exact=each.exact)
         age = "" if not each.behind_ms else f", {each.behind_ms / 1000:,.1f} s"
         run.say(f"{each.status:8} {each.stream}  {each.group}  lag {figure}{age}, pending {each.pending:,}")
     if not found:
         run.say("no groups")
+
+
+def _largest(found: Sequence[Lag]) -> str:
+    """How many groups there are, and the largest lag; `~` marks an estimate."""
+    worst = max(found, key=lambda each: each.lag or 0, default=None)
+    figure = "0" if worst is None else numbers.count(worst.lag or 0, exact=worst.exact or worst.lag is None)
+    return f"{len(found):,} groups, the largest lag {figure}"
 
 
 def _exposition(found: Sequence[tuple[Group, Status]], database: str) -> str:

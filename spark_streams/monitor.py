@@ -18,7 +18,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from spark_streams.client.connection import BROKEN, Command
+from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.client.pool import borrow
 from spark_streams.config import options
 from spark_streams.config.address import Address, Embedded
@@ -39,12 +39,12 @@ from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, summary, to_fields
-from spark_streams.server import rounds
-from spark_streams.server.api import StreamServer
+from spark_streams.server.lag import Budget, backlogs
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
-from spark_streams.server.rounds import Steps
 from spark_streams.stream_id import LAST, StreamId
+
+_COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell
 
 _log = logging.getLogger("spark_streams")
 
@@ -195,9 +195,7 @@ class StreamMonitor(StreamingQueryListener):
                 else source.end.of(stream)
                 for stream, state in states.items()
             }
-            lags = rounds.for_each(
-                server, {stream: _lag(server, stream, positions[stream], state) for stream, state in states.items()}
-            )
+            lags = _lags(connection, states, positions, nth=server.counts_cheaply)
             behind_in = [stream for stream, (lag, _) in lags.items() if lag]
             firsts = server.nths([(stream, positions[stream], 1, LAST) for stream in behind_in])
             ages = {stream: self._age(*first) for stream, first in zip(behind_in, firsts, strict=True)}
@@ -256,14 +254,24 @@ def _entries(source: _Source) -> dict[str, int]:
     return found
 
 
-def _lag(
-    server: StreamServer, stream: str, position: StreamId, state: StreamState | None
-) -> Steps[tuple[int | None, bool]]:
-    if state is None:
-        return None, False
-    following = state.exact_backlog(position)
-    if following is not None:
-        return following, True
-    if server.counts_cheaply:
-        return (yield from rounds.count(stream, position, LAST)), True
-    return state.backlog(position)
+def _lags(
+    connection: Connection,
+    states: Mapping[str, StreamState | None],
+    positions: Mapping[str, StreamId],
+    *,
+    nth: bool,
+) -> dict[str, tuple[int | None, bool]]:
+    """The entries behind each position, and whether that is exact; of a group beyond the end what XINFO says."""
+    found: dict[str, tuple[int | None, bool]] = dict.fromkeys(states, (None, False))
+    asked: list[tuple[bytes, StreamState, StreamId]] = []
+    for stream, state in states.items():
+        if state is None:
+            continue
+        position, group = positions[stream], state.group
+        if group is not None and group.last_delivered_id == position > state.last_id:
+            found[stream] = group.lag, group.lag is not None
+        else:
+            asked.append((stream.encode("utf-8", "surrogateescape"), state, position))
+    for (name, _, _), backlog in zip(asked, backlogs(connection, asked, Budget(_COUNTED), nth=nth), strict=True):
+        found[name.decode("utf-8", "surrogateescape")] = backlog.entries, backlog.is_exact
+    return found

@@ -63,6 +63,7 @@ class QueryReport:
     `query`: its name (its ID, if it has none); `id`: its ID, which stays the same when it is started again.
     `rows`, `rows_per_second`, `batch_ms`: rows of the batch from this connector's sources, and its duration.
     `lag_entries`: entries behind, of all streams; `lag_min`, `lag_avg`, `lag_max`: of the single streams.
+    `lag_exact`: whether `lag_entries` is exact for every stream.
     `lag_bytes`, `pending`, `lost`: sums over the streams. `oldest_unread_ms`: the age of the oldest unread entry.
     `each`: the reports of the streams; in a stream only of the `EACH` that are furthest behind.
     """
@@ -82,6 +83,7 @@ class QueryReport:
     oldest_unread_ms: int
     pending: int
     lost: int
+    lag_exact: bool = True
     each: tuple[StreamReport, ...] = ()
 
 
@@ -106,6 +108,7 @@ def summary(
         oldest_unread_ms=max((report.oldest_unread_ms or 0 for report in each), default=0),
         pending=sum(report.pending or 0 for report in each),
         lost=sum(report.lost for report in each),
+        lag_exact=all(report.lag_exact or report.lag_entries is None for report in each),
         each=tuple(each),
     )
 

@@ -16,6 +16,7 @@ from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import STYLES, Status, judge
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, times
+from spark_streams.server.lag import Budget
 from spark_streams.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
@@ -144,7 +145,7 @@ def info(run: Run, stream: bytes) -> None:
                 "max_deleted_id": str(found.deleted),
                 "average_bytes": None if not found.bytes or not found.length else round(found.bytes / found.length),
                 "groups": [
-                    {"group": names.as_json(group.name), "lag": group.lag, "pending": group.pending}
+                    {"group": names.as_json(group.name), **of_groups.lag_json(group), "pending": group.pending}
                     for group in members
                 ],
             }
@@ -196,17 +197,19 @@ def report(run: Run, top: int) -> None:
     worst: list[tuple[int, int, Group]] = []
     largest: list[tuple[int, bytes]] = []
     order = itertools.count()
+    budget, exact = Budget(), True
     with run.out.progress("streams") as advance:
         for page in asking.pages(listing.scan(run.connection)):
             streams = list(listing.look(run.connection, page, memory=False))
             totals["streams"] += len(streams)
             totals["entries"] += sum(stream.length for stream in streams)
             largest = heapq.nlargest(top, [*largest, *((stream.length, stream.name) for stream in streams)])
-            for group in of_groups.groups_of(run.connection, streams, run.now):
+            for group in of_groups.groups_of(run.connection, streams, run.now, budget=budget):
                 status = judge([group.sample])
                 statuses[status] += 1
                 totals["groups"] += 1
                 totals["lag"] += group.lag or 0
+                exact = exact and group.exact
                 totals["pending"] += group.pending
                 if group.lag or group.pending:
                     weight = (status != Status.OK) * 2**62 + (group.lag or 0) + group.pending
@@ -217,13 +220,16 @@ def report(run: Run, top: int) -> None:
         run.out.document(
             {
                 **totals,
+                "lag_exact": exact,
                 "status": statuses,
                 "behind": [_behind(group) for group in slow],
                 "largest": [{"stream": names.as_json(name), "length": length} for length, name in largest],
             }
         )
         return
-    run.out.line(", ".join(f"{value:,} {name}" for name, value in totals.items()))
+    run.out.line(
+        ", ".join(f"{numbers.count(value, exact=exact or name != 'lag')} {name}" for name, value in totals.items())
+    )
     run.out.line("groups: " + ", ".join(f"{count:,} {word}" for word, count in statuses.items()))
     if slow:
         run.out.line()
@@ -241,7 +247,7 @@ def _behind(group: Group) -> dict[str, Any]:
         "stream": names.as_json(group.stream.name),
         "group": names.as_json(group.name),
         "status": judge([group.sample]).value,
-        "lag": group.lag,
+        **of_groups.lag_json(group),
         "lag_seconds": None if group.behind_ms is None else group.behind_ms / 1000,
         "pending": group.pending,
     }

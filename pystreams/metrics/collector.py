@@ -26,6 +26,7 @@ from pystreams.streams.queries import Queries
 from pystreams.values import names
 from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.errors import PystreamsError
+from spark_streams.server.lag import Budget
 
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 """Rules of ACL SETUSER for an exporter's user."""
@@ -34,6 +35,7 @@ _ANSWER_SECONDS = 10.0  # for a reply; a server that hangs keeps a scrape no lon
 _RETRY_MS = 1000  # a scrape that comes while a failover goes on says that the server is away
 _SCAN_SECONDS = 0.5  # of each scrape; a key space that takes longer is looked through over several
 _GROUPS = 20_000  # groups of all streams together
+_COUNTED = 10_000  # entries that a scrape counts to know lags that the server does not tell
 _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
 
 
@@ -128,6 +130,7 @@ class Collector:
         chosen, more = self._names.now(connection)
         shown = group_count = 0
         room = groups.Asked()
+        budget = Budget(_COUNTED)
 
         def asks(group: Group) -> bool:
             """Whether the consumers are asked for: for samples of their own, or where the group's status needs them."""
@@ -142,7 +145,7 @@ class Collector:
             shown += len(looked)
             for stream in looked:
                 yield from of_streams.of_stream(stream, database)
-            for group in groups.groups_of(connection, looked, now, consumers=asks):
+            for group in groups.groups_of(connection, looked, now, consumers=asks, budget=budget):
                 group_count += 1
                 status = self._history.judge(group)
                 yield from of_streams.of_group(group, status, database, consumers=self._chosen.consumers)

@@ -20,7 +20,8 @@ def of_queries(reported: Iterable[Reported], now: int) -> Iterator[Sample]:
             yield Sample(table.QUERY_RATE, report.rows_per_second, labels)
         yield Sample(table.QUERY_SECONDS, report.batch_ms / 1000, labels)
         yield Sample(table.QUERY_STREAMS, report.streams, labels)
-        yield Sample(table.QUERY_LAG, report.lag_entries, labels)
+        lag = table.QUERY_LAG if report.lag_exact else table.QUERY_LAG_ESTIMATE
+        yield Sample(lag, report.lag_entries, labels)
         yield Sample(table.QUERY_LAG_SECONDS, report.oldest_unread_ms / 1000, labels)
         yield Sample(table.QUERY_PENDING, report.pending, labels)
         yield Sample(table.QUERY_LOST, report.lost, labels)

@@ -47,8 +47,13 @@ def of_group(group: Group, status: Status, database: str, *, consumers: bool) ->
     labels = (database, text(group.stream.name), text(group.name))
     yield Sample(table.GROUP_CONSUMERS, group.consumer_count, labels)
     yield Sample(table.GROUP_PENDING, group.pending, labels)
-    if group.lag is not None:
+    if group.exact and group.lag is not None:
         yield Sample(table.GROUP_LAG, group.lag, labels)
+    elif group.lag is not None:
+        yield Sample(table.GROUP_LAG_ESTIMATE, group.lag, labels)
+        for metric, bound in ((table.GROUP_LAG_LEAST, group.least), (table.GROUP_LAG_MOST, group.most)):
+            if bound is not None:
+                yield Sample(metric, bound, labels)
     yield from _id(table.GROUP_DELIVERED, group.position, labels)
     if group.read is not None:
         yield Sample(table.GROUP_READ, group.read, labels)

@@ -208,9 +208,14 @@ STREAM_ADDED = Metric("pystreams_stream_entries_added_total", "Entries ever adde
 _GROUP = (*_STREAM, "group")
 GROUP_CONSUMERS = Metric("redis_stream_group_consumers", "Consumers of the group.", _GROUP)
 GROUP_PENDING = Metric("redis_stream_group_messages_pending", "Entries delivered and not acknowledged.", _GROUP)
-GROUP_LAG = Metric(
-    "redis_stream_group_lag", "Entries not delivered yet; an estimate where XINFO does not tell.", _GROUP
+GROUP_LAG = Metric("redis_stream_group_lag", "Entries not delivered yet, exact: told by XINFO or counted.", _GROUP)
+GROUP_LAG_ESTIMATE = Metric(
+    "pystreams_group_lag_estimate", "Estimated entries not delivered yet, if they are too many to count.", _GROUP
 )
+GROUP_LAG_LEAST = Metric(
+    "pystreams_group_lag_min", "Lower bound of the lag, if it is an estimate. Use it for alerts.", _GROUP
+)
+GROUP_LAG_MOST = Metric("pystreams_group_lag_max", "Upper bound of the lag, if it is an estimate.", _GROUP)
 GROUP_DELIVERED = Metric("redis_stream_group_last_delivered_id", "Milliseconds of the last ID delivered.", _GROUP)
 GROUP_READ = Metric("redis_stream_group_entries_read", "Entries ever delivered, where the server knows.", _GROUP)
 GROUP_LAG_SECONDS = Metric(
@@ -235,6 +240,7 @@ CONSUMER_IDLE = Metric("redis_stream_group_consumer_idle_seconds", "Since when t
 OF_STREAMS = (
     *(STREAM_LENGTH, STREAM_GROUPS, STREAM_FIRST, STREAM_LAST, STREAM_GENERATED, STREAM_DELETED, STREAM_ADDED),
     *(GROUP_CONSUMERS, GROUP_PENDING, GROUP_LAG, GROUP_DELIVERED, GROUP_READ),
+    *(GROUP_LAG_ESTIMATE, GROUP_LAG_LEAST, GROUP_LAG_MOST),
     *(GROUP_LAG_SECONDS, GROUP_OLDEST_PENDING, GROUP_STATUS, CONSUMER_PENDING, CONSUMER_IDLE),
 )
 
@@ -244,7 +250,10 @@ QUERY_ROWS = Metric("pystreams_query_rows", "Rows of the last batch.", _QUERY)
 QUERY_RATE = Metric("pystreams_query_rows_per_second", "Rows of the last batch for each second that it took.", _QUERY)
 QUERY_SECONDS = Metric("pystreams_query_batch_duration_seconds", "How long the last batch took.", _QUERY)
 QUERY_STREAMS = Metric("pystreams_query_streams", "Streams that the query reads.", _QUERY)
-QUERY_LAG = Metric("pystreams_query_lag", "Entries behind, of all its streams, after the last batch.", _QUERY)
+QUERY_LAG = Metric("pystreams_query_lag", "Entries behind, of all its streams, after the last batch. Exact.", _QUERY)
+QUERY_LAG_ESTIMATE = Metric(
+    "pystreams_query_lag_estimate", "The same, if some of the entries were too many to count.", _QUERY
+)
 QUERY_LAG_SECONDS = Metric("pystreams_query_lag_seconds", "Age of the oldest unread entry after that batch.", _QUERY)
 QUERY_PENDING = Metric("pystreams_query_pending", "Entries of its groups that are not acknowledged.", _QUERY)
 QUERY_LOST = Metric("pystreams_query_lost_total", "Entries that the query has noticed as lost.", _QUERY)
@@ -252,7 +261,7 @@ QUERY_AGE = Metric("pystreams_query_report_age_seconds", "Since when the query l
 
 OF_QUERIES = (
     *(QUERY_BATCH, QUERY_ROWS, QUERY_RATE, QUERY_SECONDS, QUERY_STREAMS),
-    *(QUERY_LAG, QUERY_LAG_SECONDS, QUERY_PENDING, QUERY_LOST, QUERY_AGE),
+    *(QUERY_LAG, QUERY_LAG_ESTIMATE, QUERY_LAG_SECONDS, QUERY_PENDING, QUERY_LOST, QUERY_AGE),
 )
 
 SCRAPES = Metric("redis_exporter_scrapes_total", "How often the server was asked.")

@@ -61,7 +61,7 @@ def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
 def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
     """The same for streams whose entries are large, or not known."""
     found: dict[bytes, Any] = {}
-    if names and _has_nth(connection):
+    if names and has_nth(connection):
         found = _by_extensions(connection, names)
     elif names and scripts.knowledge(connection).runs_scripts:
         found = _by_scripts(connection, names)
@@ -84,7 +84,7 @@ def size_of(connection: Connection, name: bytes) -> int:
 
 def sent_behind(connection: Connection, name: bytes) -> int:
     """How many bytes the reply to `first_behind` is taken to have."""
-    told = _has_nth(connection) or scripts.knowledge(connection).pays(to_shell(name))
+    told = has_nth(connection) or scripts.knowledge(connection).pays(to_shell(name))
     return 0 if told else size_of(connection, name)
 
 
@@ -180,14 +180,14 @@ def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]])
 
 def first_behind(connection: Connection, name: bytes, position: StreamId) -> Command:
     """The command whose reply `first_of` understands: the first entry behind the position."""
-    if _has_nth(connection):
+    if has_nth(connection):
         return ("PS.NTH", name, str(position), 1)
     if scripts.knowledge(connection).pays(to_shell(name)):
         return scripts.ids_of(name, position, LAST, 1, 2, 1)
     return ("XRANGE", name, f"({position}", "+", "COUNT", 1)
 
 
-def _has_nth(connection: Connection) -> bool:
+def has_nth(connection: Connection) -> bool:
     """Whether the server has PS.NTH. It is asked once per connection; a refusal means that it has not."""
     if connection not in _nth:
         (reply,) = connection.pipeline([("COMMAND", "INFO", "PS.NTH")])

@@ -58,7 +58,7 @@ STREAMS = (
     Column("BYTES", "bytes", lambda row, _: numbers.size(row.stream.bytes)),
     Column("NEWEST", "newest", _newest),
     Column("GROUPS", "groups", lambda row, _: numbers.count(row.stream.groups)),
-    Column("LAG", "lag", lambda row, _: numbers.count(row.lag)),
+    Column("LAG", "lag", lambda row, _: numbers.count(row.lag, exact=row.exact)),
     Column("BEHIND", "behind", lambda row, _: times.shown(row.behind_ms)),
     Column("PENDING", "pending", lambda row, _: numbers.count(row.pending)),
     Column("STATUS", "status", lambda row, _: _status(row), right=False),
@@ -97,7 +97,7 @@ def headline(snapshot: Snapshot) -> str:
         numbers.things(totals.streams, "stream"),
         numbers.things(totals.groups, "group"),
         f"{numbers.rate(totals.rate)} in",
-        f"lag {totals.lag:,} ({times.shown(totals.behind_ms)})",
+        f"lag {numbers.count(totals.lag, exact=totals.exact)} ({times.shown(totals.behind_ms)})",
         f"pending {totals.pending:,}",
         *(f"{status} {count}" for status, count in totals.statuses.items() if count and status != "ok"),
     ]

@@ -13,6 +13,7 @@ from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow, close_all
 from spark_streams.config import options
 from spark_streams.config.address import Address
+from spark_streams.server.lag import Budget
 from tests import servers
 
 #: Words of the command line that cannot be followed, the exit status, and what the error says.
@@ -38,7 +39,7 @@ def test_a_group_that_comes_back_is_judged_anew(connection: Connection, client: 
     history: dict[tuple[bytes, bytes], list[Sample]] = {}
 
     def look(*streams: str) -> dict[tuple[str, str], Status]:
-        found = lag._look(connection, streams, "s*", None, history)
+        found = lag._look(connection, streams, "s*", None, history, Budget())
         return {(each.stream.name.decode(), each.name.decode()): judged for each, judged in found}
 
     for stream in ("s", "s2"):

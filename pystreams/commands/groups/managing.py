@@ -30,6 +30,7 @@ from pystreams.streams.groups import seeking
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import LIMIT_MS, STYLES, Sample, Status, judge
 from pystreams.values import names, numbers, positions, times
+from spark_streams.server.lag import Budget
 from spark_streams.stream_id import ZERO
 
 _READS = "+scan +xinfo +xpending +xrange +time"
@@ -59,8 +60,7 @@ def document(group: Group, status: Status | None) -> dict[str, Any]:
         "group": names.as_json(group.name),
         "position": str(group.position),
         "end": str(group.stream.generated),
-        "lag": group.lag,
-        "lag_exact": group.exact,
+        **of_groups.lag_json(group),
         "lag_seconds": None if group.behind_ms is None else group.behind_ms / 1000,
         "pending": group.pending,
         "consumers": group.consumer_count,
@@ -191,7 +191,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 @click.option("--watch", is_flag=True, help="Look again and again.")
 @click.option("--interval", default="5s", show_default=True, help="How long to wait between two looks.")
 @click.option("--looks", type=click.IntRange(1), help="End after so many looks.")
-@click.option("--fail-above", type=int, metavar="N", help="End with status 3 if a lag is larger than N entries.")
+@click.option("--fail-above", type=int, metavar="N", help="End with status 3 if a lag is, or may be, larger than N.")
 @click.option("--fail-behind", metavar="DURATION", help="End with status 3 if a group is further behind than this.")
 @click.option("--fail-status", is_flag=True, help="End with status 3 if a group is judged stop, stall or rewind.")
 def lag(
@@ -226,16 +226,23 @@ def lag(
     for look in itertools.count(1):
         now = asking.now_ms(run.connection)
         with run.out.progress("groups") as advance:
-            shown, more = _looked(run, pattern, group, sort, limit, now, advance)
+            budget = Budget.deciding(fail_above)
+            shown, more = _looked(run, pattern, group, sort, limit, now, advance, budget)
         judged: list[tuple[Group, Status]] = []
         for each in shown:
             history = samples[each.stream.name, each.name]
             history.append(each.sample)
             judged.append((each, judge(history)))
         _show(run, judged, now, more=more, watch=watch)
-        if any(
-            (fail_above is not None and (each.lag or 0) > fail_above)
-            or (behind_ms is not None and (each.behind_ms or 0) > behind_ms)
+        far = [] if fail_above is None else [each for each, _ in judged if each.may_exceed(fail_above)]
+        for each in far:
+            if not each.exact:
+                run.out.warn(
+                    f"{names.shown(each.name)} of {names.shown(each.stream.name)} may be above {fail_above:,}: "
+                    f"its lag is {of_groups.lag_range(each)}."
+                )
+        if far or any(
+            (behind_ms is not None and (each.is_stranded or (each.behind_ms or 0) > behind_ms))
             or (fail_status and status in (Status.STOP, Status.STALL, Status.REWIND))
             for each, status in judged
         ):
@@ -247,12 +254,12 @@ def lag(
 
 
 def _looked(
-    run: Run, pattern: str, group: bytes | None, sort: str | None, limit: int, now: int, advance: Any
+    run: Run, pattern: str, group: bytes | None, sort: str | None, limit: int, now: int, advance: Any, budget: Budget
 ) -> tuple[list[Group], bool]:
     """The groups to show, and whether there are more."""
 
     def wanted() -> Iterator[Group]:
-        every = of_groups.groups(run.connection, matching(run, pattern), now, details=group is None)
+        every = of_groups.groups(run.connection, matching(run, pattern), now, details=group is None, budget=budget)
         for each in every:
             if group is None or each.name == group:
                 advance(1)

@@ -21,12 +21,14 @@ from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from pystreams.streams.listing import Stream
 from spark_streams.client.connection import BROKEN, Command, Connection
+from spark_streams.server.lag import Budget
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # looks
 _SAMPLE_EVERY_MS = 10_000  # for the status of a group
 _SAMPLES = LIMIT_MS // _SAMPLE_EVERY_MS + 1
 _SAMPLES_FOR_GROWTH = 4
 _SIZES_A_LOOK = 200
+_COUNTED = 10_000  # entries that a look counts to know lags that the server does not tell
 
 
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "instantaneous_ops_per_sec")
@@ -79,7 +81,7 @@ class Looks:
         self._ask_sizes(connection)
         streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._looked(connection)]
         rated = self._with_rates(now, streams)
-        every = of_groups.groups_of(connection, rated, now, details=False)
+        every = of_groups.groups_of(connection, rated, now, details=False, budget=Budget(_COUNTED))
         groups = self._judged(connection, self._with_delivery(now, list(every)))
         for gone in self._samples.keys() - groups.keys():
             del self._samples[gone]
@@ -158,6 +160,7 @@ def _row(stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
         behind_ms=max((row.group.behind_ms for row in rows if row.group.behind_ms is not None), default=None),
         pending=sum(row.group.pending for row in rows),
         status=max((row.status for row in rows), key=SEVERITY.__getitem__),
+        exact=all(row.group.exact for row in rows),
     )
 
 

@@ -21,13 +21,17 @@ Name = tuple[bytes, bytes]
 
 @dataclass(frozen=True)
 class StreamRow:
-    """A stream, with the worst of its groups: `lag` in entries, `behind_ms`, `status`; `pending` is the sum."""
+    """A stream, with the worst of its groups: `lag` in entries, `behind_ms`, `status`; `pending` is the sum.
+
+    `exact`: whether the lag of every group is exact.
+    """
 
     stream: Stream
     lag: int | None = None
     behind_ms: int | None = None
     pending: int = 0
     status: Status | None = None
+    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class Totals:
-    """The numbers of all streams together."""
+    """The numbers of all streams together. `exact`: whether the lag of every group is exact."""
 
     streams: int = 0
     entries: int = 0
@@ -50,6 +54,7 @@ class Totals:
     rate: float | None = None
     behind_ms: int | None = None
     statuses: Mapping[str, int] = field(default_factory=dict)
+    exact: bool = True
 
 
 Row = TypeVar("Row")
@@ -171,6 +176,7 @@ def _totals(streams: Mapping[bytes, StreamRow], groups: Mapping[Name, GroupRow])
             (row.group.behind_ms for row in groups.values() if row.group.behind_ms is not None), default=None
         ),
         statuses=statuses,
+        exact=all(row.group.exact for row in groups.values()),
     )
 
 

@@ -20,6 +20,8 @@ from pystreams.streams.groups.status import Sample
 from pystreams.streams.listing import Stream, look, parsed
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
+from spark_streams.server import lag as lags
+from spark_streams.server.lag import Budget
 from spark_streams.stream_id import StreamId
 
 
@@ -37,10 +39,10 @@ class Consumer:
 class Group:
     """A group of a stream, at the time `at` (milliseconds since 1970).
 
-    `lag`: entries not delivered, an estimate unless `exact`. `behind_ms`: how old the first of them is; 0 if there is
-    none. `oldest`: the first pending entry, `oldest_idle_ms` since it was last delivered (None if it was given
-    back). `consumers` is None where they were not asked for. `rate`: entries that it was given per second, where
-    that was measured.
+    `lag`: entries not delivered, an estimate between `least` and `most` unless `exact`; None if it is unknown.
+    `behind_ms`: how old the first of them is; 0 if there is none. `oldest`: the first pending entry,
+    `oldest_idle_ms` since it was last delivered (None if it was given back). `consumers` is None where they were not
+    asked for. `rate`: entries that it was given per second, where that was measured.
     """
 
     stream: Stream
@@ -57,6 +59,28 @@ class Group:
     oldest_idle_ms: int | None = None
     consumers: tuple[Consumer, ...] | None = None
     rate: float | None = None
+    least: int | None = None
+    most: int | None = None
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """The smallest and the largest number that the lag may be; None if it has no such bound."""
+        return (self.lag, self.lag) if self.exact else (self.least, self.most)
+
+    def may_exceed(self, limit: int) -> bool:
+        """Whether the lag may be larger than a limit, as far as it is known."""
+        most = self.bounds[1]
+        return most is None or most > limit
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether it stands behind the last ID ever made: entries with smaller IDs are never delivered to it."""
+        return self.position > self.stream.generated
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether it is beyond the end, and entries were added that it will never be given, as far as is known."""
+        return self.is_beyond and self.lag != 0
 
     @property
     def delivered(self) -> int | None:
@@ -106,9 +130,11 @@ class Asked:
         return True
 
 
-def groups(connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True) -> Iterator[Group]:
+def groups(
+    connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True, budget: Budget | None = None
+) -> Iterator[Group]:
     """The groups of these streams; see `groups_of`."""
-    return groups_of(connection, look(connection, names, memory=False), now, details=details)
+    return groups_of(connection, look(connection, names, memory=False), now, details=details, budget=budget)
 
 
 def groups_of(
@@ -118,11 +144,14 @@ def groups_of(
     *,
     details: bool = True,
     consumers: Callable[[Group], bool] = _always,
+    budget: Budget | None = None,
 ) -> Iterator[Group]:
     """The groups of these streams. Without `details` one question for each stream, and none for a group.
 
     `consumers`: whether those of a group are asked for. They come all at once, however many there are.
+    `budget`: what may be spent on counting lags that the server does not tell; None for a budget of this call alone.
     """
+    budget = budget or Budget()
     for page in pages(streams):
         asked = [stream for stream in page if stream.groups]
         commands: list[Command] = [("XINFO", "GROUPS", stream.name) for stream in asked]
@@ -134,6 +163,7 @@ def groups_of(
                     continue
                 raise problem
             found += [_parsed(stream, pairs(info), now) for info in reply]
+        found = _counted(connection, found, budget)
         if details:
             for some in affordable(connection, found):
                 yield from detailed(connection, some, consumers)
@@ -150,6 +180,18 @@ def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list
     return pages(groups, bytes_of=sent, most_bytes=ids.REPLY_BYTES)
 
 
+def lag_json(group: Group) -> dict[str, Any]:
+    """A group's lag for programs: the number, whether it is exact, and its bounds."""
+    least, most = group.bounds
+    return {"lag": group.lag, "lag_exact": group.exact, "lag_min": least, "lag_max": most}
+
+
+def lag_range(group: Group) -> str:
+    """The bounds of a group's lag for people."""
+    least, most = group.bounds
+    return "unknown" if least is None or most is None else f"between {least:,} and {most:,}"
+
+
 def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
     """One group. Raises NO_SUCH_STREAM, NOT_A_STREAM and NO_SUCH_GROUP."""
     found = parsed(stream, ask(connection, "XINFO", "STREAM", stream))
@@ -161,10 +203,11 @@ def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
 
 def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
     position = StreamId.parse(info[b"last-delivered-id"])
-    lag, exact = number(info.get(b"lag")), True
-    if lag is None:
-        counted = stream.state.exact_backlog(position)
-        lag, exact = (counted, True) if counted is not None else (stream.state.backlog(position)[0], False)
+    lag = number(info.get(b"lag"))
+    exact = lag is not None
+    if lag is None and position <= stream.generated:
+        lag = stream.state.exact_backlog(position)
+        exact = lag is not None
     return Group(
         stream,
         info[b"name"],
@@ -175,8 +218,29 @@ def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
         int(info[b"pending"]),
         int(info[b"consumers"]),
         now,
-        behind_ms=None if lag else 0,
+        behind_ms=0 if lag == 0 else None,
     )
+
+
+def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> list[Group]:
+    """The same groups, with the lags that the server does not tell counted as far as the budget goes."""
+    open_lags = [at for at, group in enumerate(found) if group.lag is None and not group.is_beyond]
+    if not open_lags:
+        return list(found)
+    asked = [(found[at].stream.name, found[at].stream.state, found[at].position) for at in open_lags]
+    changed = list(found)
+    backlogs = lags.backlogs(connection, asked, budget, nth=ids.has_nth(connection))
+    for at, backlog in zip(open_lags, backlogs, strict=True):
+        behind_ms = 0 if backlog.most == 0 else None
+        changed[at] = replace(
+            found[at],
+            lag=backlog.entries,
+            exact=backlog.is_exact,
+            behind_ms=behind_ms,
+            least=backlog.least,
+            most=backlog.most,
+        )
+    return changed
 
 
 def detailed(
@@ -213,8 +277,8 @@ def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     first = group.stream.first if group.at_start else ids.first_of(_told(replies.get("undelivered")))
     if group.lag and first is not None:
         changes["behind_ms"] = max(0, group.at - first.ms)
-    elif _told(replies.get("undelivered")) is not None:
-        changes |= {"lag": 0, "exact": True, "behind_ms": 0}
+    elif _told(replies.get("undelivered")) is not None and not group.is_beyond:
+        changes |= {"lag": 0, "exact": True, "behind_ms": 0}  # the rest was read or removed since XINFO
     return replace(group, **changes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_FIRST_PAGE = 8  # entries of unknown size: they may have many megabytes each
+FIRST_PAGE = 8  # entries of unknown size: they may have many megabytes each
 TARGET_BYTES = 1 << 20  # what the codec works on then fits into a core's cache
 _GROWTH = 100
 _WIDE = 100  # fields of an entry
@@ -17,7 +17,7 @@ class PageSize:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.now = min(most, _FIRST_PAGE)
+        self.now = min(most, FIRST_PAGE)
         self._is_known = False
         self.bytes = TARGET_BYTES
         """About how many bytes a page has."""

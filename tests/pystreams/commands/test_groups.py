@@ -35,6 +35,8 @@ def test_groups_are_listed_with_position_and_lag(cli_of: Cli, stream: redis.Redi
         "end": "10000-0",
         "lag": 7,
         "lag_exact": True,
+        "lag_min": 7,
+        "lag_max": 7,
         "lag_seconds": None,
         "pending": 3,
         "consumers": 1,

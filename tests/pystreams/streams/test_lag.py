@@ -1,0 +1,116 @@
+"""Lags that the server does not tell: counted within a budget, and given with their bounds beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from pystreams.connect.server import Wanted, connect
+from pystreams.streams.groups import describing as groups
+from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.status import Status, judge
+from spark_streams.client.connection import Connection
+from spark_streams.server.lag import Budget
+from tests import servers
+
+_BEFORE, _AFTER = 300, 2_000
+
+
+@pytest.fixture
+def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connection]:
+    """A connection to the server."""
+    made = connect(Wanted(place.url), "")
+    yield made
+    made.close()
+
+
+def _burst(client: redis.Redis, name: str) -> None:
+    """A stream of one entry per second, then a burst in its last second; a group stands before the burst.
+
+    One entry after the group's position was deleted, so XINFO GROUPS does not tell the lag.
+    """
+    pipe = client.pipeline(transaction=False)
+    for number in range(1, _BEFORE + 1):
+        pipe.xadd(name, {"n": number}, id=f"{number * 1000}-0")
+    for number in range(1, _AFTER + 2):
+        pipe.xadd(name, {"n": number}, id=f"{_BEFORE * 1000 + 1}-{number}")
+    pipe.xgroup_create(name, "g", f"{_BEFORE * 1000}-0")
+    pipe.xdel(name, f"{_BEFORE * 1000 + 1}-2")
+    pipe.execute()
+
+
+def _groups(connection: Connection, *names: bytes, budget: Budget | None = None) -> list[Group]:
+    return list(groups.groups(connection, names, 0, budget=budget))
+
+
+def test_a_lag_that_xinfo_does_not_tell_is_counted(client: redis.Redis, connection: Connection) -> None:
+    """A burst is counted entry by entry, whatever its IDs say about time."""
+    _burst(client, "burst")
+    assert client.xinfo_groups("burst")[0]["lag"] is None
+    (found,) = _groups(connection, b"burst")
+    assert (found.lag, found.exact, found.bounds) == (_AFTER, True, (_AFTER, _AFTER))
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize("entries", [1, 10, 100, 400, 4_000])
+def test_an_estimate_has_bounds(redis_process: servers.Running, entries: int) -> None:
+    """The true lag lies within the bounds, which get closer as the budget grows; the estimate is never exact."""
+    with redis.Redis(port=redis_process.port, protocol=2) as client:
+        client.flushall()
+        _burst(client, "burst")
+        connection = connect(Wanted(redis_process.url), "")
+        budget = Budget(entries)
+        (found,) = _groups(connection, b"burst", budget=budget)
+        connection.close()
+        least, most = found.bounds
+        assert least is not None
+        assert most is not None
+        assert found.lag is not None
+        assert least <= min(found.lag, _AFTER)
+        assert most >= max(found.lag, _AFTER)
+        assert found.exact == (least == most) == (entries >= 4_000)
+        client.flushall()
+
+
+@pytest.mark.redis
+def test_the_budget_holds_for_many_streams_together(redis_process: servers.Running) -> None:
+    """A thousand groups whose lag is unknown cost no more entries than one, and short lags among them are exact."""
+    with redis.Redis(port=redis_process.port, protocol=2) as client:
+        client.flushall()
+        _burst(client, "burst")
+        for number in range(1000):
+            client.copy("burst", f"s{number}")
+        for number in range(0, 1000, 2):
+            client.xgroup_setid(f"s{number}", "g", f"{_BEFORE * 1000 + 1}-{_AFTER - 1}")
+            client.xdel(f"s{number}", f"{_BEFORE * 1000 + 1}-{_AFTER + 1}")
+        connection = connect(Wanted(redis_process.url), "")
+        budget = Budget(30_000)
+        before = client.info("commandstats")
+        names = [f"s{number}".encode() for number in range(1000)]
+        found = _groups(connection, *names, budget=budget)
+        after = client.info("commandstats")
+        connection.close()
+        calls = after["cmdstat_xrange"]["calls"] - before.get("cmdstat_xrange", {}).get("calls", 0)
+        assert budget.entries > -8 * 1000
+        assert calls < 6_000
+        assert [(each.lag, each.exact) for each in found if each.lag == 1] == [(1, True)] * 500
+        assert all((each.bounds[0] or 0) <= _AFTER <= (each.bounds[1] or 0) for each in found if each.lag != 1)
+        client.flushall()
+
+
+def test_a_position_beyond_the_end_has_the_lag_that_xinfo_tells(client: redis.Redis, connection: Connection) -> None:
+    """Entries that the group will never be given are not hidden: the lag is XINFO's, and the group has stopped."""
+    client.xadd("s", {"n": 1}, id="1-0")
+    client.xgroup_create("s", "known", "100-0", entries_read=1)
+    client.xgroup_create("s", "unknown", "100-0")
+    for number in (2, 3):
+        client.xadd("s", {"n": number}, id=f"{number}-0")
+    known, unknown = _groups(connection, b"s")
+    told = {each["name"]: each["lag"] for each in client.xinfo_groups("s")}
+    assert (known.lag, unknown.lag) == (told[b"known"], told[b"unknown"])
+    assert known.lag == 2
+    assert known.is_beyond
+    assert known.behind_ms is None
+    assert judge([known.sample]) == Status.STOP
