@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -21,8 +22,8 @@ FILE is a configuration file in the form of redis.conf (conf/engine.conf has the
 directive can be a flag too, and wins over the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. --port 0 takes a
 free port, or none where --tls-port or --unixsocket is given.
 Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients, or "ready on
-unix:PATH pid N" where a Unix socket is all it listens on; SIGTERM and SIGINT stop it. After an internal error that may
-have left the data in memory half changed it ends with status 70.
+unix:PATH pid N" where a Unix socket is all it listens on. SIGTERM and SIGINT stop it; SIGHUP reads the TLS files and
+the ACL file again. After an internal error that may have left the data in memory half changed it ends with status 70.
 check says whether a log, snapshot or RDB file is whole (python -m engine check --help).
 """
 
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
         os.chdir(directory)
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the event loop answers it, as while data are loaded
         return _run(Server(config, _announce))
     except ConfigError as error:
         print(f"engine: {error}", file=sys.stderr)

@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.clients.accounts import Accounts, UsersError
+from engine.core.clients.accounts import Accounts, AclFile, UsersError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.observation.reporting import LOG
@@ -67,7 +67,17 @@ def start_accounts(config: Config, accounts: Accounts) -> None:
         raise ConfigError(str(error)) from None
 
 
-def _load(accounts: Accounts, file: UsersFile) -> None:
+def reload_accounts(accounts: Accounts) -> None:
+    """Read the users of ``aclfile`` again, as ACL LOAD does. Raises ConfigError and changes nothing if that fails."""
+    if accounts.file is None:
+        return
+    try:
+        _load(accounts, accounts.file)
+    except UsersError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _load(accounts: Accounts, file: AclFile) -> None:
     try:
         text = file.read()
     except OSError as error:

@@ -34,7 +34,7 @@ from engine.shell.network.tls import TlsListener
 from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.node import Node
-from engine.shell.users_file import start_accounts
+from engine.shell.users_file import reload_accounts, start_accounts
 
 #: The exit status after an unforeseen error in a command (EX_SOFTWARE of sysexits.h).
 FAULT_STATUS = 70
@@ -91,6 +91,7 @@ class Server:
         await self._listen_on_path(backlog)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
+        self._loop.add_signal_handler(signal.SIGHUP, self._reload)
         pid_file = self._write_pid()
         self._tune_gc()
         self._tick()
@@ -240,6 +241,22 @@ class Server:
             self._stop.set()
         else:
             LOG.warning("%s does not stop the engine, because its data could not be written", name)
+
+    def _reload(self) -> None:
+        """Read the TLS files and the ACL file again (SIGHUP); what cannot be used is logged and the old state stays.
+
+        The log file needs no signal: it is opened again whenever it has been moved.
+        """
+        LOG.info("SIGHUP: reading the TLS files and the ACL file again")
+        try:
+            if self._tls is not None:
+                self._tls.reload()
+        except ConfigError as error:
+            LOG.warning("keeping the TLS files that were read before: %s", error)
+        try:
+            reload_accounts(self.core.accounts)
+        except ConfigError as error:
+            LOG.warning("keeping the ACL users as they are: %s", error)
 
     async def _close(self, pid_file: Path | None) -> None:
         if self._ticker is not None:

@@ -1,7 +1,7 @@
 """The listener for clients over TLS.
 
-A change of a directive makes a new context; connections that exist keep theirs. A context that cannot be made is an
-error that leaves the old one in force.
+A change of a directive and SIGHUP make a new context; connections that exist keep theirs. A context that cannot be made
+is an error that leaves the old one in force.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TlsListener:
             sock.listen(self._backlog)
             self._begin(self._serve(sock))
         for name in DIRECTIVES:
-            self._config.on_change(name, self._follow)
+            self._config.on_change(name, self.reload)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
@@ -89,7 +89,8 @@ class TlsListener:
         finally:
             traffic.handshaking -= 1
 
-    def _follow(self) -> None:
+    def reload(self) -> None:
+        """Make a new context of the directives and files. Raises ConfigError and keeps the old one if that fails."""
         self._context = context_of(self._config)
 
     def close(self) -> None:

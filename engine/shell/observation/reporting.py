@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import logging.handlers
 import platform
 import sys
 
@@ -15,10 +16,21 @@ LOG = logging.getLogger("pystreams.engine")
 _LEVELS = {b"debug": logging.DEBUG, b"verbose": logging.INFO, b"notice": logging.INFO, b"warning": logging.WARNING}
 
 
+class RotatedFile(logging.handlers.WatchedFileHandler):
+    """The log file. It is opened again before the next line once another program has moved or removed it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line. If the file cannot be opened, the line is lost and the next one tries again."""
+        try:
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
+
+
 def start_logging(config: Config) -> None:
     """Begin to log as the configuration says, and follow ``loglevel`` and ``log-format`` when they change."""
     name = config.text("logfile").decode()
-    handler = logging.FileHandler(name) if name else logging.StreamHandler(sys.stderr)
+    handler = RotatedFile(name) if name else logging.StreamHandler(sys.stderr)
     LOG.addHandler(handler)
     LOG.propagate = False
 

@@ -6,13 +6,15 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import redis
 
 from tests import ROOT, servers
 from tests.engine.shell.refused_starts import refused
 from tests.servers.connection import Connection, wait_until_blocked
-from tests.suite.waiting import DEADLINE
+from tests.suite.waiting import DEADLINE, wait_for
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -27,6 +29,51 @@ def test_a_signal_stops_the_engine_cleanly(number: int) -> None:
             assert other.rest() == b""
         assert engine.process.wait(DEADLINE) == 0
         assert "Traceback" not in engine.output.read_text()
+
+
+def test_a_rotated_log_file_is_made_again(tmp_path: Path) -> None:
+    """Lines go to a new file once the old one was moved, before SIGHUP and after it, and clients go on."""
+    log = tmp_path / "engine.log"
+    with servers.engine("--logfile", str(log)) as engine, Connection(engine) as client:
+        for number in range(2):
+            log.rename(tmp_path / f"engine.log.{number}")
+            engine.process.send_signal(signal.SIGHUP)
+            wait_for(log.exists, "a new log file")
+            assert client.run("PING") == b"PONG"
+        assert "SIGHUP" in (tmp_path / "engine.log.1").read_text()
+
+
+def test_sighup_reads_the_acl_file_again(tmp_path: Path) -> None:
+    """New users may log in after SIGHUP; a broken file is logged and the users stay as they are."""
+    users, log = tmp_path / "users.acl", tmp_path / "engine.log"
+    users.write_text("user default on nopass ~* &* +@all\n")
+    with servers.engine("--logfile", str(log), "--aclfile", str(users)) as engine, Connection(engine) as client:
+        users.write_text("user default on nopass ~* &* +@all\nuser eve on >pw ~* +@read\n")
+        engine.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "eve" in str(client.run("ACL", "USERS")), "the new user")
+        users.write_text("what is this\n")
+        engine.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "keeping the ACL users" in log.read_text(), "the refusal in the log")
+        assert "eve" in str(client.run("ACL", "USERS"))
+
+
+def test_sighup_while_data_are_loaded_changes_nothing(tmp_path: Path) -> None:
+    """The engine loads all its data and accepts clients, however many signals come meanwhile."""
+    commands = b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n" * 100_000
+    (tmp_path / "appendonly.aof").write_bytes(commands)
+    words = ["--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"]
+    command = [sys.executable, "-m", "engine", *words]
+    process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        wait_for((tmp_path / "appendonlydir" / "appendonly.aof").exists, "the start of loading")
+        for _ in range(20):
+            process.send_signal(signal.SIGHUP)
+        ready = process.stdout.readline().decode()
+        with redis.Redis(port=int(ready.split()[2].rpartition(":")[2])) as client:
+            assert client.llen("l") == 100_000
+    finally:
+        servers.stop(process)
 
 
 def test_shutdown_stops_the_engine() -> None:

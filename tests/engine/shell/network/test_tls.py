@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import socket
 import ssl
 import subprocess
@@ -293,3 +294,30 @@ def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None
                 return False
 
         wait_for(served, "a client to be served again")
+
+
+def test_sighup_reads_the_certificate_again(certificates: Path, tmp_path: Path) -> None:
+    """A renewed certificate is sent after SIGHUP; with a broken one the old one stays in use, and this is logged."""
+    for name in ("server.crt", "server.key", "ca.crt"):
+        (tmp_path / name).write_bytes((certificates / name).read_bytes())
+    port, log = free_port(), tmp_path / "engine.log"
+    made = context(certificates)
+    with servers.engine(*settings(tmp_path, port, "--tls-auth-clients", "no", "--logfile", str(log))) as engine:
+
+        def subject() -> bytes | None:
+            with (
+                socket.create_connection(("127.0.0.1", port), DEADLINE) as raw,
+                made.wrap_socket(raw, server_hostname="localhost") as client,
+            ):
+                return client.getpeercert(binary_form=True)
+
+        old = subject()
+        for kind in ("crt", "key"):
+            (tmp_path / f"server.{kind}").write_bytes((certificates / f"server2.{kind}").read_bytes())
+        engine.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: subject() != old, "the new certificate")
+        new = subject()
+        (tmp_path / "server.crt").write_text("no certificate")
+        engine.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "keeping the TLS files" in log.read_text(), "the refusal in the log")
+        assert subject() == new
