@@ -359,6 +359,12 @@ def _many_before() -> Iterator[Case]:
             lambda n, subscribe=subscribe: each(subscribe, n, b"k%d*"),
             lambda n, unsubscribe=unsubscribe: [unsubscribe],
         )
+    for words in ("XTRIM K MAXLEN ~ 0", "XTRIM K MAXLEN = 0", "XTRIM K MINID ~ 9 LIMIT 0", "XADD K MAXLEN ~ 1 * f 1"):
+        yield Case(
+            f"{words.lower()} of many",
+            lambda n: _prepared("stream", False, n),
+            lambda n, words=words: words.encode().split(),
+        )
     for words in (
         "XINFO STREAM K FULL COUNT 1",
         "XINFO GROUPS K",

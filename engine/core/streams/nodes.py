@@ -22,13 +22,20 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from engine.core.protocol.ids import U64_MAX
+from engine.core.streams.columns import spans
+from engine.core.streams.listpack import Ints, int_sizes, listpack_int, listpack_word, word_sizes
 from streamwire.frames import fields_of
 
 #: The most bytes of a node where ``max_bytes`` is 0.
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
+#: Entries whose sizes are computed together: fewer are measured one by one, more in several parts.
+_MANY, _AT_ONCE = 32, 2000
 #: Up to so many segments every node is counted; of more the number is estimated, from so many nodes or more.
 COUNTED_SEGMENTS, _SAMPLE = 4, 20
 
@@ -39,6 +46,9 @@ class NodeLimits:
 
     max_bytes: int = 4096
     max_entries: int = 100
+
+
+_IdColumn = npt.NDArray[np.uint64]
 
 
 class Entries(Protocol):
@@ -63,53 +73,20 @@ class Entries(Protocol):
     def frame_at(self, index: int) -> bytes:
         """The frame of an entry."""
 
+    def frames(self, low: int, high: int) -> list[bytes]:
+        """The frames of the entries [low, high)."""
+
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
         """(ID, frame) of the entries [low, high)."""
+
+    def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
+        """The IDs of the entries [low, high): milliseconds and sequence numbers."""
 
     def is_dead(self, index: int) -> bool:
         """Whether an entry has been deleted."""
 
     def count(self, low: int, high: int) -> int:
         """How many entries in [low, high) are live."""
-
-
-def _with_back_length(size: int) -> int:
-    if size <= 127:
-        return size + 1
-    if size < 16383:
-        return size + 2
-    if size < 2097151:
-        return size + 3
-    return size + (4 if size < 268435455 else 5)
-
-
-def listpack_int(value: int) -> int:
-    """Bytes of an integer in a listpack."""
-    if 0 <= value <= 127:
-        return 2
-    if -4096 <= value <= 4095:
-        return 3
-    if -32768 <= value <= 32767:
-        return 4
-    if -8388608 <= value <= 8388607:
-        return 5
-    if -2147483648 <= value <= 2147483647:
-        return 6
-    return 10
-
-
-def listpack_word(word: bytes) -> int:
-    """Bytes of a string in a listpack, which stores the canonical text of a 64-bit integer as that integer."""
-    size = len(word)
-    if size <= 20:
-        digits = word[1:] if word[:1] == b"-" else word
-        if digits.isdigit() and (digits[:1] != b"0" or word == b"0"):
-            value = int(word)
-            if -_INT64 <= value < _INT64:
-                return listpack_int(value)
-    if size < 64:
-        return size + 2
-    return _with_back_length(size + (2 if size < 4096 else 5))
 
 
 def _signed(difference: int) -> int:
@@ -134,6 +111,35 @@ class _OpenNode:
     def size(self) -> int:
         return self.bytes + listpack_int(self.total - self.deleted) + listpack_int(self.deleted)
 
+    def is_full(self, size: int, limits: NodeLimits) -> bool:
+        """Whether an entry, with words of so many bytes together, no longer fits in."""
+        return self.size() + size >= (limits.max_bytes or _HARD_MAX_BYTES) or 0 < limits.max_entries <= self.total
+
+    def add_many(self, costs: _Costs, ms: _IdColumn, seq: _IdColumn, at: int, limits: NodeLimits) -> int:
+        """Add those entries from ``at`` on, whose IDs are given, that still fit in; returns how many these are."""
+        count = len(ms)
+        if limits.max_entries:
+            count = min(count, limits.max_entries - self.total)
+        if count <= 0:
+            return 0
+        differences = np.array((ms[:count] - np.uint64(self.key >> 64), seq[:count] - np.uint64(self.key & U64_MAX)))
+        sizes = costs.of_same if costs.field_names == self.field_names else costs.of_others
+        ends = np.cumsum(sizes[at : at + count] + int_sizes(differences.view(np.int64)).sum(axis=0)) + self.bytes
+        begins = np.concatenate(([self.bytes], ends[:-1])) + listpack_int(self.deleted)
+        # What stands in front grows with the number of entries.
+        present = self.total - self.deleted
+        few = present + count <= 128
+        begins += listpack_int(0) if few else int_sizes(np.arange(present, present + count))
+        full = begins + costs.of_words[at : at + count] >= (limits.max_bytes or _HARD_MAX_BYTES)
+        if not self.total:
+            full[:1] = False
+        if full.any():
+            count = int(full.argmax())
+        if count:
+            self.bytes = int(ends[count - 1])
+            self.total += count
+        return count
+
     def add(self, entry_id: int, words: list[bytes]) -> None:
         names = words[::2]
         cost = 2 + listpack_int(_signed((entry_id >> 64) - (self.key >> 64)))
@@ -144,6 +150,44 @@ class _OpenNode:
             cost += listpack_int(len(names)) + sum(map(listpack_word, words)) + listpack_int(4 + len(words))
         self.bytes += cost
         self.total += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """What entries with the same field names add to a node, without their IDs, in bytes."""
+
+    field_names: list[bytes]
+    #: In a node with these field names, and in one with others.
+    of_same: Ints
+    of_others: Ints
+    #: The words of each entry together.
+    of_words: Ints
+
+    @property
+    def count(self) -> int:
+        """How many entries."""
+        return len(self.of_words)
+
+    @classmethod
+    def of(cls, frames: list[bytes]) -> _Costs | None:
+        """Those of the entries with these frames; None where they are not alike."""
+        data = b"".join(frames)
+        found = spans(data, np.cumsum([0, *map(len, frames)]))
+        if found is None:
+            return None
+        names, _, values = found
+        buffer = np.frombuffer(data, np.uint8)
+        of_values = sum(
+            (word_sizes(buffer, begins, sizes) for begins, sizes in values), np.zeros(len(frames), np.int64)
+        )
+        of_words = sum((sizes for _, sizes in values), np.zeros(len(frames), np.int64)) + sum(map(len, names))
+        own_names = sum(map(listpack_word, names)) + listpack_int(len(names))
+        return cls(
+            list(names),
+            2 + of_values + listpack_int(3 + len(names)),
+            2 + of_values + own_names + listpack_int(4 + 2 * len(names)),
+            of_words,
+        )
 
 
 class SegmentNodes:
@@ -164,26 +208,50 @@ class SegmentNodes:
         self._open: _OpenNode | None = None
 
     def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
-        """Derive the nodes of the entries that are not in the map yet; with ``nodes`` only until there are so many."""
-        if nodes and len(self.starts) >= nodes:
-            return
-        for entry_id, entry in segment.pairs(self.upto, len(segment)):
-            words = fields_of(entry)
-            node = self._open
+        """Derive the nodes of the entries that are not in the map yet; with ``nodes`` at least until there are so many.
+
+        ``limits`` are those in force now.
+        """
+        while self.upto < len(segment) and not (nodes and len(self.starts) >= nodes):
             while self.former and self.former[0][0] <= self.upto:
                 self.former = self.former[1:]
-            then = self.former[0][1] if self.former else limits
-            if (
-                node is None
-                or node.size() + sum(map(len, words)) >= (then.max_bytes or _HARD_MAX_BYTES)
-                or 0 < then.max_entries <= node.total
-            ):
-                node = self._open = _OpenNode(entry_id, words[::2])
-                self.starts.append(self.upto)
-            node.add(entry_id, words)
-            self.upto += 1
-            if nodes and len(self.starts) >= nodes:
-                return
+            then, end = limits, min(len(segment), self.upto + _AT_ONCE)
+            if self.former:
+                behind, then = self.former[0]
+                end = min(end, behind)
+            costs = _Costs.of(segment.frames(self.upto, end)) if end - self.upto >= _MANY else None
+            if costs is not None:
+                self._add_many(segment, costs, then)
+                continue
+            for entry_id, entry in segment.pairs(self.upto, end):
+                words = fields_of(entry)
+                node = self._open
+                if node is None or node.is_full(sum(map(len, words)), then):
+                    node = self._begin(entry_id, words[::2])
+                node.add(entry_id, words)
+                self.upto += 1
+                if nodes and len(self.starts) >= nodes:
+                    return
+
+    def _begin(self, entry_id: int, field_names: Sequence[bytes]) -> _OpenNode:
+        node = self._open = _OpenNode(entry_id, field_names)
+        self.starts.append(self.upto)
+        return node
+
+    def _add_many(self, segment: Entries, costs: _Costs, limits: NodeLimits) -> None:
+        """Derive the nodes of the next entries, whose sizes are known."""
+        ms, seq = (
+            np.frombuffer(column, np.uint64) for column in segment.id_columns(self.upto, self.upto + costs.count)
+        )
+        at = 0
+        while at < costs.count:
+            node = self._open
+            if node is None:
+                node = self._begin(segment.id_at(self.upto), costs.field_names)
+            at += (added := node.add_many(costs, ms[at:], seq[at:], at, limits))
+            self.upto += added
+            if at < costs.count:
+                self._open = None
 
     def keep_limits(self, count: int, limits: NodeLimits) -> None:
         """The limits change: ``limits`` were in force for the segment's ``count`` entries."""

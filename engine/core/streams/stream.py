@@ -287,6 +287,11 @@ class Stream:
         _, last_id, live = node_of(head, head.start, self.storage.limits)
         return last_id, live
 
+    def head_segment(self) -> tuple[int, int]:
+        """(last ID, live entries) of the oldest segment of a stream that is not empty."""
+        head = self._segments[0]
+        return head.last_id, head.live if type(head) is Segment else len(head)
+
     def node_behind(self, entry_id: int) -> tuple[int, int, int] | None:
         """(key, last ID, live entries) of the node of the first live entry behind ``entry_id``, if there is one."""
         for number in range(self._locate(entry_id + 1), len(self._segments)):

@@ -128,6 +128,12 @@ class Trim:
 
     def _by_node(self, stream: Stream) -> int:
         limit, removed = self._effective_limit(stream), 0
+        # A node ends where its segment does: what goes as a whole segment needs no look at its nodes.
+        while stream.length:
+            last_id, live = stream.head_segment()
+            if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):
+                break
+            removed += stream.trim_head(live)
         while stream.length and (self.strategy == b"MINID" or stream.length > self.threshold):
             last_id, live = stream.head_node()
             if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):

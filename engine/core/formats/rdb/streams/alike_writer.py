@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from engine.core.formats.rdb.primitives import add_elements, element, length
 from engine.core.formats.rdb.streams.forms import SAME_FIELDS
+from engine.core.streams.listpack import int_sizes, numbers_among
 from streamwire.frames import HEAD, fields_of, follow
 from streamwire.walker import AFTER, BEFORE, Mismatch, Walker, overlapping
 
@@ -32,9 +33,7 @@ _MOST_LENGTH = 999
 _SHORT = 64
 #: Behind an element of up to so many bytes stands one byte, behind a longer one two.
 _SHORT_ELEMENT = 127
-#: The most digits of a number of 64 bits.
-_DIGITS = 19
-_STAR, _MINUS, _ZERO = b"*-0"
+_STAR = b"*"[0]
 #: The first byte of a number's element, by the bytes of the element with the one that stands behind it.
 _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
@@ -75,13 +74,8 @@ def alike_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
 def _write_value(buffer: _Bytes, begins: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
     """Make elements of the words in these spans; where they are then."""
     sizes = ends - begins
-    first = buffer[begins]
     begins_of, ends_of = begins - 1, ends + 1
-    numbers = np.flatnonzero(((first - np.uint8(_ZERO) < 10) | (first == _MINUS)) & (sizes <= _DIGITS + 1))
-    values = np.zeros(0, np.int64)
-    if len(numbers):
-        are, values = _numbers(buffer, begins[numbers], sizes[numbers])
-        numbers, values = numbers[are], values[are]
+    numbers, values = numbers_among(buffer, begins, sizes)
     if len(numbers) < len(begins):
         strings = np.ones(len(begins), np.bool_)
         strings[numbers] = False
@@ -92,7 +86,7 @@ def _write_value(buffer: _Bytes, begins: _Ints, ends: _Ints) -> tuple[_Ints, _In
             buffer[begins_of[at]] = 0x80 | sizes[at]
             buffer[ends[at]] = sizes[at] + 1
     if len(numbers):
-        widths = _widths(values)
+        widths = int_sizes(values)
         _write_numbers(buffer, begins_of[numbers], values, widths)
         ends_of[numbers] = begins_of[numbers] + widths
     return begins_of, ends_of
@@ -115,28 +109,6 @@ def _write_long_strings(
     at, some, behind = at[some > _SHORT_ELEMENT], some[some > _SHORT_ELEMENT], behind[some > _SHORT_ELEMENT]
     buffer[behind + 1] = some & 127 | 128
     ends_of[at] += 1
-
-
-def _numbers(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> tuple[npt.NDArray[np.bool_], _Ints]:
-    """Which of these words are canonical texts of signed numbers of 64 bits, and the numbers."""
-    minus = buffer[begins] == _MINUS
-    begins, digits = begins + minus, sizes - minus
-    are = (digits > 0) & (digits <= _DIGITS) & ((buffer[begins] != _ZERO) | (sizes == 1))
-    values = np.zeros(len(begins), np.uint64)
-    for place in range(min(int(digits.max()), _DIGITS)):
-        inside = place < digits
-        digit = buffer[np.where(inside, begins + place, 0)] - np.uint8(_ZERO)
-        are &= ~inside | (digit < 10)
-        values = np.where(inside, values * np.uint64(10) + digit, values)
-    are &= values <= np.uint64((1 << 63) - 1) + minus
-    return are, np.where(minus, np.uint64(0) - values, values).view(np.int64)
-
-
-def _widths(values: _Ints) -> _Ints:
-    """The bytes of these numbers' elements, with the one that stands behind each."""
-    sizes = np.where(values < 0, ~values, values)
-    wider = (sizes >= 1 << 12) + (sizes >= 1 << 15).astype(np.int64) + (sizes >= 1 << 23) + 4 * (sizes >= 1 << 31)
-    return np.where((values >= 0) & (values < 128), 2, 3 + wider)
 
 
 def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) -> None:
@@ -165,7 +137,7 @@ def _write_head(
     for column in reversed(ids):
         numbers = np.frombuffer(column, np.uint64)
         differences = (numbers - np.repeat(numbers[::size], size)[: len(numbers)]).view(np.int64)
-        widths = _widths(differences)
+        widths = int_sizes(differences)
         begins = begins - widths
         _write_numbers(buffer, np.maximum(begins, 0), differences, widths)
     for byte in reversed(tail + element(SAME_FIELDS)):
