@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -33,6 +34,13 @@ _READS = (
 @click.option("--port", default=8379, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name that browsers may call it by.")
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Address or network of a proxy in front, whose X-Forwarded-For names the client. Repeatable.",
+)
 @click.option("--interval", default="2s", show_default=True, help="How often the server is looked at, at most.")
 @click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
 @click.option("--allow-changes", is_flag=True, help="Let those who are logged in change streams and groups.")
@@ -47,6 +55,7 @@ def ui(
     port: int,
     bind: str,
     hosts: tuple[str, ...],
+    proxies: tuple[str, ...],
     interval: str,
     from_parent: bool,
     allow_changes: bool,
@@ -59,6 +68,12 @@ def ui(
     """
     if token is not None and len(token) < _SHORTEST_TOKEN:
         fail("INVALID_VALUE", name="--token", value="...", expected=f"it must have {_SHORTEST_TOKEN} characters")
+    for proxy in proxies:
+        try:
+            ipaddress.ip_network(proxy)
+        except ValueError:
+            expected = "it must be an IP address or a network such as 10.0.0.0/8"
+            fail("INVALID_VALUE", name="--trusted-proxy", value=proxy, expected=expected)
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         fail("PACKAGE_MISSING", what="pystreams ui", package="starlette", extra="dashboard")
     from pystreams.dashboard.app import run as dashboard  # noqa: PLC0415 - an extra, which other verbs do without
@@ -67,7 +82,7 @@ def ui(
         run.wanted = parent.wanted()
         parent.end_with_it()
     pause = max(100, times.duration(interval, "--interval")) / 1000
-    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts, pause, not from_parent)
+    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts, pause, not from_parent, proxies)
     try:
         made = dashboard.listen(bind, port)
     except OSError as cause:

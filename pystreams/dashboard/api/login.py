@@ -35,32 +35,45 @@ class RefusedError(Exception):
         self.status, self.condition = status, condition
 
 
-def by_token(rules: Rules, sessions: Sessions, who: str, token: str) -> tuple[str, Session]:
-    """A session of the dashboard's own user. `who`: the address from which it is tried."""
-    if not sessions.may_try(who):
+def check_token(rules: Rules, sessions: Sessions, host: str, token: str) -> bool:
+    """Return whether this is the token. The right one is accepted however often others have failed.
+
+    Raises RefusedError after too many failures from `host`, the client's address.
+    """
+    if same(token, rules.token):
+        return True
+    if not sessions.may_try(host, TOKEN_USER):
         raise _too_many()
-    if not same(token, rules.token):
+    return False
+
+
+def by_token(rules: Rules, sessions: Sessions, host: str, token: str) -> tuple[str, Session]:
+    """Return a session of the dashboard's own user. `host`: the client's address."""
+    if not check_token(rules, sessions, host, token):
         raise RefusedError(403, "LOGIN_REFUSED", "This is not the token. 'pystreams ui' shows it when it starts.")
-    sessions.spared(who)
     return sessions.begin(rules.address, TOKEN_USER, whole=True)
 
 
-def by_password(rules: Rules, sessions: Sessions, who: str, user: str, password: str) -> tuple[str, Session]:
-    """A session of a user of the server. Raises RefusedError, and what a server that cannot be reached raises."""
-    if not sessions.may_try(who):
+def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password: str) -> tuple[str, Session]:
+    """Return a session of a user of the server.
+
+    Raises RefusedError, and what a server that cannot be reached raises. Failures count for the user and the client's
+    address `host`, so nobody else is locked out.
+    """
+    if not sessions.may_try(host, user):
         raise _too_many()
     address = _address(rules.address, user, password)
     try:
         let_in = _may(address)
     except BaseException:
-        sessions.spared(who)  # nothing was found out about the password
+        sessions.succeeded(host, user)  # the password was not judged
         raise
     if not let_in:
         raise RefusedError(403, "LOGIN_REFUSED", "The server refuses this user and password.")
     if not rules.open_here and _needs_no_password(rules.address, user):
         message = "The server lets this user in with any password, so here it proves nothing. Log in with the token."
         raise RefusedError(403, "PASSWORD_PROVES_NOTHING", message)
-    sessions.spared(who)
+    sessions.succeeded(host, user)
     own = rules.address.login.username or "default"
     return sessions.begin(address, user or "default", whole=(user or "default") == own)
 

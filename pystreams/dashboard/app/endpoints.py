@@ -105,10 +105,10 @@ class Endpoints:
             return problem(400, "INVALID_VALUE", "Token, user and password are texts.")
         try:
             if token:
-                number, session = login.by_token(self.rules, self.sessions, _who(request), token)
+                number, session = login.by_token(self.rules, self.sessions, _host(request), token)
             else:
                 number, session = await self.in_thread(
-                    login.by_password, self.rules, self.sessions, _who(request), user or "", password or ""
+                    login.by_password, self.rules, self.sessions, _host(request), user or "", password or ""
                 )
         except login.RefusedError as refusal:
             _log.warning("A login was refused: %s.", refusal.condition)
@@ -163,11 +163,11 @@ class Endpoints:
             kind, _, given = request.headers.get("authorization", "").partition(" ")
             if kind.lower() != "bearer":
                 return _NO_BEARER
-            if not self.sessions.may_try(_who(request)):
-                return problem(429, "TOO_MANY_LOGINS", "Too many logins have failed. Try again in a minute.")
-            if not same(given, self.rules.token):
-                return _NO_BEARER
-            self.sessions.spared(_who(request))
+            try:
+                if not login.check_token(self.rules, self.sessions, _host(request), given):
+                    return _NO_BEARER
+            except login.RefusedError as refusal:
+                return problem(refusal.status, refusal.condition, str(refusal))
         if self._metrics is None:
             return problem(404, "PACKAGE_MISSING", "Metrics need 'pystreams[metrics]', which is not installed.")
         page, content_type = await self.in_thread(self._metrics, request.headers.get("accept", ""))
@@ -278,7 +278,7 @@ _NO_BEARER = problem(401, "NOT_LOGGED_IN", "Show the token: 'Authorization: Bear
 _FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Load the page again.")
 
 
-def _who(request: Request) -> str:
+def _host(request: Request) -> str:
     """The address of the other end, whatever headers say."""
     return "" if request.client is None else request.client.host
 

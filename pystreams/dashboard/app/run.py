@@ -45,6 +45,8 @@ class Settings:
     interval: float = INTERVAL
     says_token: bool = True
     """Whether the token stands in the URL that is said. Otherwise, and without one of its own, only passwords work."""
+    proxies: Collection[str] = ()
+    """Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
 
 
 class Watch:
@@ -78,8 +80,8 @@ class Watch:
 class Server(uvicorn.Server):
     """uvicorn's server of a site, with a watch, which ends without waiting for pages that listen."""
 
-    def __init__(self, made: Site, ready: Callable[[], None] = lambda: None) -> None:
-        super().__init__(configured(made.app))
+    def __init__(self, made: Site, ready: Callable[[], None] = lambda: None, proxies: Collection[str] = ()) -> None:
+        super().__init__(configured(made.app, proxies))
         self._ready = ready
         self._end = made.end
 
@@ -128,14 +130,15 @@ def listen(bind: str, port: int) -> socket.socket:
     return made
 
 
-def configured(app: ASGIApp) -> uvicorn.Config:
+def configured(app: ASGIApp, proxies: Collection[str] = ()) -> uvicorn.Config:
     """How the HTTP server runs the application: no log of requests, limits on what a browser may leave open."""
     return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
         lifespan="on",
         ws="none",
         http="h11",
@@ -175,5 +178,5 @@ def run(
                 "Put a proxy with TLS in front, or use --bind 127.0.0.1 and a tunnel."
             )
 
-    Server(made_site, ready).run(sockets=[made])
+    Server(made_site, ready, settings.proxies).run(sockets=[made])
     sys.stdout.flush()

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,9 @@ from spark_streams.config.address import Address
 IDLE_SECONDS = 8 * 3600
 LONGEST_SECONDS = 7 * 24 * 3600
 MOST_SESSIONS = 500
-_FAILURES, _FAILURES_OF_ALL, _FAILURES_SECONDS = 8, 100, 60.0  # from one address, from all, within so long
+#: Failed logins within this period: as one user from one address, and as any users from one address.
+_FAILURES, _FAILURES_OF_ADDRESS, _FAILURES_SECONDS = 8, 100, 60.0
+_MOST_FAILURES = 20_000
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 
@@ -79,7 +81,7 @@ class Sessions:
         self._clock = clock
         self._ended = ended
         self._kept: OrderedDict[str, Session] = OrderedDict()
-        self._failures: list[tuple[float, str]] = []
+        self._failures: deque[tuple[float, str, str]] = deque(maxlen=_MOST_FAILURES)
         self._lock = threading.Lock()
 
     def begin(self, address: Address, user: str, *, whole: bool) -> tuple[str, Session]:
@@ -115,26 +117,27 @@ class Sessions:
         if session is not None:
             self._ended(session)
 
-    def may_try(self, who: str) -> bool:
-        """Whether another login may be tried from this address: not after many failures within a minute.
+    def may_try(self, address: str, user: str) -> bool:
+        """Return whether this user may try to log in from this address: not after many failures within a minute.
 
-        It counts as one that fails until `spared` says otherwise, so that many at the same time count too.
+        The attempt counts as a failure until `succeeded` is called, so that concurrent attempts count too.
         """
         now = self._clock()
         with self._lock:
-            self._failures = [(at, each) for at, each in self._failures if now - at < _FAILURES_SECONDS]
-            own = sum(each == who for _, each in self._failures)
-            if own >= _FAILURES or len(self._failures) >= _FAILURES_OF_ALL:
+            while self._failures and now - self._failures[0][0] >= _FAILURES_SECONDS:
+                self._failures.popleft()
+            of_address = [each for _, host, each in self._failures if host == address]
+            if of_address.count(user) >= _FAILURES or len(of_address) >= _FAILURES_OF_ADDRESS:
                 return False
-            self._failures.append((now, who))
+            self._failures.append((now, address, user))
             return True
 
-    def spared(self, who: str) -> None:
-        """The last try from this address was no failure."""
+    def succeeded(self, address: str, user: str) -> None:
+        """Take back the last failure of this user from this address: the login succeeded, or was never judged."""
         with self._lock:
-            at = next((at for at, (_, each) in reversed([*enumerate(self._failures)]) if each == who), None)
-            if at is not None:
-                del self._failures[at]
+            last = next((one for one in reversed(self._failures) if one[1:] == (address, user)), None)
+            if last is not None:
+                self._failures.remove(last)
 
 
 def _hidden(number: str) -> str:

@@ -6,9 +6,12 @@ import logging
 
 import pytest
 import redis
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 
 from pystreams.commands.root import cli
 from pystreams.commands.verbs import NEEDS
+from pystreams.dashboard.app import run
 from pystreams.dashboard.app.site import QUESTIONS
 from pystreams.dashboard.security.guard import BODY_BYTES, host_is_known
 from pystreams.dashboard.security.sessions import IDLE_SECONDS, LONGEST_SECONDS, MOST_SESSIONS, Session, Sessions
@@ -201,26 +204,50 @@ def test_a_password_that_proves_nothing_lets_nobody_in_from_outside(started: Sta
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
-def test_guessing_is_slow(started: Started) -> None:
-    """After eight failures in a minute the right token is refused, too. Logins that succeed do not count."""
+def test_guesses_of_the_token_are_slowed_down_and_the_right_one_works(started: Started) -> None:
+    """After eight failures in a minute guesses are not judged any more; the token itself is accepted as before."""
     dashboard = started()
     assert {dashboard.log_in().status_code for _ in range(9)} == {200}
     found = [dashboard.log_in(token="guess").status_code for _ in range(9)]
     assert found == [403] * 8 + [429]
-    assert dashboard.log_in().status_code == 429
+    assert dashboard.log_in().status_code == 200
 
 
-def test_who_guesses_locks_nobody_else_out() -> None:
-    """Failures count for their address; very many are slowed down wherever they come from; tries at once count too."""
+def test_guessing_locks_out_only_the_guesser() -> None:
+    """Failures count by user and address, concurrent attempts too; an address that tries many users is slowed down."""
     clock = _Clock()
     sessions = Sessions(clock)
-    assert [sessions.may_try("guesser") for _ in range(9)] == [True] * 8 + [False]
-    assert sessions.may_try("other")
-    sessions.spared("other")
-    tried = [sessions.may_try(f"host {at}") for at in range(200)]
-    assert (sum(tried), sessions.may_try("other")) == (92, False)
+    assert [sessions.may_try("here", "eve") for _ in range(9)] == [True] * 8 + [False]
+    assert sessions.may_try("here", "bob")
+    assert sessions.may_try("there", "eve")
+    tried = [sessions.may_try("here", f"user {number}") for number in range(200)]
+    assert sum(tried) == 100 - 8 - 1
+    assert sessions.may_try("there", "bob")
     clock.now += 61
-    assert sessions.may_try("guesser")
+    assert sessions.may_try("here", "eve")
+
+
+def test_a_login_that_succeeds_is_no_failure() -> None:
+    """However often somebody logs in with the right password, the next attempt is judged."""
+    sessions = Sessions(_Clock())
+    for _ in range(50):
+        assert sessions.may_try("here", "bob")
+        sessions.succeeded("here", "bob")
+
+
+@pytest.mark.parametrize(
+    ("proxies", "client"), [((), "127.0.0.1"), (("10.0.0.0/8",), "127.0.0.1"), (("127.0.0.1",), "1.2.3.4")]
+)
+def test_only_configured_proxies_name_the_client(proxies: tuple[str, ...], client: str) -> None:
+    """X-Forwarded-For counts if the connection comes from a trusted proxy, and then its last untrusted address."""
+
+    async def app(scope, receive, send) -> None:  # type: ignore[no-untyped-def]
+        await PlainTextResponse(scope["client"][0])(scope, receive, send)
+
+    config = run.configured(app, proxies)
+    config.load()
+    web = TestClient(config.loaded_app, client=("127.0.0.1", 50000))
+    assert web.get("/", headers={"x-forwarded-for": "6.6.6.6, 1.2.3.4"}).text == client
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
@@ -282,3 +309,4 @@ def test_metrics_are_for_who_has_the_token(started: Started, client: redis.Redis
     other = started()
     statuses = [other.web.get("/metrics", headers={"authorization": "Bearer guess"}).status_code for _ in range(9)]
     assert (statuses[0], statuses[-1]) == (401, 429)
+    assert other.web.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
