@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 _TOP = 2**64 - 1
 _TEXT = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
+_DATE = re.compile(r"(?:19[7-9]|2[01][0-9])[0-9](?:-[0-9]{2}|[0-9]{4})?")
 
 
 class StreamId(NamedTuple):
@@ -51,3 +52,8 @@ class StreamId(NamedTuple):
 ZERO = StreamId(0, 0)
 LAST = StreamId(_TOP, _TOP)
 LARGEST_MS = LARGEST_SEQ = _TOP
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a year, month or day of the years 1970 to 2199: it is not taken for an ID."""
+    return _DATE.fullmatch(text) is not None

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pystreams.errors import fail
 from pystreams.values import times
-from spark_streams.stream_id import StreamId
+from spark_streams.stream_id import StreamId, is_date
 
 EXPECTED = (
     "it must be start, end, an ID (1526919030474-0, or (1526919030474-0 for what is behind it), "
@@ -45,6 +45,8 @@ def parse(text: str, name: str, *, signs: str = "-10") -> Position:
     if at is not None and at >= 0:
         return Position("id", StreamId(at, 0))
     try:
+        if is_date(word.removeprefix("(")):
+            raise ValueError(word)
         given = StreamId.parse(word.removeprefix("("))
         return Position("id", given.next() if word.startswith("(") else given)
     except ValueError:

@@ -6,6 +6,7 @@ import datetime
 import re
 
 from pystreams.errors import fail
+from spark_streams.stream_id import is_date
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+")
@@ -30,11 +31,14 @@ def duration(text: str, name: str) -> int:
 
 
 def moment(text: str) -> int | None:
-    """The milliseconds since 1970 of an ISO 8601 time (UTC where it has no zone); None if it is none."""
-    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*", text) is None:
+    """The milliseconds since 1970 of an ISO 8601 time (UTC where it has no zone); None if it is none.
+
+    A year or a month alone is its first moment.
+    """
+    if not is_date(text) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*", text) is None:
         return None
     try:
-        at = datetime.datetime.fromisoformat(text)
+        at = datetime.datetime.fromisoformat(text + {4: "-01-01", 7: "-01"}.get(len(text), ""))
         return round((at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         return None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from spark_streams.stream_id import StreamId
+from spark_streams.stream_id import StreamId, is_date
 
 Value_co = TypeVar("Value_co", covariant=True)
 Word = TypeVar("Word", bound=str)
@@ -70,6 +70,8 @@ def _shown_duration(milliseconds: int) -> str:
 
 def _stream_id(text: str) -> StreamId:
     try:
+        if is_date(text.strip()):
+            raise ValueError(text)
         return StreamId.parse(text.strip())
     except ValueError:
         raise InvalidTextError("it must be a stream ID, as in 1526919030474-0") from None

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from spark_streams.config import time_zones
 from spark_streams.config.kinds import InvalidTextError
-from spark_streams.stream_id import LARGEST_MS, LARGEST_SEQ, StreamId
+from spark_streams.stream_id import LARGEST_MS, LARGEST_SEQ, StreamId, is_date
 
 Kind = Literal["earliest", "latest", "group", "id"]
 
@@ -96,6 +96,8 @@ def _parse(text: str, streams: tuple[str, ...] | None, read: Callable[[str], Pos
 def _time(text: str, zone: str) -> Position:
     text = text.strip()
     try:
+        if is_date(text) and text.isdigit():
+            raise ValueError(text)
         if text.isascii() and text.isdigit():
             milliseconds = int(text)
         else:
@@ -121,6 +123,9 @@ def _position(text: str, *, end: bool) -> Position:
     if word == "group" and not end:
         return Position("group")
     exclusive = text.startswith("(")
+    if is_date(text.removeprefix("(")):
+        timestamp = "endingTimestamp" if end else "startingTimestamp"
+        raise InvalidTextError(f"it is a date, not an ID: use {timestamp}, or an ID such as 1526919030474-0")
     try:
         stream_id = StreamId.parse(text.removeprefix("("), LARGEST_SEQ if end else 0)
     except ValueError:

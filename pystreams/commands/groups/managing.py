@@ -53,6 +53,13 @@ _COLUMNS = [
 ]
 
 
+_force_future = click.option(
+    "--force-future",
+    is_flag=True,
+    help="Allow a position beyond the end. Smaller IDs are never delivered.",
+)
+
+
 def document(group: Group, status: Status | None) -> dict[str, Any]:
     """A group for programs."""
     return {
@@ -304,40 +311,44 @@ def _show(run: Run, judged: list[tuple[Group, Status]], now: int, *, more: bool,
 @group_argument
 @click.option("--to", metavar="POSITION", help="start, end, an ID, a time, 15m (ago), +N or -N entries.")
 @click.option("--to-group", type=GROUP, help="Where another group of the stream is.")
-def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes | None) -> None:
+@_force_future
+def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes | None, force_future: bool) -> None:
     """Move a group: the next entry that it reads is the first at or behind the position.
 
-    A number with its sign counts from where the group is. Entries that are pending stay pending.
+    A number with its sign counts from where the group is. Entries that are pending stay pending. A position beyond the
+    stream's end means its end.
     """
     if (to is None) == (to_group is None):
         raise click.UsageError("Give one of --to and --to-group.")
     before = of_groups.need(run.connection, stream, group, run.now)
     if to_group is not None:
-        move = seeking.to_id(before, of_groups.need(run.connection, stream, to_group, run.now).position)
+        other = of_groups.need(run.connection, stream, to_group, run.now)
+        move = seeking.to_id(before, other.position, beyond=force_future)
     else:
-        move = seeking.to_position(run.connection, before, positions.parse(str(to), "--to", signs="+10, -10"), run.now)
-    lag_then, exact = move.lag
+        position = positions.parse(str(to), "--to", signs="+10, -10")
+        move = seeking.to_position(run.connection, before, position, run.now, beyond=force_future)
+    lag_then, exact = move.lag(run.connection)
     plan = (
         f"move {names.shown(group)} of {names.shown(stream)} from {before.position} "
         f"(lag {numbers.count(before.lag, exact=before.exact)}) to {move.position} "
         f"(lag {numbers.count(lag_then, exact=exact)})"
     )
-    consequence = seeking.consequence(move)
-    if consequence:
-        run.out.warn(consequence)
+    for text in filter(None, (move.warning, seeking.consequence(move))):
+        run.out.warn(text)
     if before.pending:
         run.out.note(
             f"Pending, and so afterwards: {numbers.things(before.pending, 'entry')}. See 'pystreams pending ls'."
         )
     change = {"from": str(before.position), "to": str(move.position), "lag_before": before.lag}
-    if not run.may(plan, {**change, "lag_after": lag_then}):
+    change |= {"lag_before_exact": before.exact}
+    if not run.may(plan, {**change, "lag_after": lag_then, "lag_after_exact": exact}):
         return
     seeking.carry_out(run.connection, move)
     after = of_groups.need(run.connection, stream, group, run.now)
     run.done(
         f"{names.shown(group)} of {names.shown(stream)}: {before.position} -> {after.position}, "
         f"lag {numbers.count(before.lag, exact=before.exact)} -> {numbers.count(after.lag, exact=after.exact)}",
-        {**change, "lag_after": after.lag},
+        {**change, "lag_after": after.lag, "lag_after_exact": after.exact},
     )
 
 
@@ -351,18 +362,28 @@ def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes 
 @group_argument
 @click.option("--at", default="end", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N.")
 @click.option("--make-stream", is_flag=True, help="Create the stream if there is none.")
-def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool) -> None:
-    """Create a group; the first entry that it reads is the first at or behind the position."""
+@_force_future
+def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, force_future: bool) -> None:
+    """Create a group; the first entry that it reads is the first at or behind the position.
+
+    A position beyond the stream's end means its end.
+    """
     position = positions.parse(at, "--at")
     after = None
+    there = next(listing.look(run.connection, [stream], memory=False), None) if make_stream else None
     if not (make_stream and position.kind in ("start", "end", "id")):
-        listing.need(run.connection, stream)
+        there = listing.need(run.connection, stream)
     if position.kind == "start":
         after = ZERO
     elif position.kind == "id" and position.id is not None:
         after = position.id.before()
     elif position.kind != "end":
-        after = entries.after_of(run.connection, listing.need(run.connection, stream), position, run.now)
+        assert there is not None
+        after = entries.after_of(run.connection, there, position, run.now)
+    end = ZERO if there is None else there.generated
+    if after is not None and after > end and not force_future:
+        run.out.warn(f"{after} lies beyond the stream's end: the group is created at {end}.")
+        after = end
     where = "its end" if after is None else "its start" if after == ZERO else str(after)
     if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):
         seeking.create(run.connection, stream, group, after, make=make_stream)

@@ -97,11 +97,11 @@ def _move(connection: Connection, asked: Asked) -> seeking.Move:
 def _plan_seek(connection: Connection, asked: Asked) -> Plan:
     move = _move(connection, asked)
     group = move.group
-    lag, exact = move.lag
+    lag, exact = move.lag(connection)
     notes = []
     if group.pending:
         notes.append(f"Pending, and so afterwards: {numbers.things(group.pending, 'entry')}.")
-    notes += [text for text in (seeking.consequence(move),) if text]
+    notes += [text for text in (move.warning, seeking.consequence(move)) if text]
     return Plan(
         f"Move {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
         tuple(notes),
@@ -122,7 +122,10 @@ def _seek(connection: Connection, asked: Asked) -> Done:
 def _at(connection: Connection, asked: Asked) -> StreamId | None:
     position = positions.parse(asked.text("at", "end"), "at")
     found = listing.need(connection, asked.key("stream"))
-    return None if position.kind == "end" else entries.after_of(connection, found, position, asking.now_ms(connection))
+    if position.kind == "end":
+        return None
+    after = entries.after_of(connection, found, position, asking.now_ms(connection))
+    return min(after, found.generated)
 
 
 def _plan_create(connection: Connection, asked: Asked) -> Plan:

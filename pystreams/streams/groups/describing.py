@@ -79,8 +79,8 @@ class Group:
 
     @property
     def is_stranded(self) -> bool:
-        """Whether it is beyond the end, and entries were added that it will never be given, as far as is known."""
-        return self.is_beyond and self.lag != 0
+        """Whether it is beyond the end, and entries were added that it will never be given."""
+        return self.is_beyond and bool(self.lag)
 
     @property
     def delivered(self) -> int | None:
@@ -104,7 +104,16 @@ class Group:
         """What its status is judged by."""
         unknown = self.consumers is None and self.consumer_count > 0
         idle_ms = 0 if unknown else self.idle_ms
-        return Sample(self.at, self.position, self.lag, self.behind_ms, self.pending, self.oldest_idle_ms, idle_ms)
+        return Sample(
+            self.at,
+            self.position,
+            self.lag,
+            self.behind_ms,
+            self.pending,
+            self.oldest_idle_ms,
+            idle_ms,
+            self.is_stranded,
+        )
 
 
 def _always(_: Group) -> bool:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import redis
 
-from pystreams.streams import entries
+from pystreams.streams import entries, ids
 from pystreams.streams.asking import ask, failure
 from pystreams.streams.groups.describing import Group
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Command, Connection
 from spark_streams.errors import PystreamsError
+from spark_streams.server.lag import Budget, backlogs
 from spark_streams.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # it owns the group; it is delivering to it
@@ -25,28 +26,43 @@ _SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")
 
 @dataclass(frozen=True)
 class Move:
-    """A group and where it is to stand. `read`: how many entries were ever added up to there; None if unknown."""
+    """A group and where it is to stand. `read`: how many entries were ever added up to there; None if unknown.
+
+    `stopped_before`: the position that was asked for, if it lies beyond the stream's end, where the move stops.
+    """
 
     group: Group
     position: StreamId
     read: int | None
+    stopped_before: StreamId | None = None
 
-    @property
-    def lag(self) -> tuple[int | None, bool]:
+    def lag(self, connection: Connection) -> tuple[int | None, bool]:
         """The group's lag afterwards, and whether it is exact."""
         stream = self.group.stream
-        exact = stream.state.exact_backlog(self.position)
-        if exact is not None:
-            return exact, True
         if self.read is not None and stream.added is not None:
             return max(0, stream.added - self.read), True
-        return stream.state.backlog(self.position)[0], False
+        asked = [(stream.name, stream.state, self.position)]
+        (backlog,) = backlogs(connection, asked, Budget(), nth=ids.has_nth(connection))
+        return backlog.entries, backlog.is_exact
+
+    @property
+    def warning(self) -> str:
+        """What the position means that lies, or was asked for, beyond the stream's end; empty for others."""
+        end = self.group.stream.generated
+        if self.stopped_before is not None:
+            return f"{self.stopped_before} lies beyond the stream's end: the group stops at {end}."
+        if self.position > end:
+            return f"{self.position} lies beyond the stream's end: entries with smaller IDs are never delivered."
+        return ""
 
 
-def to_position(connection: Connection, group: Group, position: Position, now: int) -> Move:
-    """The move to a position; a number of entries counts from where the group is."""
+def to_position(connection: Connection, group: Group, position: Position, now: int, *, beyond: bool = False) -> Move:
+    """The move to a position; a number of entries counts from where the group is.
+
+    `beyond`: whether it may lie beyond the stream's end, where the move stops otherwise.
+    """
     if position.kind != "entries":
-        return to_id(group, entries.after_of(connection, group.stream, position, now))
+        return to_id(group, entries.after_of(connection, group.stream, position, now), beyond=beyond)
     if position.entries >= 0:
         target, passed = entries.forward(connection, group.stream.name, group.position, position.entries)
     else:
@@ -59,16 +75,19 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
     return move
 
 
-def to_id(group: Group, target: StreamId) -> Move:
+def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
     """The move to an ID; how many entries lie before it is known at the stream's ends alone."""
     stream = group.stream
+    stopped_before = target if target > stream.generated and not beyond else None
+    if stopped_before is not None:
+        target = stream.generated
     read: int | None = None
     if stream.added is not None:
         if target >= stream.generated:
             read = stream.added
         elif stream.first is None or target < stream.first:
             read = stream.added - stream.length
-    return Move(group, target, read)
+    return Move(group, target, read, stopped_before)
 
 
 def carry_out(connection: Connection, move: Move) -> None:

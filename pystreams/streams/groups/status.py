@@ -4,7 +4,8 @@
     warning   the group gets on, but its lag grew at every look
     stop      there is something to read, and no consumer has called for longer than the limit
     stall     consumers call, but the position stays where it is although there is something to read; or what they have
-              been given has not been acknowledged for longer than the limit
+              been given has not been acknowledged for longer than the limit; or the position is beyond the stream's
+              end, so that entries are never delivered
     rewind    the position went back
 
 One look is enough for ok, stop and stall; warning and rewind need several. Pure: plain numbers in, a word out.
@@ -48,7 +49,9 @@ class Sample:
 
     `lag`: entries that are not delivered. `behind_ms`: the age of the first of them. `pending`: entries that are not
     acknowledged; `oldest_idle_ms`: for how long the first of them was left alone. `idle_ms`: since when no consumer has
-    called; None without consumers. All but `at` and `position` may be unknown (None).
+    called; None without consumers.
+    `is_stranded`: the position is beyond the end of a stream with undelivered entries. All but `at` and `position` may
+    be unknown (None).
     """
 
     at: int
@@ -58,6 +61,7 @@ class Sample:
     pending: int
     oldest_idle_ms: int | None
     idle_ms: int | None
+    is_stranded: bool = False
 
 
 def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
@@ -71,9 +75,9 @@ def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
     silent = now.idle_ms is None or now.idle_ms > limit_ms
     waiting = behind and (now.behind_ms is None or now.behind_ms > limit_ms)
     unacknowledged = now.pending > 0 and (now.oldest_idle_ms or 0) > limit_ms
-    if silent and (waiting or unacknowledged):
+    if silent and (now.is_stranded or waiting or unacknowledged):
         return Status.STOP
-    if unacknowledged:
+    if unacknowledged or now.is_stranded:
         return Status.STALL
     if waiting and now.at - samples[0].at >= limit_ms and now.position == samples[0].position:
         return Status.STALL

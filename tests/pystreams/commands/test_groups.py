@@ -172,3 +172,42 @@ def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
     cli_of("groups", "rm", "orders", "last", "--dry-run")
     assert cli_of.json("groups", "rm", "orders", "last", "--yes") == {"removed": True, "pending": 2}
     assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "rm", "orders", "last", "--yes", status=4)
+
+
+def test_a_group_does_not_move_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
+    """A future time means the end, as with Kafka; the preview says so, and what is added next is delivered."""
+    result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199-01-01", "--dry-run")
+    assert "beyond the stream's end: the group stops at 10000-0" in result.stderr
+    assert "to 10000-0 (lag 0)" in result.stdout
+    assert cli_of.json("groups", "seek", "orders", "billing", "--to", "2199", "--yes")["to"] == "10000-0"
+    stream.xadd("orders", {"n": 11}, id="11000-0")
+    assert _only(cli_of.json("groups", "lag", "orders"))["lag"] == 1
+
+
+def test_a_group_moves_beyond_the_end_by_force(cli_of: Cli, stream: redis.Redis) -> None:
+    """With --force-future it passes what is added before that time; its lag is XINFO's, and its status is not ok."""
+    result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199", "--yes", "--force-future")
+    assert "never delivered" in result.stderr
+    for number in (11, 12):
+        stream.xadd("orders", {"n": number}, id=f"{number}000-0")
+    group = _only(cli_of.json("groups", "lag", "orders"))
+    assert (group["lag"], group["lag_exact"], group["lag_seconds"]) == (2, True, None)
+    assert group["status"] != "ok"
+    cli_of.failure("groups", "lag", "orders", "--fail-above", "1", status=3)
+    cli_of.failure("groups", "lag", "orders", "--fail-behind", "1h", status=3)
+
+
+def test_a_group_is_not_made_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
+    """A future time means the end for a new group as well, unless it is forced."""
+    for words, position in ((), "10000-0"), (("--force-future",), "7226582399999-18446744073709551615"):
+        name = f"g{len(words)}"
+        cli_of("groups", "create", "orders", name, "--at", "2199-01-01", "--yes", *words)
+        assert cli_of.json("groups", "describe", "orders", name)["position"] == position
+
+
+@pytest.mark.parametrize("text", ["1970", "1970-01", "19700101"])
+def test_years_and_months_are_times(cli_of: Cli, stream: redis.Redis, text: str) -> None:
+    """A date is never taken for the ID that it also is."""
+    assert cli_of.json("groups", "seek", "orders", "billing", "--to", text, "--yes")["lag_after"] == 10
+    assert "[INVALID_VALUE]" in cli_of.failure("groups", "seek", "orders", "billing", "--to", f"({text}", status=2)
+    assert "[INVALID_VALUE]" in cli_of.failure("groups", "seek", "orders", "billing", "--to", "2024-13", status=2)

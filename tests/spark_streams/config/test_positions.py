@@ -82,3 +82,11 @@ def test_other_regular_expressions_are_refused(regex: str) -> None:
     """One that no glob can express is not matched in another sense: the error names streamPattern."""
     with pytest.raises(OptionsError, match=r"no glob can express it.*write streamPattern"):
         options.read_options({"subscribePattern": regex})
+
+
+@pytest.mark.parametrize("text", ["2024", "2024-06", "20240601", "(2024-06"])
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"])
+def test_dates_are_never_taken_for_ids_or_milliseconds(option: str, text: str) -> None:
+    """A year, a month or a day without dashes is refused, not read as a moment in January 1970."""
+    with pytest.raises(OptionsError, match=option):
+        options.read_options({"stream": "a", option: text})
