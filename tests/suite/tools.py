@@ -30,6 +30,7 @@ PACKAGES = {
     "bash": "bash",
     "zsh": "zsh",
     "fish": "fish",
+    "promtool": "prometheus",
     "sed": "sed",
     "cat": "coreutils",
     "head": "coreutils",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +14,12 @@ import yaml
 
 from pystreams.metrics.table import METRICS
 from tests import ROOT
+from tests.suite.tools import needed
 
 _CONF = ROOT / "conf"
 _NAME = re.compile(r"\b(?:redis|pystreams)_\w+")
+# A metric of Prometheus itself.
+_OWN = re.compile(r"\bup\{job=")
 # What Prometheus and the relabelling in conf/prometheus.yml add.
 _ADDED = {"instance", "job", "node"}
 
@@ -49,7 +53,7 @@ _QUERIES = [*_of_dashboard(), *_of_alerts()]
 def test_each_query_is_of_metrics_that_exist(title: str, query: str, texts: str) -> None:
     """With labels that they have; brackets are closed, and only counters have a rate."""
     names = _NAME.findall(query)
-    assert names
+    assert names or _OWN.search(query)
     assert [name for name in names if name not in METRICS] == []
     known = {label for name in names for label in METRICS[name].labels} | _ADDED
     matched = set(re.findall(r"(\w+)\s*=~?\"", query))
@@ -67,6 +71,15 @@ def test_each_query_is_promql(title: str, query: str, texts: str) -> None:
     """As a parser of the language understands it, with the types of its functions."""
     asked = re.sub(r"label_values\((.+), \w+\)", r"\1", query.replace("$__rate_interval", "5m"))
     promql_parser.parse(asked)
+
+
+def test_alerts_fire_and_resolve() -> None:
+    """Prometheus' own unit tests of the rules: a server, an exporter or all targets gone raise an alert each."""
+    tested = ROOT / "tests" / "pystreams" / "metrics" / "alerts.test.yml"
+    run = subprocess.run(
+        [needed("promtool"), "test", "rules", str(tested)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_panels_have_places_of_their_own() -> None:
