@@ -19,6 +19,7 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.stream_id import ZERO, StreamId
 
 AGES_MS = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+GIVEN_BACK = "given back"
 AGE_NAMES = ("< 1 s", "1–10 s", "10–60 s", "1–10 min", "10–60 min", "1–24 h", "> 1 day")
 DELIVERIES = (2, 3, 5, 10, 20)
 DELIVERY_NAMES = ("1", "2", "3–4", "5–9", "10–19", "20 +")
@@ -39,13 +40,16 @@ def which(asked: Asked) -> Which:
 
 
 def histogram(found: Sequence[Pending]) -> dict[str, Any]:
-    """How many entries were left alone for how long, and were delivered how often."""
-    ages, deliveries = [0] * len(AGE_NAMES), [0] * len(DELIVERY_NAMES)
+    """Return the number of entries by idle time and by deliveries. Entries given back (XNACK) have no idle time."""
+    ages, deliveries, free = [0] * len(AGE_NAMES), [0] * len(DELIVERY_NAMES), 0
     for entry in found:
-        ages[bisect_right(AGES_MS, entry.idle_ms or 0)] += 1
+        if entry.idle_ms is None:
+            free += 1
+        else:
+            ages[bisect_right(AGES_MS, entry.idle_ms)] += 1
         deliveries[bisect_right(DELIVERIES, entry.deliveries)] += 1
     return {
-        "ages": [list(pair) for pair in zip(AGE_NAMES, ages, strict=True)],
+        "ages": [list(pair) for pair in zip(AGE_NAMES, ages, strict=True)] + ([[GIVEN_BACK, free]] if free else []),
         "deliveries": [list(pair) for pair in zip(DELIVERY_NAMES, deliveries, strict=True)],
     }
 
@@ -68,7 +72,7 @@ def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, li
         if end is None or end > start
     ]
     rows = [row for reply in ask_all(connection, commands) for row in reply]
-    return total, [Pending(row[0], row[1] or b"", int(row[2]), int(row[3])) for row in rows], ranked
+    return total, list(map(pending.parsed, rows)), ranked
 
 
 def overview(asked: Asked) -> dict[str, Any]:
@@ -80,6 +84,7 @@ def overview(asked: Asked) -> dict[str, Any]:
         "total": total,
         "sample": len(found),
         **histogram(found),
+        "given_back": max(0, total - sum(count for _, count in consumers)),
         "consumers": [{"name": shapes.name(name), "pending": count} for name, count in consumers[:_MOST_CONSUMERS]],
     }
 
@@ -100,7 +105,7 @@ def entries(asked: Asked) -> dict[str, Any]:
             looked += len(rows)
             following = StreamId.parse(rows[-1][0]).next() if len(rows) == asked_for else None
             for row in rows:
-                entry = Pending(row[0], row[1] or b"", int(row[2]), int(row[3]))
+                entry = pending.parsed(row)
                 if meant.has(entry):
                     found.append(entry)
                 if len(found) == size:

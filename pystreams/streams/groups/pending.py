@@ -86,10 +86,14 @@ def find(connection: Connection, stream: bytes, group: bytes, which: Which) -> I
 
 
 def _kept(rows: Sequence[Any], which: Which) -> Iterator[list[Pending]]:
-    found = [Pending(row[0], row[1] or b"", idle_of(row), int(row[3])) for row in rows]
-    kept = [entry for entry in found if which.has(entry)]
+    kept = [entry for entry in map(parsed, rows) if which.has(entry)]
     if kept:
         yield kept
+
+
+def parsed(row: Sequence[Any]) -> Pending:
+    """Return the entry of a row of XPENDING."""
+    return Pending(row[0], row[1] or b"", idle_of(row), int(row[3]))
 
 
 def idle_of(row: Sequence[Any]) -> int | None:

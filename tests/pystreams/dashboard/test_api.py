@@ -142,6 +142,25 @@ def test_a_group_with_its_consumers_and_pending_entries(client: redis.Redis, das
     assert dashboard.refused("pending/entries", stream="s", group="g", idle="soon") == (400, "INVALID_VALUE")
 
 
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_entries_given_back_are_shown(client: redis.Redis, dashboard: Dashboard) -> None:
+    """Entries given back by XNACK pass every filter by idle time and are counted apart from ages and consumers."""
+    for at in range(1, 6):
+        client.xadd("s", {"n": at}, id=f"{at}-0")
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "alice", {"s": ">"})
+    client.execute_command("XNACK", "s", "g", "FAIL", "IDS", 2, "2-0", "4-0")
+    found = dashboard.get("pending", stream="s", group="g")
+    assert dict(found["ages"]) | {"given back": 2} == dict(found["ages"])
+    assert sum(count for _, count in found["ages"]) == 5
+    assert (found["given_back"], [each["pending"] for each in found["consumers"]]) == (2, [3])
+    old = dashboard.get("pending/entries", stream="s", group="g", idle="10m")
+    assert [(row["id"], row["idle_ms"], row["consumer"]["text"]) for row in old["rows"]] == [
+        ("2-0", None, ""),
+        ("4-0", None, ""),
+    ]
+
+
 def test_what_the_server_says_of_itself(client: redis.Redis, dashboard: Dashboard) -> None:
     """Clients, slow commands, latency, the commands that took most time, persistence, replication."""
     client.client_setname("the-test")

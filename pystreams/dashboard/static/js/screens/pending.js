@@ -33,8 +33,8 @@ export async function pending({ keys: [stream, group], query }) {
       ...(state.changes ? [{ id: "pick", title: "", label: "Chosen", class: "tight", value: (row) => [row.id, chosen.has(row.id)], cell: (row) =>
         h("input", { type: "checkbox", checked: chosen.has(row.id), "aria-label": `Choose ${row.id}`, onchange: (event) => { if (event.target.checked) chosen.add(row.id); else chosen.delete(row.id); marks(); } }) }] : []),
       { id: "id", title: "ID", head: true, value: (row) => row.id, cell: (row) => h("button", { type: "button", class: "link entry-id", title: "Show the entry", onclick: () => open(stream, row.id) }, row.id) },
-      { id: "consumer", title: "Consumer", class: "name", value: (row) => row.consumer, cell: (row) => row.consumer.text || h("span", { class: "muted" }, "given back") },
-      { id: "idle", title: "Idle", right: true, help: "Since it was last delivered", value: (row) => duration(row.idle_ms) },
+      { id: "consumer", title: "Consumer", class: "name", value: (row) => row.consumer, cell: (row) => row.consumer.text || h("span", { class: "muted" }, row.idle_ms === null ? "none" : "(no name)") },
+      { id: "idle", title: "Idle", right: true, help: "Since it was last delivered", value: (row) => row.idle_ms, cell: (row) => (row.idle_ms === null ? h("span", { class: "muted", title: "Given back: the next claim of any consumer gets it." }, "given back") : duration(row.idle_ms)) },
       { id: "deliveries", title: "Deliveries", right: true, value: (row) => row.deliveries, cell: (row) => (row.deliveries >= 5 ? h("span", { class: "badge bad" }, count(row.deliveries)) : count(row.deliveries)) },
     ],
     empty: () => nothing("Nothing is pending that was asked for.", "What the group has read is acknowledged, or the filter is too narrow."),
@@ -50,7 +50,8 @@ export async function pending({ keys: [stream, group], query }) {
     replace(title, `${things(found.total, "pending entry")}${partly}`);
     replace(ages, bars(found.ages.map(([label, value]) => [label, value, OLD[label]]), count));
     replace(often, bars(found.deliveries.map(([label, value]) => [label, value, OFTEN[label]]), count));
-    replace(whose, found.consumers.length ? bars(found.consumers.slice(0, 8).map((one) => [one.name.text || "(given back)", one.pending]), count) : h("p", { class: "muted" }, "Nobody has any."));
+    const owners = [...(found.given_back ? [["given back", found.given_back]] : []), ...found.consumers.slice(0, 8).map((one) => [one.name.text || "(no name)", one.pending])];
+    replace(whose, owners.length ? bars(owners, count) : h("p", { class: "muted" }, "No pending entries."));
     const now = consumer.value || (query.get("consumer") ?? "");
     replace(consumer, h("option", { value: "" }, "any"), found.consumers.map((one) => h("option", { value: one.name.key }, one.name.text)));
     consumer.value = now;
