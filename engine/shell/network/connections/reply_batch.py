@@ -48,7 +48,8 @@ class ReplyBatch:
     def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool] | None = None) -> None:
         self.settle = settle
         self._loop = loop
-        self._held: list[Held] = []
+        #: In order. A dictionary, because thousands of connections may close in one iteration.
+        self._held: dict[Held, None] = {}
         self._closing: set[Held] = set()
         #: Who has had replies lately, and how many there were; whether that is more than a few clients.
         self._served: set[Held] = set()
@@ -88,7 +89,7 @@ class ReplyBatch:
             if not self.is_held and (not self._crowded or size > _MOST_BYTES):
                 connection.write(parts, size)
                 return
-            self._held.append(connection)
+            self._held[connection] = None
         connection.held += parts
         connection.held_size += size
         if connection.held_size > _MOST_BYTES and not self.is_held:
@@ -108,8 +109,7 @@ class ReplyBatch:
         """The connection is closed."""
         self._served.discard(connection)
         self._closing.discard(connection)
-        if connection in self._held:
-            self._held.remove(connection)
+        self._held.pop(connection, None)
 
     @staticmethod
     def _release(connection: Held) -> None:
@@ -123,7 +123,7 @@ class ReplyBatch:
         self._end_due = False
         safe = not self.is_held or self.settle is None or self.settle()
         self.is_held = False
-        held, self._held = self._held, []
+        held, self._held = self._held, {}
         closing, self._closing = self._closing, set()
         for connection in held:
             if safe:
