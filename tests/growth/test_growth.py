@@ -10,7 +10,7 @@ from tests.growth.measuring import on_core
 #: A quadratic command needs seconds for the greater number.
 _FEW, _MANY = 1_000, 4_000
 #: Seconds below which nothing can be quadratic, and the greatest growth for four times the arguments (quadratic: 16).
-_FAST, _GROWTH = 0.03, 8
+_FAST, _GROWTH = 0.06, 8
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name.replace(" ", "-"))
