@@ -415,7 +415,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "ROW_REFUSED": Condition(
         WriteError,
-        "Row {row} of the task was refused by {address}: {reason}",
+        "Row {row} of the task was refused by {address}: {reason}.",
         "The rows of earlier chunks are written. With writeMode=append a retry of the task writes them again.",
     ),
     "REPLAY_DIFFERS": Condition(

@@ -25,7 +25,7 @@ import redis
 
 from spark_streams.client.link import BROKEN, Command, Link, OtherProtocolError
 from spark_streams.client.refusals import login_refused, refused, speaks_otherwise
-from spark_streams.client.retry import Budget, is_idempotent, is_permanent, is_transient
+from spark_streams.client.retry import Budget, is_idempotent, is_permanent, is_transient, reason_of
 from spark_streams.client.routing import UNREACHABLE, Topology, key_of, keys_of
 from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import PystreamsError, error
@@ -208,7 +208,8 @@ class Connection:
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised.
 
-        Commands to one server are executed in their order, but one that is refused for the moment is executed later.
+        Commands to one server are executed in their order. If one is refused for the moment it is executed later, and
+        idempotent ones behind it are executed again: a read behind a write must not show what was there before.
         """
         budget = Budget(self.address.retry_ms)
         replies: list[Any] = [None] * len(commands)
@@ -254,13 +255,16 @@ class Connection:
                 again += indexes
                 failure = cause
                 continue
+            is_behind = False
             for at, reply in zip(indexes, found, strict=True):
                 replies[at] = reply
-                if not isinstance(reply, redis.ResponseError):
-                    continue
-                replies[at] = reply = self._follow_ask(commands[at], reply)
+                if isinstance(reply, redis.ResponseError):
+                    replies[at] = reply = self._follow_ask(commands[at], reply)
                 if is_transient(reply):
                     self.learn_from(str(reply), link)
+                    is_behind = True
+                    again.append(at)
+                elif is_behind and is_idempotent(commands[at]):
                     again.append(at)
         return sorted(again), failure
 
@@ -280,6 +284,7 @@ class Connection:
 
     def learn_from(self, refusal: str, link: Link | None) -> None:
         """Update the routing after a temporary refusal by that link's server. Raises CLUSTER_NODE."""
+        refusal = reason_of(refusal)
         if refusal.startswith("MOVED "):
             if self.address.kind == "single":
                 raise refused(self.address, "commands", refusal)
@@ -296,10 +301,14 @@ class Connection:
     def commands(self, commands: Sequence[Command]) -> list[Any]:
         """As `pipeline`, but the first error reply is raised as SERVER_REFUSED."""
         replies = self.pipeline(commands)
+        self.check(commands, replies)
+        return replies
+
+    def check(self, commands: Sequence[Command], replies: Sequence[Any]) -> None:
+        """Raise the first error among the replies to these commands as SERVER_REFUSED or NOT_PERMITTED."""
         for command, reply in zip(commands, replies, strict=True):
             if isinstance(reply, redis.ResponseError):
                 raise refused(self.address, command[0], reply, key_of(command))
-        return replies
 
     def command(self, *words: bytes | str | int) -> Any:
         """Send one command and return its reply. An error reply is raised as SERVER_REFUSED."""

@@ -14,11 +14,14 @@ Decide = Callable[[list[Any]], list[Command]]
 """The commands that make the change, from the replies of what was read; none if there is nothing to change."""
 
 
-def change(connection: Connection, keys: Sequence[bytes], reads: Sequence[Command], decide: Decide) -> list[Any]:
+def change(
+    connection: Connection, keys: Sequence[bytes], reads: Sequence[Command], decide: Decide, *, partial: bool = False
+) -> list[Any]:
     """Read, decide, and execute the commands, unless one of `keys` has changed meanwhile: then again. Their replies.
 
     The keys are in one slot. After a broken connection nobody knows whether the commands were executed, and `decide` is
-    asked once more. Raises WRITE_CONTENDED, and what `decide` raises.
+    asked once more. Raises WRITE_CONTENDED, what `decide` raises, and the error of a command that was refused. If the
+    change may be `partial`, that error is among the replies instead.
     """
     link: Link | None = None
     done: list[Any] = []
@@ -40,6 +43,8 @@ def change(connection: Connection, keys: Sequence[bytes], reads: Sequence[Comman
         if _is_refused(changing, replies, link):
             return None
         done = replies[-1] or []
+        if done and not partial:
+            connection.check(commands, done)
         return True if replies[-1] is not None else None
 
     def _is_refused(commands: Sequence[Command], replies: Sequence[Any], link: Link) -> bool:

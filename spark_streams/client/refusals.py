@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import redis
+
+from spark_streams.client.retry import Refusal, is_forbidden, reason_of, refusal_of
 from spark_streams.config.address import Address
 from spark_streams.config.permissions import ENGINE
 from spark_streams.errors import PystreamsError, error
@@ -26,11 +29,11 @@ def refused(
 
     `key` is the key that the command is about: of many streams the user may be refused one, and the server names none.
     """
-    text = str(reason).rstrip(". ")
+    text = reason_of(reason).rstrip(". ")
     shown = command.decode("utf-8", "replace") if isinstance(command, bytes) else str(command)
     if text.startswith(("NOAUTH", "WRONGPASS")):
         return login_refused(address, text)
-    if text.startswith("NOPERM"):
+    if is_forbidden(redis.ResponseError(text)):
         name = address.login.username or "default"
         needs = address.needs or "~... +..."
         needs += f" {ENGINE}" if shown.startswith("PS.") else ""
@@ -46,6 +49,13 @@ def refused(
             return error("NOT_A_SENTINEL", address=address.shown, reason=text, url=_url(address, ""))
         return error("UNKNOWN_COMMAND", address=address.shown, command=shown, reason=text)
     return error("SERVER_REFUSED", address=address.shown, command=shown, reason=text)
+
+
+def row_refused(address: Address, row: int, reason: Any, command: str = "XADD") -> PystreamsError:
+    """The error for a refused row: ROW_REFUSED if the server has judged it; otherwise what `refused` makes of it."""
+    if refusal_of(reason) is not Refusal.ROW:
+        return refused(address, command, reason)
+    return error("ROW_REFUSED", row=row, address=address.shown, reason=str(reason).rstrip(". "))
 
 
 def login_refused(address: Address, reason: Any) -> PystreamsError:

@@ -1,10 +1,11 @@
-"""Retries: what is worth trying again, and how long to go on.
+"""Retries: what is worth trying again, and how long to go on; what a refusal is about.
 
 Owns the pauses between attempts, and the classification of commands, refusals and failures. Opens and sends nothing.
 """
 
 from __future__ import annotations
 
+import enum
 import random
 import socket
 import ssl
@@ -17,18 +18,52 @@ from spark_streams.client.link import Command
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
-#: Error replies that mean "not now" or "not here": the command was not executed, and may succeed later or elsewhere.
-_TRANSIENT = (
-    "MOVED ",
-    "ASK ",
-    "TRYAGAIN",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
-    "READONLY",
-    "NOREPLICAS",
-    "BUSY ",  # with somebody's script; BUSYGROUP and BUSYKEY are others
-)
+
+class Refusal(enum.Enum):
+    """What an error reply is about. Only a refusal of the `ROW` may be remembered: the others pass."""
+
+    LATER = "not now or not here: the command was not executed, and may succeed later or at another node"
+    SERVER = "the server's state, the user's rights or a script: the command's arguments were not judged"
+    ROW = "the command's arguments or its key: the same command is refused again"
+
+
+_REFUSALS: dict[str, Refusal] = {
+    "MOVED": Refusal.LATER,
+    "ASK": Refusal.LATER,
+    "TRYAGAIN": Refusal.LATER,
+    "CLUSTERDOWN": Refusal.LATER,
+    "LOADING": Refusal.LATER,
+    "MASTERDOWN": Refusal.LATER,
+    "READONLY": Refusal.LATER,
+    "NOREPLICAS": Refusal.LATER,
+    "BUSY": Refusal.LATER,
+    "OOM": Refusal.SERVER,
+    "NOPERM": Refusal.SERVER,
+    "NOAUTH": Refusal.SERVER,
+    "MISCONF": Refusal.SERVER,
+    "NOSCRIPT": Refusal.SERVER,
+    "EXECABORT": Refusal.SERVER,
+    "CROSSSLOT": Refusal.SERVER,
+    "ERR": Refusal.ROW,
+    "WRONGTYPE": Refusal.ROW,
+}
+"""By the first word of the reply. Words that are not listed are `SERVER`; texts below come first."""
+
+_REFUSALS_IN_ERR: dict[str, Refusal] = {
+    "unknown command": Refusal.SERVER,
+    "Unknown Redis command": Refusal.SERVER,
+    "unknown subcommand": Refusal.SERVER,
+    "The user executing the script can't run": Refusal.SERVER,  # Redis 7.0: NOPERM within a script
+    "running script": Refusal.SERVER,
+    "compiling script": Refusal.SERVER,
+    "not allowed from script": Refusal.SERVER,
+    "Script killed": Refusal.SERVER,
+    "user_script:": Refusal.SERVER,
+}
+"""By a part of a reply that begins with ERR."""
+
+_ABORTED = "EXECABORT Transaction discarded because of: "
+"""Precedes the reason when EXEC is refused: the server's state has changed since the commands were queued."""
 
 #: Idempotent commands: they may be sent again when it is not known whether they were executed.
 _IDEMPOTENT = frozenset(
@@ -95,9 +130,35 @@ class Budget:
         return True
 
 
+def reason_of(reply: object) -> str:
+    """The text of an error reply; of a refused EXEC the reason that it gives."""
+    return str(reply).removeprefix(_ABORTED)
+
+
+def refusal_of(reply: object) -> Refusal:
+    """What an error reply, or its text, is about."""
+    text = reason_of(reply)
+    word = text.partition(" ")[0]
+    if word == "ERR":
+        for part, meaning in _REFUSALS_IN_ERR.items():
+            if part in text:
+                return meaning
+    if not word.isupper():  # the connector's own words about a row
+        return Refusal.ROW
+    return _REFUSALS.get(word, Refusal.SERVER)
+
+
 def is_transient(reply: Any) -> bool:
     """Whether the reply is an error that may not occur a moment later, or at another node."""
-    return isinstance(reply, redis.ResponseError) and str(reply).startswith(_TRANSIENT)
+    return isinstance(reply, redis.ResponseError) and refusal_of(reply) is Refusal.LATER
+
+
+def is_forbidden(reply: Any) -> bool:
+    """Whether the reply is an error about the user's rights."""
+    text = reason_of(reply)
+    return isinstance(reply, redis.ResponseError) and (
+        text.startswith("NOPERM") or "The user executing the script can't run" in text
+    )
 
 
 def is_idempotent(command: Command) -> bool:

@@ -3,56 +3,214 @@
 The entry there begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`. The
 original's follow: what somebody needs to judge the entry, repair it and add it again. None of the names is a column of
 the connector's own, so a schema can have them.
+
+A batch may be scanned several times at once, and any scan may be killed. Each letter is added once all the same:
+
+* In one slot (any two streams outside a cluster) a script checks that the entry is still pending for the consumer, adds
+  the letter and acknowledges the entry. WATCH is no help there: XACK and XCLAIM do not count as changes of a stream.
+* Between slots, and without scripts, the letter is added together with a *note* in the target's slot. The entry is
+  acknowledged next, and then the note is removed. The script heeds notes, too.
+
+      WATCH notes target; HGETALL notes; XPENDING: which are still pending?  MULTI; XADD and note each...; EXEC
+      XACK; HDEL notes
+
+  A note that is found belongs to a letter whose scan was killed before it acknowledged the entry. Pending entries are
+  looked for after the notes are read, so of two scans only one adds the letter. This way does not notice another
+  program that acknowledges or claims the entry between XPENDING and XACK.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import redis
 
 from spark_streams.client.connection import Command, Connection
+from spark_streams.client.guarded import change
 from spark_streams.client.refusals import refused
+from spark_streams.client.retry import Refusal, is_forbidden, refusal_of
 from spark_streams.codec.reply import Page
 from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
-from streamwire.slots import slot_of
+from spark_streams.stream_id import LAST, StreamId
+from streamwire.slots import same_slot_tag, slot_of
 
 _CHUNK = 500
+_SCRIPT_WORDS = 4000
+"""Words of a letter that a script passes on. Lua 5.1 has room for about 8,000 values in a call."""
+
+_MOVE = """
+local stream, target, group, consumer, id = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+-- A user without the right is refused here, before anything is added.
+redis.call('XACK', stream, group, '0-0')
+local found = redis.call('XPENDING', stream, group, id, id, 1, consumer)[1]
+if not found or found[4] <= tonumber(ARGV[4]) then return 0 end
+local note = redis.call('HMGET', KEYS[3], id)[1]
+if note ~= ARGV[5] then redis.call('XADD', target, '*', unpack(ARGV, 6)) end
+redis.call('XACK', stream, group, id)
+if note then redis.call('HDEL', KEYS[3], id) end
+return 1
+"""
+"""Moves an entry if it is still pending for the consumer, and was delivered more often than that.
+
+A note says that the letter is there already.
+"""
+
+
+@dataclass(frozen=True)
+class _Letter:
+    """A dead letter: the original's ID, and the letter's field names and values, in turn."""
+
+    id: bytes
+    words: list[bytes | str]
+
+    @property
+    def note(self) -> bytes:
+        """Tells this letter from another one with the same ID: the stream may have been made again since."""
+        made = hashlib.blake2b(digest_size=16)
+        for word in self.words[:4] + self.words[8:]:  # without the number of deliveries, which grows
+            text = word.encode() if isinstance(word, str) else word
+            made.update(b"%d:%b" % (len(text), text))
+        return made.hexdigest().encode()
 
 
 def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[int], deliveries: Sequence[int]) -> None:
-    """Add these rows of a page to the dead-letter stream, and acknowledge them.
+    """Add these rows of a page to the dead-letter stream, and acknowledge them, unless that was done before.
 
-    `deliveries` has a number for each of `rows`. Both happen in one transaction where one node has both streams;
-    otherwise the letters are added first, so that one may be there twice rather than not at all. Raises
-    NOT_A_STREAM, before anything is changed, and SERVER_REFUSED.
+    `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM, before anything is changed, WRITE_CONTENDED,
+    NOT_PERMITTED and SERVER_REFUSED.
     """
     ids = page.ids().to_pylist()
     target = task.dead_letters or ""
-    found = connection.link(target.encode()).pipeline([("XINFO", "STREAM", target)])[0]
-    if isinstance(found, redis.ResponseError) and str(found).startswith("WRONGTYPE"):
-        fail("NOT_A_STREAM", stream=target, address=connection.address)  # XADD alone would fail in the transaction
+    _check_target(connection, target)
     reason = f"delivered more than {task.max_deliveries} times"
-    for start in range(0, len(rows), _CHUNK):
-        chunk = list(zip(rows[start : start + _CHUNK], deliveries[start : start + _CHUNK], strict=True))
-        adds: list[Command] = [
-            ("XADD", target, "*", *_fields(task.stream, ids[row], reason, count, _pairs(page, row)))
-            for row, count in chunk
+    letters = [
+        _Letter(ids[row], _words(task.stream, ids[row], reason, count, _pairs(page, row)))
+        for row, count in zip(rows, deliveries, strict=True)
+    ]
+    in_script = _one_slot(connection, task) and all(len(letter.words) <= _SCRIPT_WORDS for letter in letters)
+    for start in range(0, len(letters), _CHUNK):
+        chunk = letters[start : start + _CHUNK]
+        in_script = in_script and _move_by_script(connection, task, chunk)
+        if not in_script:
+            _Noted(connection, task, chunk).move()
+
+
+def _one_slot(connection: Connection, task: SharedTask) -> bool:
+    target = (task.dead_letters or "").encode()
+    return not connection.topology.is_cluster or slot_of(target) == slot_of(task.stream.encode())
+
+
+def _notes_key(task: SharedTask) -> bytes:
+    """The key of the notes. It is in the target's slot."""
+    origin = f"{len(task.stream)}:{task.stream}:{len(task.group)}:{task.group}".encode()
+    return b"pystreams:{" + same_slot_tag((task.dead_letters or "").encode()) + b"}:dead:" + origin
+
+
+def _check_target(connection: Connection, target: str, letters: int = 1) -> None:
+    """Raise what XADD would be refused for: the key is not a stream, or it has no IDs left."""
+    (info,) = connection.pipeline([("XINFO", "STREAM", target)])
+    if isinstance(info, redis.ResponseError):
+        if str(info).startswith("WRONGTYPE"):
+            fail("NOT_A_STREAM", stream=target, address=connection.address)
+        if "no such key" not in str(info):
+            raise refused(connection.address, "XINFO", info, target)
+        return
+    last = StreamId.parse(info[info.index(b"last-generated-id") + 1])
+    if last.ms == LAST.ms and LAST.seq - last.seq < letters:
+        raise refused(connection.address, "XADD", "the stream has no IDs left", target)
+
+
+def _move_by_script(connection: Connection, task: SharedTask, letters: Sequence[_Letter]) -> bool:
+    """Move the letters. False if the server runs no scripts, or not for this user: some may be moved even so."""
+    target, most = task.dead_letters or "", task.max_deliveries or 0
+    keys: Command = ("EVAL", _MOVE, 3, task.stream, target, _notes_key(task))
+    commands: list[Command] = [
+        (*keys, task.group, task.consumer, letter.id, most, letter.note, *letter.words) for letter in letters
+    ]
+    for reply in connection.pipeline(commands):
+        if not isinstance(reply, redis.ResponseError):
+            continue
+        if is_forbidden(reply) or (str(reply).startswith("ERR") and refusal_of(reply) is Refusal.SERVER):
+            return False
+        raise _failure(connection, task, "EVAL", reply)
+    return True
+
+
+class _Noted:
+    """Moves letters by transactions and notes."""
+
+    def __init__(self, connection: Connection, task: SharedTask, letters: Sequence[_Letter]) -> None:
+        self._connection = connection
+        self._task = task
+        self._letters = {letter.id: letter for letter in letters}
+        self._target = (task.dead_letters or "").encode()
+        self._notes = _notes_key(task)
+        self._adding: list[_Letter] = []
+        self._noted: list[bytes] = []  # entries whose letters are in the target, and which are still pending
+        self._old: list[bytes] = []  # notes of entries that are not pending any more
+
+    def move(self) -> None:
+        """Add what is to be added, acknowledge it, and remove the notes."""
+        watched, reads = [self._notes, self._target], [("HGETALL", self._notes)]
+        done = change(self._connection, watched, reads, self._decide, partial=True)
+        adding, self._adding = self._adding, []
+        for letter, reply in zip(adding, done[::2], strict=True):
+            (self._old if isinstance(reply, redis.ResponseError) else self._noted).append(letter.id)
+        task, connection = self._task, self._connection
+        if self._noted:
+            connection.command("XACK", task.stream, task.group, *self._noted)
+        if self._noted or self._old:
+            connection.command("HDEL", self._notes, *self._noted, *self._old)
+        for reply in done:
+            if isinstance(reply, redis.ResponseError):
+                raise _failure(connection, task, "XADD", reply)
+
+    def _decide(self, replies: list[Any]) -> list[Command]:
+        (found,) = replies
+        notes = dict(zip(found[::2], found[1::2], strict=True))
+        asked = [*self._letters, *(each for each in notes if each not in self._letters)]
+        pending = self._pending(asked)
+        self._old = [each for each in notes if each not in pending]
+        mine = [
+            letter
+            for letter in self._letters.values()
+            if pending.get(letter.id, (b"", 0))[0] == self._task.consumer.encode()
+            and pending[letter.id][1] > (self._task.max_deliveries or 0)
         ]
-        ack: Command = ("XACK", task.stream, task.group, *(ids[row] for row, _ in chunk))
-        if slot_of(target.encode()) == slot_of(task.stream.encode()) or connection.address.kind != "cluster":
-            replies = connection.link(task.stream.encode()).pipeline([("MULTI",), *adds, ack, ("EXEC",)])
-        else:
-            replies = connection.pipeline(adds)
-            if not any(isinstance(reply, redis.ResponseError) for reply in replies):
-                replies = connection.pipeline([ack])
+        self._noted = [letter.id for letter in mine if notes.get(letter.id) == letter.note]
+        self._adding = [letter for letter in mine if notes.get(letter.id) != letter.note]
+        if not self._adding:
+            return []
+        _check_target(self._connection, self._target.decode(), len(self._adding))
+        commands: list[Command] = []
+        for letter in self._adding:
+            commands.append(("XADD", self._target, "*", *letter.words))
+            commands.append(("HSET", self._notes, letter.id, letter.note))
+        return commands
+
+    def _pending(self, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes, int]]:
+        """The consumer and the number of deliveries of those that are pending."""
+        task = self._task
+        commands: list[Command] = [("XPENDING", task.stream, task.group, each, each, 1) for each in ids]
+        replies = self._connection.pipeline(commands)
         for reply in replies:
-            _check(connection, reply)
+            if isinstance(reply, redis.ResponseError):
+                raise _failure(self._connection, task, "XPENDING", reply)
+        return {row[0]: (row[1], int(row[3])) for rows in replies for row in rows}
 
 
-def _fields(stream: str, entry_id: bytes, reason: str, deliveries: int, pairs: Sequence[bytes]) -> list[bytes | str]:
+def _failure(connection: Connection, task: SharedTask, command: str, reply: redis.ResponseError) -> Exception:
+    """What a refusal means: GROUP_LOST, NOT_PERMITTED or SERVER_REFUSED."""
+    if "NOGROUP" in str(reply):
+        fail("GROUP_LOST", stream=task.stream, address=connection.address, group=task.group)
+    return refused(connection.address, command, reply, task.dead_letters)
+
+
+def _words(stream: str, entry_id: bytes, reason: str, deliveries: int, pairs: Sequence[bytes]) -> list[bytes | str]:
     """A dead letter's field names and values, in turn."""
     origin: dict[str, bytes | str] = {
         "_original_stream": stream,
@@ -69,9 +227,3 @@ def _pairs(page: Page, row: int) -> list[bytes]:
     first, last = offsets[row].as_py(), offsets[row + 1].as_py()
     keys, texts = names.slice(first, last - first).to_pylist(), values.slice(first, last - first).to_pylist()
     return [word for pair in zip(keys, texts, strict=True) for word in pair]
-
-
-def _check(connection: Connection, reply: Any) -> None:
-    for one in reply if isinstance(reply, list) else [reply]:
-        if isinstance(one, redis.ResponseError):
-            raise refused(connection.address, "XADD", one)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
-
-import redis
+from typing import NoReturn
 
 from spark_streams.client.connection import Command, Connection
-from spark_streams.client.refusals import refused
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
@@ -117,20 +114,20 @@ def _look(connection: Connection, writer: WriterId, streams: Sequence[bytes], se
     wanted: list[tuple[bytes, int]] = []
     for number, stream in enumerate(streams):
         *sealed, values, info, roll = replies[number * each : (number + 1) * each]
-        _check(connection, (*sealed, values, roll))
+        asked = commands[number * each : (number + 1) * each]
+        connection.check([*asked[:-2], asked[-1]], [*sealed, values, roll])
         record = BatchRecord.parse(values)
         if record.batch > writer.batch:
             key = record_key(writer, stream)
             fail("FENCE_AHEAD", stream=shown(stream), fence=shown(key), found=record.batch, batch=writer.batch)
         mine = record.batch == writer.batch
-        looks[stream] = Look(record, {}, mine and record.is_committed, StreamState.parse(info))
+        looks[stream] = Look(record, {}, mine and record.is_committed, StreamState.parse(connection, info))
         batches = zip(roll[::2], roll[1::2], strict=True)
         wanted += [(stream, int(partition)) for partition, batch in batches if int(batch) == writer.batch]
     for at in range(0, len(wanted), _AT_ONCE):
         part = wanted[at : at + _AT_ONCE]
         keys = [replace(writer, partition=partition).key(stream) for stream, partition in part]
-        states = connection.pipeline([("HMGET", key, *FIELDS) for key in keys])
-        _check(connection, states)
+        states = connection.commands([("HMGET", key, *FIELDS) for key in keys])
         for (stream, partition), values in zip(part, states, strict=True):
             state = FenceState.parse(values)
             if state.batch == writer.batch and state.rows:
@@ -147,9 +144,3 @@ def _look(connection: Connection, writer: WriterId, streams: Sequence[bytes], se
     }
     gone = gone_streams(connection, written, writer.attempt)
     return looks | {stream: replace(looks[stream], is_gone=True) for stream in gone}
-
-
-def _check(connection: Connection, replies: Sequence[Any]) -> None:
-    for reply in replies:
-        if isinstance(reply, redis.ResponseError):
-            raise refused(connection.address, "HMGET", reply)

@@ -3,10 +3,12 @@
 A chunk is one transaction, behind the fence of its task, as any other rows are:
 
     WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged
-    MULTI; move the chunk; HDEL staged; XTRIM...; HSET fence...; EXEC
+    MULTI; EVAL: add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
 
-The engine moves with PS.APPEND. Redis runs a script, if there are scripts and the user may run them. Where neither is
-to be had, the move is refused when it is queued, nothing is executed, and the caller sends the rows himself.
+A script adds the rows, one by one or on the engine with PS.APPEND, and then advances the fence. A transaction alone
+would advance the fence even if the rows were refused. The user's rights are tried before the first row is added. If a
+later row is refused, the script makes the fence say so. If the server runs no scripts, or the user lacks a right,
+nothing is changed and the caller sends the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from weakref import WeakKeyDictionary
 import redis
 
 from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.retry import is_transient
+from spark_streams.client.refusals import row_refused
+from spark_streams.client.retry import Refusal, is_transient, reason_of, refusal_of
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, shown
@@ -29,8 +32,11 @@ from spark_streams.write.tasks.staging import ChunkState
 
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
-local data = call('HGET', KEYS[2], ARGV[1])
+local data = call('HMGET', KEYS[2], ARGV[1])[1]
 local at, rows, size = 1, 0, #data
+-- A user without one of these rights is refused here, before anything is added.
+call('HSET', KEYS[2], 'moving', ARGV[1])
+call('HDEL', KEYS[2], 'moving')
 local row, pattern = {}, nil
 
 local function parse()
@@ -74,28 +80,50 @@ local function take(...)
   return true
 end
 
+local function add(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    -- PS.APPEND may have added some rows before the IDs were exhausted.
+    if rows > 0 or find(reply.err, 'last possible ID', 1, true) then
+      call('HSET', KEYS[3], 'refused', (number(ARGV[3]) + rows) .. ' ' .. reply.err)
+    end
+    return reply
+  end
+end
+
+if ARGV[2] == 'PS.APPEND' then
+  local refusal = add('PS.APPEND', KEYS[1], KEYS[2], ARGV[1])
+  if refusal then return refusal end
+  at = size + 1
+end
 while at <= size do
   if not (pattern and take(match(data, pattern, at))) then
     parse()
     learn()
   end
   row[2] = KEYS[1]
-  call(unpack(row))
+  local refusal = add(unpack(row))
+  if refusal then return refusal end
   rows = rows + 1
 end
-return rows
+call('HSET', KEYS[3], unpack(ARGV, 4))
+call('HDEL', KEYS[2], ARGV[1], ARGV[1] .. ':index')
+return 1
 """
-"""Adds the rows of a chunk, XADD commands in RESP. Rows that are like the one before are taken apart by one pattern."""
+"""Adds the rows of a chunk, XADD commands in RESP. Rows that are like the one before are taken apart by one pattern.
+
+Keys: the stream, the staged rows, the fence. Arguments: the chunk, how to add, the rows before it, the fence's fields.
+"""
 
 _moves: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
 
 
 def way_of(connection: Connection) -> str:
-    """How the server moves rows: `PS.APPEND`, `EVAL`, or empty: it does not. Asked once a connection."""
+    """How the server adds rows: `PS.APPEND`, `XADD`, or empty: it runs no scripts. Asked once a connection."""
     if connection not in _moves:
         info, script = connection.pipeline([("COMMAND", "INFO", "PS.APPEND"), ("EVAL", "return 1", 0)])
         has_extension = isinstance(info, list) and bool(info) and bool(info[0])
-        _moves[connection] = "PS.APPEND" if has_extension else "EVAL" if script == 1 else ""
+        _moves[connection] = "" if script != 1 else "PS.APPEND" if has_extension else "XADD"
     return _moves[connection]
 
 
@@ -165,10 +193,10 @@ class Mover:
             return None
         if isinstance(done, redis.ResponseError):
             return self._not_queued(link, commands, replies)
-        refusal = next((each for each in done if isinstance(each, redis.ResponseError)), None)
-        if refusal is not None:
-            link.pipeline([("HSET", fence.key, "refused", f"{fence.rows} {refusal}")])
-            fail("ROW_REFUSED", row=fence.rows, address=self._connection.address, reason=refusal)
+        moved, *others = done
+        if isinstance(moved, redis.ResponseError):
+            return self._not_moved(moved)
+        self._connection.check(commands[1:], others)
         fence.state, fence.digest = after, state.digest
         return True
 
@@ -207,29 +235,45 @@ class Mover:
 
     def _commands(self, number: int, after: FenceState) -> list[Command]:
         stream, key, writer = self._rows.stream, self._rows.key, self._terms.writer
-        if way_of(self._connection) == "EVAL":
-            move: Command = ("EVAL", _SCRIPT, 2, stream, key, number)
-        else:
-            move = ("PS.APPEND", stream, key, number)
-        commands = [move, ("HDEL", key, number, f"{number}:index"), *trim_commands(stream, self._terms.options)]
-        keys = [self._fence.key]
+        fence = self._fence
+        words = (number, way_of(self._connection), fence.rows, *after.command(fence.key)[2:])
+        commands: list[Command] = [("EVAL", _SCRIPT, 3, stream, key, fence.key, *words)]
+        commands += trim_commands(stream, self._terms.options)
+        keys = [fence.key]
         if after.chunk == 1:
             commands.append(("HSET", roll_key(writer, stream), writer.partition, writer.batch))
             keys.append(roll_key(writer, stream))
-        commands.append(after.command(self._fence.key))
         if self._terms.fence_ms:
             commands += [("PEXPIRE", each, self._terms.fence_ms) for each in keys]
         return commands
 
     def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
-        """Nothing was executed, because a command was refused. False if that was the move, and for good."""
+        """Nothing was executed, because a command was refused. False if that was the script."""
         for command, reply in zip(commands, replies[1:], strict=False):
             if not isinstance(reply, redis.ResponseError):
                 continue
-            if command is commands[0] and not is_transient(reply) and not str(reply).startswith("OOM"):
-                _moves[self._connection] = ""
-                return False
+            if command is commands[0] and refusal_of(reply) is Refusal.SERVER:
+                return self._by_driver(reply)
             self._connection.learn_or_raise(reply, str(command[0]), link)
             return None
         self._connection.learn_or_raise(replies[-1], "EXEC", link)
         return None
+
+    def _not_moved(self, refusal: redis.ResponseError) -> bool:
+        """The script was refused. Unless that is about a row, nothing was changed, and the driver sends the rows.
+
+        The driver's transaction is then refused with the command that the user may not run, or the server not execute.
+        """
+        if refusal_of(refusal) is not Refusal.ROW:
+            return self._by_driver(refusal)
+        fence = self._fence
+        (known,) = self._connection.command("HMGET", fence.key, "refused")
+        mark = f"{fence.rows} {refusal}" if not known else known.decode("utf-8", "replace")
+        self._connection.command("HSET", fence.key, "refused", mark)
+        row, _, reason = mark.partition(" ")
+        raise row_refused(self._connection.address, int(row), reason)
+
+    def _by_driver(self, refusal: redis.ResponseError) -> bool:
+        if not reason_of(refusal).startswith(("OOM", "MISCONF")):  # those pass
+            _moves[self._connection] = ""
+        return False

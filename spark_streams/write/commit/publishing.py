@@ -149,7 +149,7 @@ class Publisher:
         """The looks at streams that were published to, as they are now."""
         infos = self._connection.pipeline([("XINFO", "STREAM", stream) for stream in claims])
         return {
-            stream: replace(looks[stream], record=record, state=StreamState.parse(info))
+            stream: replace(looks[stream], record=record, state=StreamState.parse(self._connection, info))
             for (stream, record), info in zip(claims.items(), infos, strict=True)
             if record is not None
         }

@@ -124,7 +124,7 @@ class StreamFence:
             state = FenceState(batch)
         if state.refused:
             row, _, reason = state.refused.partition(" ")
-            fail("ROW_REFUSED", row=row, address=self._address, reason=reason)
+            fail("ROW_REFUSED", row=row, address=self._address, reason=reason.rstrip(". "))
         if state.rows < self.rows:
             fail("FENCE_BEHIND", stream=shown(self.stream), fence=shown(self.key), rows=state.rows, known=self.rows)
         if RowDigest.parse(state.rows, state.digest) is None:

@@ -22,11 +22,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import redis
-
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.guarded import change
-from spark_streams.client.refusals import refused
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, WriterId, shown
@@ -99,9 +96,12 @@ class Ledger:
             ("HMGET", self._key, first, "committed"),
         ]
 
-    def may_write(self, replies: Sequence[object]) -> bool:
-        """Whether the task may write itself. Raises BATCH_COMMITTED if a later batch was committed."""
-        self._check(replies)
+    def may_write(self, commands: Sequence[Command], replies: Sequence[object]) -> bool:
+        """Whether the task may write itself, from the replies to `entering`.
+
+        Raises BATCH_COMMITTED if a later batch was committed.
+        """
+        self._connection.check(commands, replies)
         found = replies[-1]
         assert isinstance(found, list)
         first, committed = found
@@ -122,8 +122,7 @@ class Ledger:
         names: list[bytes | str] = [f"first:{batch}", b""]
         for stream in streams:
             names += [b"stream:%d:%b" % (batch, stream), b""]
-        replies = self._connection.pipeline([("HSET", self._key, *names), *self._keep, ("HGETALL", self._key)])
-        self._check(replies)
+        replies = self._connection.commands([("HSET", self._key, *names), *self._keep, ("HGETALL", self._key)])
         found: list[bytes] = replies[-1]
         touched, staged, old = [], [], []
         prepared, committed = "", -1
@@ -159,12 +158,12 @@ class Ledger:
         mine, name = self._writer.attempt, f"prepared:{self._writer.batch}"
 
         def decide(replies: list[Any]) -> list[Command]:
-            found = (replies[0] or b"").decode()
+            found = (replies[0][0] or b"").decode()
             if found not in (account.prepared, mine):
                 fail("ATTEMPT_REPLACED", stream=shown(self._key), batch=self._writer.batch)
             return [] if found == mine else [("HSET", self._key, name, mine)]
 
-        change(self._connection, [self._key], [("HGET", self._key, name)], decide)
+        change(self._connection, [self._key], [("HMGET", self._key, name)], decide)
 
     def committing(self, account: Account, rows: RowDigest | None) -> list[Command]:
         """The commands that mark the batch as committed, with these rows, and forget what is of no use any more."""
@@ -176,8 +175,3 @@ class Ledger:
         starts = range(0, len(account.old), _REMOVED_AT_ONCE)
         commands += [("HDEL", self._key, *account.old[at : at + _REMOVED_AT_ONCE]) for at in starts]
         return [*commands, *self._keep]
-
-    def _check(self, replies: Sequence[object]) -> None:
-        for reply in replies:
-            if isinstance(reply, redis.ResponseError):
-                raise refused(self._connection.address, "HSET", reply)

@@ -14,6 +14,7 @@ import redis
 
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
+from spark_streams.client.retry import Refusal, is_forbidden, refusal_of
 from spark_streams.stream_id import ZERO, StreamId
 from spark_streams.write.records.batch_record import BatchRecord
 
@@ -32,9 +33,11 @@ class StreamState:
     last: StreamId = ZERO
 
     @classmethod
-    def parse(cls, info: object) -> StreamState:
-        """From the reply to XINFO STREAM."""
+    def parse(cls, connection: Connection, info: object) -> StreamState:
+        """From the reply to XINFO STREAM. Raises SERVER_REFUSED and NOT_PERMITTED; a key of another type is unknown."""
         if not isinstance(info, list):
+            if refusal_of(info) is not Refusal.ROW:
+                raise refused(connection.address, "XINFO", info)
             return cls(added=0 if "no such key" in str(info) else -1)
         found = dict(zip(info[::2], info[1::2], strict=True))
         first = found.get(b"first-entry")
@@ -92,9 +95,9 @@ def gone_streams(
             commands.append(("XRANGE", stream, str(last), str(last)))
     replies = connection.pipeline(commands) if commands else []
     for reply in replies:
-        if isinstance(reply, redis.ResponseError) and not str(reply).startswith("NOPERM"):
+        if isinstance(reply, redis.ResponseError) and not is_forbidden(reply):
             raise refused(connection.address, "XRANGE", reply)
-    has_last = dict(zip(wanted, map(bool, replies), strict=True))
+    has_last = dict(zip(wanted, map(bool, replies), strict=True))  # an error counts as there
     return {
         stream
         for stream, (record, state, rows) in seen.items()

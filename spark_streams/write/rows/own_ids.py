@@ -22,7 +22,7 @@ def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
         except ValueError as problem:
             reason = f"{problem}."
         if reason:
-            fail("ROW_REFUSED", row=int(rows.rows[at]), address=address, reason=reason)
+            fail("ROW_REFUSED", row=int(rows.rows[at]), address=address, reason=reason.rstrip(". "))
 
 
 def _own_id(text: bytes, last: StreamId) -> StreamId:

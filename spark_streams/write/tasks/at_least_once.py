@@ -18,7 +18,7 @@ import redis
 
 from spark_streams.client.abilities import is_refused
 from spark_streams.client.connection import BROKEN, Connection, Link
-from spark_streams.client.refusals import refused
+from spark_streams.client.refusals import refused, row_refused
 from spark_streams.client.replies import end_of_ids, pack, parse
 from spark_streams.client.retry import is_transient
 from spark_streams.client.routing import UNREACHABLE
@@ -142,7 +142,7 @@ class AtLeastOnceSender:
                 reason = str(reply) if reply is not None else f"the stream {name} does not exist."
                 if "equal or smaller" in reason and rows.ids is not None:
                     reason += f". {OWN_IDS}"
-                fail("ROW_REFUSED", row=int(rows.rows[at]), address=self._connection.address, reason=reason)
+                raise row_refused(self._connection.address, int(rows.rows[at]), reason)
         for reply in replies[len(rows) :]:
             if _is_error(reply) and not is_transient(reply):
                 raise refused(self._connection.address, "XTRIM", reply)

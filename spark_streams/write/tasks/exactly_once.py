@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import redis
-
 from spark_streams.client.connection import Command, Connection
-from spark_streams.client.refusals import refused
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
@@ -111,14 +108,12 @@ class ExactlyOnceSender:
             commands += self._ledger.entering(streams)
         replies = self._connection.pipeline(commands)
         if writes and self._ledger is not None:
-            writes = self._ledger.may_write(replies[looks:])
+            writes = self._ledger.may_write(commands[looks:], replies[looks:])
         fences: dict[bytes, list[bytes | None]] = {}
         for at, stream in enumerate(streams):
             values, fence, info = replies[3 * at : 3 * at + 3]
-            for reply in (values, fence):
-                if isinstance(reply, redis.ResponseError):
-                    raise refused(self._connection.address, "HMGET", reply)
-            entry = Entry(BatchRecord.parse(values), StreamState.parse(info))
+            self._connection.check(commands[3 * at : 3 * at + 2], (values, fence))
+            entry = Entry(BatchRecord.parse(values), StreamState.parse(self._connection, info))
             self._entries[stream] = entry
             if not (self._may_write(stream, entry) and writes):
                 fences[stream] = fence

@@ -15,8 +15,10 @@ server works, so a chunk costs one round trip.
 
 A transaction is not rolled back where one of its commands fails when it is executed. What could fail then is ruled out
 before: that the key is not a stream, that NOMKSTREAM finds none, that a row's own ID is too small (for that the stream
-is watched as well: nobody else may add to it meanwhile). Should a row still be refused, the fence is made to say so,
-and every later attempt fails with the same words instead of leaving the row out silently.
+is watched as well: nobody else may add to it meanwhile). Should the server still refuse a row for what it is, the fence
+is made to say so, and every later attempt fails with the same words instead of leaving the row out silently. If it
+refused all rows for another reason (`client.retry.Refusal`), such as a right that was taken away after they were
+queued, the fence is set back, and the next attempt writes them.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ import redis
 
 from spark_streams.client.abilities import is_refused
 from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.refusals import refused
+from spark_streams.client.refusals import refused, row_refused
 from spark_streams.client.replies import TransactionResult, pack, transaction_result
-from spark_streams.client.retry import is_transient
+from spark_streams.client.retry import Refusal, is_transient, reason_of, refusal_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.stream_id import ZERO, StreamId
@@ -122,7 +124,7 @@ class SlotTransaction:
         self._asking = False  # ASKING was sent before the transaction
         self._columns = columns.takes_columns(connection)  # rows may be sent as columns
         self._by_columns = False  # those under way were
-        self._others = 0  # commands in the transaction that are not XADDs
+        self._others: list[Command] = []  # commands in the transaction behind the XADDs
         self._read_behind: list[StreamFence] = []  # fences that are read behind the transaction
 
     @property
@@ -201,7 +203,7 @@ class SlotTransaction:
         self._by_columns = self._columns and all(columns.are_columns(step.rows) for step in steps)
         data += [buffer for step in steps for buffer in step.data(self._by_columns)]
         data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
-        self._others = len(after_rows)
+        self._others = after_rows
         self._sent = steps
         self._watched.clear()
         self._link = link
@@ -298,13 +300,14 @@ class SlotTransaction:
                 raise redis.ConnectionError(text)  # refused for the moment: retried as if the link had broken
             if self._terms.options.nomkstream:
                 row = next(int(rows.rows[0]) for rows in self._pending if rows.stream == fence.stream)
-                reason = f"the stream {shown(fence.stream)} does not exist."
+                reason = f"the stream {shown(fence.stream)} does not exist"
                 fail("ROW_REFUSED", row=row, address=self._connection.address, reason=reason)
             return ZERO
         return StreamId.parse(info[info.index(b"last-generated-id") + 1])
 
     def _refused(self, text: str, command: Command) -> None:
         """Nothing was executed: update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED."""
+        text = reason_of(text)
         if not is_transient(redis.ResponseError(text)):
             raise refused(self._connection.address, command[0], text)
         if text.startswith("MOVED "):
@@ -328,9 +331,9 @@ class SlotTransaction:
         if self._asking:
             buffer, stop = buffer[len(_ASKING_REPLY) :], stop - len(_ASKING_REPLY)
         if self._by_columns:
-            result = transaction_result(buffer, stop, 0, len(sent) + self._others)
+            result = transaction_result(buffer, stop, 0, len(sent) + len(self._others))
         else:
-            result = transaction_result(buffer, stop, sum(len(step.rows) for step in sent), self._others)
+            result = transaction_result(buffer, stop, sum(len(step.rows) for step in sent), len(self._others))
         if result.refused:
             self._mark_refused(link, sent, result)
         if not result.done:
@@ -354,24 +357,26 @@ class SlotTransaction:
         return True
 
     def _mark_refused(self, link: Link, sent: Sequence[_Step], result: TransactionResult) -> None:
-        """A row was refused in spite of the checks: make its fence remember it, and raise ROW_REFUSED."""
+        """Commands were refused in spite of the checks: set right what their fences say, and raise the error."""
         first = 0
         problem: tuple[int, str] | None = None
         marks: list[Command] = []
         for step in sent:
             replies = 1 if self._by_columns else len(step.rows)
-            for at in range(replies):
-                if first + at in result.refused:
-                    row, reason = int(step.rows.rows[at]), result.refused[first + at]
+            bad = [at for at in range(replies) if first + at in result.refused]
+            if bad:
+                row, reason = int(step.rows.rows[bad[0]]), result.refused[first + bad[0]]
+                if len(bad) == replies and refusal_of(reason) is not Refusal.ROW:
+                    marks.append(step.fence.state.command(step.fence.key))  # as it was before
+                else:
                     marks.append(("HSET", step.fence.key, "refused", f"{row} {reason}"))
-                    problem = problem or (row, reason)
-                    break
+                problem = problem or (row, reason)
             first += replies
         if problem is None:
-            reason = next(iter(result.refused.values()))
-            raise refused(self._connection.address, "XTRIM", reason)
+            at, reason = next(iter(result.refused.items()))
+            raise refused(self._connection.address, self._others[at - first][0], reason)
         link.pipeline(marks)
-        fail("ROW_REFUSED", row=problem[0], address=self._connection.address, reason=problem[1])
+        raise row_refused(self._connection.address, *problem, "PS.ADD" if self._by_columns else "XADD")
 
     def wait_for_replicas(self) -> None:
         """Wait until the replicas have what was written; NOT_REPLICATED if too few have it in time."""

@@ -1,0 +1,190 @@
+"""Dead letters of batches that are scanned several times at once, or whose scans are killed: each letter once."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from spark_streams.client.link import Link
+from spark_streams.read.shared import dead_letters
+from tests.spark_streams.driver import Query, Site
+
+POISON = 3
+WAYS = {"script": "+@all", "notes": "+@all -eval"}
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
+    """A user `job` for whom letters are moved this way."""
+    site.client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", *WAYS[request.param].split())
+    yield request.param
+    site.client.acl_deluser("job")
+
+
+def poisoned(site: Site, count: int = POISON) -> Query:
+    """A query whose only batch has been delivered too often when it is scanned again."""
+    site.add("s", count, raw="x\r\n\xff")
+    url = site.url.replace("://", "://job:x@")
+    said = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest"}
+    query = Query(url, "_id string, n int", maxDeliveries=1, deadLetterStream="dead", retryTimeoutMs=10_000, **said)
+    query.trigger()
+    query.restart()
+    return query
+
+
+def letters(site: Site) -> Counter[bytes]:
+    """How often each entry is in the dead-letter stream."""
+    return Counter(fields[b"_original_id"] for _, fields in site.client.xrange("dead"))
+
+
+EACH_ONCE = Counter({b"%d-1" % n: 1 for n in range(1, POISON + 1)})
+
+
+class Killed(BaseException):
+    """The worker is gone."""
+
+
+@contextmanager
+def at_request(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], None], *, after: bool) -> Iterator[Any]:
+    """Act before or after the request with this number of the first move of letters. Gives the number of requests."""
+    send, move = Link.pipeline, dead_letters.move
+    requests = [0]
+    mover = threading.get_ident()
+    moving = [False, False]
+
+    def noticed(link: Link, commands: Sequence[Any]) -> Any:
+        if not moving[0] or threading.get_ident() != mover or not commands:
+            return send(link, commands)
+        requests[0] += 1
+        acts = requests[0] == number
+        if acts and not after:
+            moving[0] = False
+            act()
+            moving[0] = True
+        replies = send(link, commands)
+        if acts and after:
+            moving[0] = False
+            act()
+            moving[0] = True
+        return replies
+
+    def first(*words: Any) -> None:
+        if moving[1]:
+            return move(*words)
+        moving[:] = True, True
+        try:
+            return move(*words)
+        finally:
+            moving[0] = False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Link, "pipeline", noticed)
+        patch.setattr(dead_letters, "move", first)
+        yield requests
+
+
+def requests_of(site: Site, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of requests that a move of letters sends."""
+    query = poisoned(site)
+    with at_request(monkeypatch, 0, lambda: None, after=False) as requests:
+        query.run()
+    assert letters(site) == EACH_ONCE
+    clear(site)
+    return int(requests[0])
+
+
+def clear(site: Site) -> None:
+    for key in site.client.keys("*"):
+        site.client.delete(key)
+
+
+def test_a_scan_beside_another_moves_no_letter_twice(
+    site: Site,
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever a scan has done of a move when another scan makes it: each letter is there once."""
+    for number in range(1, requests_of(site, monkeypatch) + 1):
+        query, other = poisoned(site), []
+        with at_request(monkeypatch, number, lambda q=query, o=other: o.append(q.run()), after=False):
+            assert query.run() == []
+        assert (other, letters(site), site.group()["pending"]) == ([[]], EACH_ONCE, 0), number
+        assert not site.client.keys("*:dead:*"), number
+        clear(site)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_scan_that_is_killed_loses_and_doubles_no_letter(
+    site: Site,
+    way: str,
+    after: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Wherever a worker is killed, before a request or after the server has executed it: the next scan completes."""
+
+    def killed() -> None:
+        raise Killed
+
+    for number in range(1, requests_of(site, monkeypatch) + 1):
+        query = poisoned(site)
+        with at_request(monkeypatch, number, killed, after=after), pytest.raises(Killed):
+            query.run()
+        query.restart()
+        assert query.run() == []
+        assert (letters(site), site.group()["pending"]) == (EACH_ONCE, 0), number
+        clear(site)
+
+
+def test_an_entry_that_another_program_has_taken_becomes_no_letter(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry that is acknowledged or claimed by others after it was judged is not moved."""
+    site.client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
+    query = poisoned(site)
+
+    def take() -> None:
+        site.client.xack("s", "g", "1-1")
+        site.client.xclaim("s", "g", "other", 0, ["2-1"])
+
+    try:
+        with at_request(monkeypatch, 1, take, after=True):
+            query.run()
+    finally:
+        site.client.acl_deluser("job")
+    assert letters(site) == Counter({b"3-1": 1})
+    assert [row["message_id"] for row in site.client.xpending_range("s", "g", "-", "+", 9, "other")] == [b"2-1"]
+
+
+def test_a_letter_of_an_earlier_stream_with_the_same_ids_is_another_one(site: Site, way: str) -> None:
+    """A note that was left behind does not keep a new entry with the same ID from becoming a letter."""
+    query = poisoned(site)
+    note = b"pystreams:{dead}:dead:1:s:1:g"
+    site.client.hset(note, "1-1", "another letter")
+    site.client.hset(note, "9-9", "of an entry that was acknowledged")
+    assert query.run() == []
+    assert letters(site) == EACH_ONCE
+    if way == "notes":
+        assert not site.client.exists(note)
+
+
+def test_many_scans_at_once_move_each_letter_once(site: Site, way: str) -> None:
+    """Four threads scan a batch of 600 entries at the same time."""
+    query = poisoned(site, 600)
+    problems: list[BaseException] = []
+
+    def scan() -> None:
+        try:
+            assert query.run() == []
+        except BaseException as problem:  # noqa: BLE001
+            problems.append(problem)
+
+    threads = [threading.Thread(target=scan) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert (set(letters(site).values()), len(letters(site)), site.group()["pending"]) == ({1}, 600, 0)
