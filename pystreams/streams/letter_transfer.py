@@ -39,6 +39,7 @@ _SCRIPT_WORDS = 4000
 _MOVE = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not found then return 0 end
+redis.call('XDEL', KEYS[1], '0-0') -- a user without the right is refused before anything is added
 redis.call('XADD', KEYS[2], '*', unpack(found[2], ARGV[2]))
 redis.call('XDEL', KEYS[1], ARGV[1])
 return 1
@@ -46,8 +47,11 @@ return 1
 """Moves a letter from the first key to the second, from that word on. A letter that is gone is passed over."""
 
 _ADD = """
-redis.call('XADD', KEYS[1], '*', unpack(ARGV, 3))
+redis.call('HDEL', KEYS[2], '') -- a user without the right is refused before anything is added
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+local added = redis.pcall('XADD', KEYS[1], '*', unpack(ARGV, 3))
+if type(added) == 'table' and added.err then redis.call('HDEL', KEYS[2], ARGV[1]) end
+return added
 """
 """Adds an entry to the first key, and notes in the second one that this letter is there."""
 
@@ -106,7 +110,7 @@ def _watched(connection: Connection, source: bytes, target: bytes, page: Sequenc
         return [*adds, ("XDEL", source, *(letter.id for letter in moved))]
 
     reads: list[Command] = [("XRANGE", source, letter.id, letter.id) for letter in page]
-    _raise_first(connection, target, change(connection, [source, target], reads, decide))
+    _raise_first(connection, target, change(connection, [source, target], reads, decide, partial=True))
     return moved
 
 
@@ -131,7 +135,7 @@ class _Between(Generic[L]):
 
     def transfer(self) -> list[L]:
         watched = [self._notes] if self._by_script else [self._notes, self._target]
-        results = change(self._connection, watched, [("HGETALL", self._notes)], self._decide)
+        results = change(self._connection, watched, [("HGETALL", self._notes)], self._decide, partial=True)
         replies = results[:: 1 if self._by_script else 2]
         for letter, reply in zip(self._adding, replies, strict=True):
             if isinstance(reply, redis.ResponseError):

@@ -46,6 +46,7 @@ _REFUSALS: dict[str, Refusal] = {
     "CROSSSLOT": Refusal.SERVER,
     "ERR": Refusal.ROW,
     "WRONGTYPE": Refusal.ROW,
+    "NOGROUP": Refusal.ROW,
 }
 """By the first word of the reply. Words that are not listed are `SERVER`; texts below come first."""
 

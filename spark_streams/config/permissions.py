@@ -14,8 +14,9 @@ from spark_streams.config.write import WriteOptions
 ENGINE = "+ps.state +ps.nth +ps.split +ps.deliver +ps.ackrange"
 RULES: dict[str, str] = {
     "everything": "+echo",
-    "writing with exactlyOnce, atomic or staged": "+watch +unwatch +multi +exec +hmget +hset +hsetnx +hgetall +hdel "
+    "writing with exactlyOnce, atomic or staged": "+watch +unwatch +multi +exec +hmget +hset +hgetall +hdel "
     "+pexpire +xadd +xinfo|stream",
+    "the same, with exactlyOnce and atomic": "+hsetnx",
     "the same, for repeated batches, staged and foreachBatch": "+hexists",
     "having staged rows moved by the server (not needed)": "+command|info +eval +ps.append",
     "having rows sent to the engine as columns (not needed)": "+command|info +ps.add",
@@ -27,15 +28,15 @@ RULES: dict[str, str] = {
     "saveMode": "+exists",
     "waitReplicas": "+wait",
     "reading without a group": "+xinfo|stream +xrange",
-    "reading with a group": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer +set "
-    "+get +pexpire +del +xreadgroup +client|reply +xpending +xack +xrange",
-    "the same with ack=cursor": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer "
-    "+xgroup|setid +set +get +pexpire +del +xrange",
+    "reading with a group": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|createconsumer "
+    "+xgroup|setid +xgroup|delconsumer +set +get +pexpire +del +xreadgroup +client|reply +xpending +xack +xrange",
+    "the same with ack=cursor": "+xinfo|stream +xinfo|groups +xgroup|create +xgroup|createconsumer +xgroup|setid "
+    "+set +get +pexpire +del +xrange",
     "the same with ack=none": "+xinfo|stream +xinfo|groups +xgroup|create +xrange",
     "consume=shared": "+xinfo|stream +xinfo|groups +xinfo|consumers +xgroup|create +xgroup|delconsumer +xreadgroup "
-    "+xpending +xack +watch +multi +exec +hget +hmget +hkeys +hset +hdel +set +get +pexpire +del",
-    "moving a group, acknowledging a large backlog at once, giving back what was delivered ahead": "+xgroup|setid "
-    "+xgroup|delconsumer",
+    "+xpending +watch +multi +exec +hget +hmget +hkeys +hset +hdel +set +get +pexpire +del +xrange",
+    "deadLetterStream": "+xadd +xack +hgetall",
+    "having dead letters moved by a script (not needed)": "+eval",
     "recognizing the engine (not needed)": f"+command|info {ENGINE}",
     "reading ranges from the engine as columns (not needed)": "+command|info +ps.columns",
     "triggers without data at a small cost (not needed)": "+xread +xlen",
@@ -52,6 +53,19 @@ RULES: dict[str, str] = {
     "connections that were idle for 30 seconds": "+ping",
 }
 """Commands by what needs them."""
+FALLBACKS = {
+    "+ping": "idle connections are replaced",
+    "+unwatch": "the keys are watched until the next EXEC",
+    "+set": "there is no lease, so a second run of the query is not noticed",
+    "+get": "there is no lease",
+    "+pexpire": "there is no lease",
+    "+del": "the lease of a query that has stopped expires instead",
+    "+client|reply": "entries are delivered with replies that are not used",
+    "+xinfo|consumers": "large batches are delivered before their tasks begin",
+    "+xgroup|createconsumer": "large batches are delivered before their tasks begin",
+    "+xgroup|delconsumer": "large batches are delivered before their tasks begin, and acknowledged entry by entry",
+}
+"""Commands of `RULES` that a user can do without, and what happens then. All others are needed."""
 _NAMED = 20  # streams: of more the rules name the prefix that they share
 
 
@@ -63,14 +77,13 @@ def for_read(options: ReadOptions, address: Address) -> str:
         keys.append("~pystreams:*")
         rows = ["reading with a group" if options.ack == "commit" else f"the same with ack={options.ack}"]
         rows = ["consume=shared"] if options.shared else rows
-        rows.append("moving a group, acknowledging a large backlog at once, giving back what was delivered ahead")
     rows += ["streamPattern"] if options.pattern is not None else []
     rows += ["trimOnCommit"] if options.trims else []
     if options.read_from != "primary":
         rows.append("readFrom" if address.kind != "cluster" else "readFrom, on a cluster")
     if options.dead_letters is not None:
         keys.append(f"~{options.dead_letters}")
-        rows.append("writing with append")
+        rows.append("deadLetterStream")
     return _rules(keys, [*rows, *_of_connection(address)])
 
 
@@ -82,6 +95,7 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
         keys.append("~pystreams:fence:*")
         rows = [
             "writing with exactlyOnce, atomic or staged",
+            *(["the same, with exactlyOnce and atomic"] if options.mode != "staged" else []),
             "the same, for repeated batches, staged and foreachBatch",
         ]
     trims = options.maxlen is not None or options.minid is not None or options.retention is not None

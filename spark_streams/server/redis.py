@@ -13,6 +13,7 @@ import redis
 
 from spark_streams.client.connection import Command
 from spark_streams.client.refusals import refused
+from spark_streams.client.retry import Refusal, refusal_of
 from spark_streams.errors import ServerError
 from spark_streams.server import delivery_ahead
 from spark_streams.server.delivery import Delivery
@@ -93,6 +94,9 @@ class RedisServer(RedisStreams):
 
     def consumers_in(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
         replies = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group) for stream in streams])
+        for stream, reply in zip(streams, replies, strict=True):
+            if isinstance(reply, redis.ResponseError) and refusal_of(reply) is not Refusal.ROW:
+                raise refused(self._connection.address, "XINFO CONSUMERS", reply, stream)
         return {
             stream: []
             if isinstance(reply, redis.ResponseError)

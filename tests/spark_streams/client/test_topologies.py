@@ -15,14 +15,12 @@ import redis
 from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow, close_all
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config import options, permissions
+from spark_streams.config import options
 from spark_streams.config.address import Address, Credentials, Tls
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
-from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamwire.slots import slot_of
 from tests import servers
@@ -236,52 +234,6 @@ def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running)
         connection.close()
 
 
-#: What a user must be allowed, beside the keys.
-RULES = {
-    "exactlyOnce": permissions.RULES["writing with exactlyOnce, atomic or staged"],
-    "append": permissions.RULES["writing with append"],
-}
-
-
-def as_job(server: servers.Running, admin: redis.Redis, *rules: str) -> str:
-    """The URL for a user `job` who may do no more with the stream `s` than these rules say."""
-    admin.execute_command("ACL", "SETUSER", "job", "reset", "on", ">s3cret", "~s", "+echo", "+ping", *rules)
-    return server.url.replace("://", "://job:s3cret@")
-
-
-def test_the_least_rules_are_enough(redis_process: servers.Running) -> None:
-    """With the rules that the documents give a mode works; without any one of them it does not."""
-    with redis.Redis(port=redis_process.port, protocol=2) as admin:
-        admin.flushall()
-        for mode, rules in RULES.items():
-            for left_out in (None, *rules.split()):
-                kept = [rule for rule in rules.split() if rule != left_out]
-                url = as_job(redis_process, admin, "~pystreams:fence:*", *kept)
-                ok = _tries(url, mode, f"{left_out}")
-                assert ok == (left_out is None), (mode, left_out)
-        admin.execute_command("ACL", "DELUSER", "job")
-        admin.flushall()
-
-
-def _tries(url: str, mode: str, name: str) -> bool:
-    try:
-        connection = Connection(Address(url, retry_ms=0))
-        if mode == "append":
-            plain = AtLeastOnceSender(connection, WriteOptions(stream="s"))
-            for chunk in RowEncoder(plain._options, SCHEMA).chunks(iter([table(0, 3)])):
-                plain.submit(chunk)
-            plain.finish()
-        else:
-            for batch in range(2):
-                writer = WriterId(name, batch, 0)
-                brought = write(connection, 0, 120, writer=writer).finish()
-                Publisher(connection, writer, WriteOptions(stream="s"), lasting=True).commit(brought)
-        connection.close()
-    except Exception as problem:  # noqa: BLE001
-        return "NOPERM" not in str(problem)
-    return True
-
-
 def test_credentials_come_from_options_url_or_environment(
     redis_process: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,36 +270,3 @@ def test_waiting_for_replicas(redis_process: servers.Running) -> None:
                 write(connection, 0, 100, wait_replicas=1, wait_timeout=50).finish()
         assert numbers(client) == list(range(100))
         client.flushall()
-
-
-#: What a user must be allowed who reads, beside +echo and the keys.
-READING = {
-    "": permissions.RULES["reading without a group"],
-    "group": permissions.RULES["reading with a group"],
-    "cursor": permissions.RULES["the same with ack=cursor"],
-    "none": permissions.RULES["the same with ack=none"],
-    "shared": permissions.RULES["consume=shared"],
-}
-
-
-@pytest.mark.parametrize("mode", READING)
-def test_the_least_rules_for_reading_are_enough(redis_process: servers.Running, mode: str) -> None:
-    """With the rules that the documents give a query reads and acknowledges all there is."""
-    said: dict[str, Any] = {"group": "g"} if mode else {}
-    said |= {"consume": "shared"} if mode == "shared" else {"ack": mode} if mode in ("cursor", "none") else {}
-    with redis.Redis(port=redis_process.port, protocol=2) as admin:
-        admin.flushall()
-        for n in range(40):
-            admin.xadd("s", {"n": n})
-        admin.acl_log_reset()
-        rules = READING[mode].split()
-        url = as_job(redis_process, admin, "~pystreams:*", "+command|info", *rules)
-        query = Query(url, stream="s", startingOffsets="earliest", retryTimeoutMs=0, **said)
-        assert len(query.drain()) == 40
-        query.reader._source._lease.beat()
-        query.reader.stop()
-        refused = [entry for entry in admin.execute_command("ACL", "LOG") if "setinfo" not in str(entry)]
-        assert refused == []
-        admin.execute_command("ACL", "DELUSER", "job")
-        close_all()
-        admin.flushall()

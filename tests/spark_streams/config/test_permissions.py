@@ -1,0 +1,177 @@
+"""The printed ACL rules of each mode and feature: enough, and none too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams.client import connection as client_connection
+from spark_streams.client import pool
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import address, options, permissions
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import PystreamsError
+from spark_streams.read.ranges import owned_group
+from spark_streams.write.records import foreach_batch
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from tests import servers
+from tests.spark_streams.driver import Query
+from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
+from tests.spark_streams.write.tasks.test_exactly_once import table
+
+
+@dataclass
+class Feature:
+    """What a user does: options of a read or a write, and the work, which raises if a row is missing or doubled."""
+
+    work: Callable[[Feature, str, redis.Redis], None]
+    said: dict[str, str] = field(default_factory=dict)
+    writes: bool = False
+
+    def rules(self, url: str) -> list[str]:
+        """The rules that NOT_PERMITTED prints."""
+        said, place = {"stream": "s", "url": url, **self.said}, address.parse(url)
+        if self.writes:
+            return permissions.for_write(options.write_options(said), place).split()
+        return permissions.for_read(options.read_options(said), place).split()
+
+
+def _write(feature: Feature, url: str, client: redis.Redis) -> None:
+    """Batches that succeed, that come again, and that a later attempt finishes; a write from foreachBatch."""
+    mode = feature.said.get("writeMode", "exactlyOnce")
+    more: dict[str, Any] = {"maxlen": 1000} if "maxlen" in feature.said else {}
+
+    def attempt(name: str, batch: int) -> Attempt:
+        made = Attempt(url, name, mode, batch, more)
+        made.connection.address = made.connection.topology.address = address.Address(url, retry_ms=1000)
+        return made
+
+    attempt("first", 0).task(0, range(8)).commit()
+    begun = attempt("first", 1).task(0, range(8, 16))
+    begun.connection.close()
+    attempt("second", 1).task(0, range(8, 16)).task(1, range(16, 20)).commit()
+    attempt("third", 1).task(0, range(8, 16)).task(1, range(16, 20)).commit()
+    last = attempt("first", 2).task(0, range(20, 24))
+    last.commit()
+    said = WriteOptions(stream="s")
+    for batch in range(2):
+        assert foreach_batch.number_of_write(last.connection, "q", batch, f"run{batch}", "1", said) == 0
+    assert numbers(client) == [*range(24)]
+    last.connection.close()
+    for _ in range(2):
+        with pool.borrow(address.parse(url)):
+            pass
+
+
+def _append(_: Feature, url: str, client: redis.Redis) -> None:
+    with pool.borrow(address.Address(url, retry_ms=0)) as connection:
+        sender = AtLeastOnceSender(connection, WriteOptions(stream="s"))
+        for chunk in RowEncoder(sender._options, WriteSchema(("n",), False, False, False)).chunks(iter([table(0, 3)])):
+            sender.submit(chunk)
+        sender.finish()
+    assert len(numbers(client)) == 3
+    for _ in range(2):
+        with pool.borrow(address.parse(url)):
+            pass
+
+
+def _read(feature: Feature, url: str, client: redis.Redis) -> None:
+    """Read with restarts and replays, a second run, and a lease that is renewed."""
+    for n in range(30):
+        client.xadd("s", {"n": n})
+    query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.said})
+    first = query.trigger() or []
+    query.restart()
+    assert sorted(row["n"] for row in query.run()) == sorted(row["n"] for row in first)
+    rows = first + query.drain()
+    assert sorted(row["n"] for row in rows) == [*range(30)]
+    lease = getattr(query.reader._source, "_lease", None)
+    if lease is not None:
+        lease.beat()
+    query.reader.stop()
+    if "minPartitions" in feature.said:  # a group that is there, and is moved to where a new query begins
+        client.xgroup_create("s", "h", "0")
+        middle = [client.xadd("s", {"n": n}) for n in range(5)][2].decode()
+        moving = Query(
+            url, "n int", stream="s", retryTimeoutMs=0, **{**feature.said, "group": "h"}, startingOffsets=middle
+        )
+        moving.trigger()
+        moving.reader.stop()
+
+
+def _dead_letters(feature: Feature, url: str, client: redis.Redis) -> None:
+    """A batch that fails again and again becomes dead letters."""
+    for n in range(3):
+        client.xadd("s", {"n": n})
+    query = Query(url, "n int", startingOffsets="earliest", retryTimeoutMs=0, **{"stream": "s", **feature.said})
+    query.trigger()
+    query.restart()
+    assert query.run() == []
+    assert (query.trigger(), client.xlen("dead")) == (None, 3)
+    query.reader._source._lease.beat()
+    query.reader.stop()
+
+
+FEATURES = {
+    "append": Feature(_append, {"writeMode": "append"}, writes=True),
+    "exactlyOnce": Feature(_write, {"writeMode": "exactlyOnce"}, writes=True),
+    "atomic": Feature(_write, {"writeMode": "atomic"}, writes=True),
+    "staged": Feature(_write, {"writeMode": "staged"}, writes=True),
+    "maxlen": Feature(_write, {"writeMode": "staged", "maxlen": "1000"}, writes=True),
+    "read": Feature(_read, {"maxEntriesPerTrigger": "10"}),
+    "group": Feature(_read, {"group": "g", "maxEntriesPerTrigger": "10", "minPartitions": "2"}),
+    "cursor": Feature(_read, {"group": "g", "ack": "cursor", "maxEntriesPerTrigger": "10"}),
+    "none": Feature(_read, {"group": "g", "ack": "none", "maxEntriesPerTrigger": "10"}),
+    "shared": Feature(_read, {"group": "g", "consume": "shared", "maxEntriesPerTrigger": "10"}),
+    "dead letters": Feature(
+        _dead_letters, {"group": "g", "consume": "shared", "maxDeliveries": "1", "deadLetterStream": "dead"}
+    ),
+    "trimOnCommit": Feature(
+        _read, {"group": "g", "trimOnCommit": "true", "maxEntriesPerTrigger": "10", "minPartitions": "2"}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_the_printed_rules_are_enough_and_none_is_too_many(
+    client: redis.Redis, place: servers.Running, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the rules that NOT_PERMITTED prints everything works; without any of them it is refused, or goes on."""
+    monkeypatch.setattr(client_connection, "_IDLE_SECONDS", -1)
+    monkeypatch.setattr(owned_group, "_MANY", 0)
+    feature = FEATURES[name]
+    url = place.url.replace("://", "://job:x@")
+    rules = feature.rules(url)
+    problems: list[str] = []
+    try:
+        for left_out in (None, *(rule for rule in rules if rule.startswith("+"))):
+            client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", *(r for r in rules if r != left_out))
+            client.acl_log_reset()
+            refusal = _refusal(feature, url, client)
+            denied = {entry["object"].lower() for entry in client.acl_log() if entry["reason"] == "command"}
+            word = (left_out or "").removeprefix("+")
+            was_asked = word in denied or word.partition("|")[0] in denied
+            if left_out is None and refusal:
+                problems.append(f"not enough: {refusal}, denied: {denied}")
+            elif left_out is not None and not refusal and left_out not in permissions.FALLBACKS:
+                problems.append(f"{left_out}: {'needed no more' if was_asked else 'never used'}")
+            elif left_out in permissions.FALLBACKS and not was_asked and not refusal:
+                problems.append(f"{left_out}: never used")
+            pool.close_all()
+            client.flushall()
+    finally:
+        client.acl_deluser("job")
+    assert problems == []
+
+
+def _refusal(feature: Feature, url: str, client: redis.Redis) -> str:
+    try:
+        feature.work(feature, url, client)
+    except PystreamsError as problem:
+        return str(problem)
+    return ""

@@ -1,0 +1,196 @@
+"""Writes that the server refuses for a moment, at any request: nothing is remembered of it, and each row comes once."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams.client.link import Link
+from spark_streams.client.replies import pack
+from spark_streams.errors import PystreamsError
+from tests import servers
+from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
+from tests.suite.long import FULL
+from tests.suite.waiting import wait_for
+
+ROWS = 12
+_EXEC = pack("EXEC")
+
+
+class State:
+    """A state in which the server refuses: `begin` and `end` it."""
+
+    def __init__(self, begin: Sequence[Any], end: Sequence[Any]) -> None:
+        self._begin, self._end = begin, end
+
+    def begin(self, client: redis.Redis) -> None:
+        client.execute_command(*self._begin)
+
+    def end(self, client: redis.Redis) -> None:
+        client.execute_command(*self._end)
+
+
+def _lines(link: Link) -> int:
+    """The number of lines that have come and were not read yet."""
+    with suppress(BlockingIOError):
+        return link._socket().recv(1 << 16, socket.MSG_PEEK | socket.MSG_DONTWAIT).count(b"\r\n")
+    return 0
+
+
+def _config(name: str, value: str, usual: str) -> State:
+    return State(("CONFIG", "SET", name, value), ("CONFIG", "SET", name, usual))
+
+
+def _without(command: str) -> State:
+    return State(("ACL", "SETUSER", "job", f"-{command}"), ("ACL", "SETUSER", "job", f"+{command}"))
+
+
+STATES = {
+    "OOM": _config("maxmemory", "1", "0"),
+    "NOREPLICAS": _config("min-replicas-to-write", "1", "0"),
+    "READONLY": State(("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")),
+    "MISCONF": _config("save", "3600 1", ""),
+    **{f"NOPERM {command}": _without(command) for command in ("xadd", "hset", "eval", "exec")},
+}
+_MORE_COMMANDS = "watch unwatch multi hmget hsetnx hgetall hdel pexpire xinfo hexists xrange xtrim info command"
+LONG_STATES = {f"NOPERM {command}": _without(command) for command in _MORE_COMMANDS.split()}
+
+
+@contextmanager
+def refusing(
+    monkeypatch: pytest.MonkeyPatch, client: redis.Redis, state: State, number: int, *, at_exec: bool
+) -> Iterator[list[int]]:
+    """The server is in this state during the request with this number. Gives the number of requests.
+
+    `at_exec`: from its EXEC on, when its commands are queued; requests without EXEC are not counted.
+    """
+    pipeline, send_raw = Link.pipeline, Link.send_raw
+    requests = [0]
+    pending: list[Link] = []  # raw requests during which the state began
+
+    def is_its_turn() -> bool:
+        requests[0] += 1
+        return requests[0] == number
+
+    def pipelined(link: Link, commands: Sequence[Any]) -> Any:
+        if pending:
+            settle()
+        ends = [at for at, command in enumerate(commands) if command == ("EXEC",)]
+        if (at_exec and not ends) or not commands or not is_its_turn():
+            return pipeline(link, commands)
+        first = ends[-1] if at_exec else 0
+        replies = pipeline(link, commands[:first])
+        state.begin(client)
+        try:
+            return replies + pipeline(link, commands[first:])
+        finally:
+            state.end(client)
+
+    def sent(link: Link, *data: Any) -> bytes:
+        ends = [at for at, buffer in enumerate(data) if bytes(buffer) == _EXEC]
+        if (at_exec and not ends) or pending or not is_its_turn():
+            return send_raw(link, *data)
+        if at_exec:
+            queued = b"".join(map(bytes, data[: ends[-1]]))
+            link._socket().sendall(queued)
+            count = len(re.findall(rb"\*\d+\r\n\$", queued))
+            wait_for(lambda: _lines(link) >= count, "the commands to queue")
+            data = data[ends[-1] :]
+        state.begin(client)
+        pending.append(link)
+        return send_raw(link, *data)
+
+    def settle() -> None:
+        (link,) = pending
+        pending.clear()
+        try:
+            link.receive_due()
+        finally:
+            state.end(client)
+
+    receive = Link.receive
+
+    def received(link: Link, token: bytes) -> Any:
+        if pending:
+            settle()
+        return receive(link, token)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Link, "pipeline", pipelined)
+        patch.setattr(Link, "send_raw", sent)
+        patch.setattr(Link, "receive", received)
+        yield requests
+    if pending:
+        state.end(client)
+
+
+@pytest.fixture
+def url(client: redis.Redis, place: servers.Running) -> Iterator[str]:
+    """The address for a user `job` whose rights may be taken away."""
+    client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
+    yield place.url.replace("://", "://job:x@")
+    client.acl_deluser("job")
+
+
+def fail_a_snapshot(client: redis.Redis, place: servers.Running) -> None:
+    """Have the server try a snapshot where its file cannot be made."""
+    (place.directory / "dump.rdb").mkdir(exist_ok=True)
+    with suppress(redis.ResponseError):
+        client.bgsave()
+    wait_for(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", "the snapshot to fail")
+
+
+def write(url: str, mode: str, name: str, note: Callable[[], None] = lambda: None) -> None:
+    """One attempt of a batch of two tasks, the first of which another attempt may have begun."""
+    attempt = Attempt(url, name, mode, more={"maxlen": 1000})
+    try:
+        attempt.task(0, range(ROWS // 2))
+        note()
+        attempt.task(1, range(ROWS // 2, ROWS))
+        attempt.commit()
+    finally:
+        attempt.connection.close()
+
+
+#: A transaction that may still add rows, and not count them any more, is not undone: staged rows are moved by a script.
+CASES = [
+    (refusal, mode, at_exec)
+    for refusal in (*STATES, *(LONG_STATES if FULL else ()))
+    for mode in ("exactlyOnce", "atomic", "staged")
+    for at_exec in (False, True)
+    if (refusal, at_exec) != ("NOPERM hset", True) or mode == "staged"
+]
+
+
+@pytest.mark.parametrize(("refusal", "mode", "at_exec"), CASES)
+def test_what_was_refused_for_a_moment_is_written_by_the_next_attempt(
+    client: redis.Redis,
+    place: servers.Running,
+    url: str,
+    refusal: str,
+    mode: str,
+    at_exec: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whichever request is refused, the next attempt writes what is left: each row is there once, and no other."""
+    if refusal == "MISCONF":
+        fail_a_snapshot(client, place)
+    state = {**STATES, **LONG_STATES}[refusal]
+    number, requests = 0, [1]
+    while number <= requests[0]:
+        number += 1
+        with refusing(monkeypatch, client, state, number, at_exec=at_exec) as requests:
+            try:
+                write(url, mode, "first")
+            except PystreamsError as problem:
+                assert problem.condition in ("NOT_PERMITTED", "SERVER_REFUSED"), (number, problem)  # noqa: PT017
+        write(url, mode, "second")
+        assert sorted(numbers(client)) == [*range(ROWS)], number
+        client.flushall()
+    assert number > 2
