@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pystreams.commands.groups import checkpoint, managing, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
 from pystreams.errors import Status
 from pystreams.output.out import Output
+from pystreams.values.names import printable
 
 
 def _version() -> str:
@@ -27,8 +29,33 @@ def _version() -> str:
         return "unknown"
 
 
+@contextmanager
+def _legible() -> Iterator[None]:
+    """Escape control characters in what click says of a command line."""
+    try:
+        yield
+    except click.ClickException as failure:
+        message = failure.format_message()
+        if printable(message, "\n") == message:
+            raise
+        raise click.UsageError(printable(message, "\n"), getattr(failure, "ctx", None)) from failure
+
+
 class Root(InOrder):
-    """The whole command: with --json a command line that is wrong is said as JSON too."""
+    """The whole command: with --json a command line that is wrong is said as JSON too.
+
+    What is wrong may have come from elsewhere (`xargs`), so control characters in it never reach a terminal.
+    """
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Parse the words before the verb's name."""
+        with _legible():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Parse the other words and run the verb."""
+        with _legible():
+            return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, *given: Any, **more: Any) -> Any:
         """Run the command line `args` (of this process, if None); unless told otherwise end with the exit status."""

@@ -132,7 +132,8 @@ def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[byte
     try:
         with closing(connect(_wanted(ctx), "")) as connection:
             some = itertools.islice(found(connection), _COMPLETIONS)
-            return [CompletionItem(names.to_shell(name)) for name in some]
+            # A shell shows candidates as they are: what could steer the terminal is left out.
+            return [CompletionItem(text) for text in map(names.to_shell, some) if text.isprintable()]
     except (PystreamsError, *BROKEN):
         return []
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from pystreams.errors import fail
-from pystreams.files.rows import ID, OTHER
 from pystreams.values import fields
+from pystreams.values.columns import ID, OTHER, Table, columns_of, csv_cells, is_text
 from pystreams.values.fields import Entry
 from pystreams.values.names import from_shell
 
@@ -64,7 +64,7 @@ def open_archive(
         fail("FILE_EXISTS", file=path)
     names = columns or ()
     once = len({ID, OTHER, *names}) == len(names) + 2
-    if not once or not all(_is_text(from_shell(name)) for name in names):
+    if not once or not all(is_text(from_shell(name)) for name in names):
         expected = f"it must be names of fields, each once, in UTF-8, and other than {ID} and {OTHER}"
         fail("INVALID_VALUE", name="--columns", value=",".join(names), expected=expected)
     if form == "jsonl":
@@ -72,22 +72,6 @@ def open_archive(
     if form == "csv":
         return Csv(path, columns)
     return ParquetFile(path, columns) if one_file else Parquet(path, columns)
-
-
-def columns_of(page: Sequence[Entry]) -> list[str]:
-    """The field names of these entries that can be columns, in the order of their first occurrence."""
-    found: dict[bytes, None] = {}
-    for _, words in page:
-        found.update(dict.fromkeys(words[0::2]))
-    return [name.decode() for name in found if _is_text(name) and name and name.decode() not in (ID, OTHER)]
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class _Lines:
@@ -165,32 +149,6 @@ class JsonLines(_Lines):
         )
 
 
-class _Table:
-    """Splits an entry into columns and what does not fit into them: fields that come twice, have no column, ..."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.columns = list(columns)
-        self._at = {from_shell(name): at for at, name in enumerate(columns)}
-
-    def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
-        """The values of the columns, and the other fields. `empty`: whether a column may hold an empty text."""
-        cells: list[str | None] = [None] * len(self.columns)
-        others: list[tuple[bytes, bytes]] = []
-        for name, value in fields.pairs(words):
-            at = self._at.get(name)
-            fits = at is not None and cells[at] is None and _is_text(value) and (empty or _fits_a_line(value))
-            if at is not None and fits:
-                cells[at] = value.decode()
-            else:
-                others.append((name, value))
-        return cells, others
-
-
-def _fits_a_line(value: bytes) -> bool:
-    """Whether a value can stand in CSV so that each entry is a line, and it is told from a field that is not there."""
-    return bool(value) and b"\n" not in value and b"\r" not in value
-
-
 class Csv(_Lines):
     """A header, then a line for each entry; `_other` has as JSON what fits no column."""
 
@@ -198,7 +156,7 @@ class Csv(_Lines):
 
     def __init__(self, path: Path, columns: Sequence[str] | None) -> None:
         self.last: bytes | None = None
-        self._table = None if columns is None else _Table(columns)
+        self._table = None if columns is None else Table(columns)
         super().__init__(path)
 
     def _go_on(self) -> None:
@@ -207,7 +165,7 @@ class Csv(_Lines):
                 header = next(csv.reader(source))
             if header[:1] != [ID] or header[-1:] != [OTHER]:
                 fail("MALFORMED_ROW", file=self._path, row=1, reason="it is no header of an export")
-            self._table = _Table(header[1:-1])
+            self._table = Table(header[1:-1])
             cells = next(csv.reader([self.last_line.decode("utf-8", "surrogateescape")]), header[:0])
             if not cells:
                 fail("MALFORMED_ROW", file=self._path, row="last", reason="it is no entry of an export")
@@ -218,15 +176,12 @@ class Csv(_Lines):
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         if self.last_line is None:
-            self._table = self._table or _Table(columns_of(page))
+            self._table = self._table or Table(columns_of(page))
             writer.writerow([ID, *self._table.columns, OTHER])
             self.last_line = b"header"
         assert self._table is not None
         for entry_id, words in page:
-            cells, others = self._table.split(words, empty=False)
-            left = [word for pair in others for word in pair]
-            other = json.dumps(fields.as_json(left), ensure_ascii=False) if left else ""
-            writer.writerow([entry_id.decode(), *(cell or "" for cell in cells), other])
+            writer.writerow([entry_id.decode(), *csv_cells(self._table, words)])
         self._append(buffer.getvalue())
 
 
@@ -239,13 +194,13 @@ class _ParquetRows:
     most_entries, most_bytes = _PART_ENTRIES, _PART_BYTES
 
     def __init__(self, columns: Sequence[str] | None) -> None:
-        self._table = None if columns is None else _Table(columns)
+        self._table = None if columns is None else Table(columns)
         self._rows: list[tuple[str, list[str | None], list[tuple[bytes, bytes]]]] = []
         self._bytes = 0
         self.last: bytes | None = None
 
     def write(self, page: Sequence[Entry]) -> None:
-        self._table = self._table or _Table(columns_of(page))
+        self._table = self._table or Table(columns_of(page))
         for entry_id, words in page:
             self._rows.append((entry_id.decode(), *self._table.split(words, empty=True)))
             self._bytes += sum(map(len, words))
@@ -283,7 +238,7 @@ class Parquet(_ParquetRows):
         self._number = len(parts)
         if parts:
             self.last = parts[-1].stem.rpartition("_")[2].encode()
-            self._table = _Table(pq.read_schema(parts[-1]).names[1:-1])
+            self._table = Table(pq.read_schema(parts[-1]).names[1:-1])
 
     def _finish_part(self) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above

@@ -20,11 +20,11 @@ from typing import Any, BinaryIO
 
 from pystreams.errors import fail
 from pystreams.values import names
+from pystreams.values.columns import ID, OTHER
 
 FORMS = ("jsonl", "csv", "parquet", "lines")
 _PARQUET_ROWS = 1000  # are made Python objects at a time
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
-ID, OTHER = "_id", "_other"
 csv.field_size_limit((1 << 31) - 1)  # the module's own limit is 128 KiB, and values may have 512 MiB
 
 

@@ -23,6 +23,7 @@ from pyspark.errors import PySparkException
 from pystreams.errors import CONDITIONS, Status, status_of
 from pystreams.jobs.flags import options_given, server_flags
 from pystreams.jobs.run import Run
+from pystreams.values.names import printable
 from spark_streams.client.link import BROKEN
 from spark_streams.errors import CONDITIONS as CONNECTORS
 from spark_streams.errors import PystreamsError
@@ -104,7 +105,8 @@ def _guarded(run: Run, work: Callable[[], None]) -> int:
 
 
 def _failed(failure: PystreamsError) -> int:
-    click.echo(f"error: {failure}", err=True)
+    keep = "\n"
+    click.echo(f"error: {printable(str(failure), keep)}", err=True)
     return status_of(failure)
 
 
@@ -124,9 +126,9 @@ def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
         if found[1] in known:
             return _failed(known[found[1]].error(found[0] + found[2], found[1]))
     shown = _line(text)
-    click.echo(f"error: {shown}".rstrip(), err=True)
+    click.echo(f"error: {printable(shown)}".rstrip(), err=True)
     if causes and (began := _line(causes[-1])) not in text:
-        click.echo(f"cause: {began}".rstrip(), err=True)
+        click.echo(f"cause: {printable(began)}".rstrip(), err=True)
     return Status.FAILED
 
 

@@ -22,6 +22,7 @@ from pystreams.jobs.filesystem import Files
 from pystreams.jobs.flags import Reading, split
 from pystreams.jobs.session import session
 from pystreams.jobs.stopping import Stop, StopAskedError
+from pystreams.values.names import printable
 from spark_streams.client.connection import Connection
 from spark_streams.client.pool import borrow
 from spark_streams.config import options as of_connector
@@ -109,7 +110,7 @@ class Run:
 
     def say(self, text: str) -> None:
         """A line of progress, with the time of day."""
-        click.echo(f"{time.strftime('%H:%M:%S')}  {text}")
+        click.echo(f"{time.strftime('%H:%M:%S')}  {printable(text)}")
 
     # The server
 

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from pystreams.output.out import Output
 from pystreams.values import fields as values
 from pystreams.values import names
+from pystreams.values.columns import ID, OTHER, Table, columns_of, csv_cells
 
 FORMATS = ("table", "json", "csv")
 
 
 class Lines:
     """Writes entries. `fields`: the only ones to write, in this order; CSV without them takes those of the first entry.
+    What fits no column of CSV is in `_other`, as `export` has it.
 
     `several`: whether entries of several streams come, so that each names its own.
     """
@@ -24,16 +26,16 @@ class Lines:
         self._form = "json" if out.json else form
         self._fields = fields
         self._several = several
-        self._begun = False
+        self._table: Table | None = None
 
     def write(self, stream: bytes, entry_id: bytes, words: Sequence[bytes]) -> None:
         """Write one entry."""
+        if self._fields is not None:
+            chosen = [pair for name in self._fields for pair in values.pairs(words) if pair[0] == name]
+            words = [word for pair in chosen for word in pair]
         if self._form == "csv":
             self._csv(stream, entry_id, words)
             return
-        if self._fields is not None:
-            wanted = dict(zip(words[0::2], words[1::2], strict=True))
-            words = [word for name in self._fields if name in wanted for word in (name, wanted[name])]
         if self._form == "json":
             where = {"stream": names.as_json(stream)} if self._several else {}
             self._out.document({**where, "id": entry_id.decode(), "fields": values.as_json(words)})
@@ -44,14 +46,12 @@ class Lines:
         self._out.line("  ".join([entry_id.decode(), *([names.shown(stream)] if self._several else []), *pairs]))
 
     def _csv(self, stream: bytes, entry_id: bytes, words: Sequence[bytes]) -> None:
-        if self._fields is None:
-            self._fields = list(dict.fromkeys(words[0::2]))
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        if not self._begun:
-            self._begun = True
-            writer.writerow(["_id", *(["_stream"] if self._several else []), *map(names.shown, self._fields)])
-        values = dict(zip(words[0::2], words[1::2], strict=True))
-        texts = [values[name].decode("utf-8", "backslashreplace") if name in values else "" for name in self._fields]
-        writer.writerow([entry_id.decode(), *([names.shown(stream)] if self._several else []), *texts])
-        self._out.write(buffer.getvalue())
+        if self._table is None:
+            of_first = columns_of([(entry_id, list(words))])
+            self._table = Table(of_first if self._fields is None else [*map(names.to_shell, self._fields)])
+            writer.writerow([ID, *(["_stream"] if self._several else []), *self._table.columns, OTHER])
+        where = [names.shown(stream)] if self._several else []
+        writer.writerow([entry_id.decode(), *where, *csv_cells(self._table, words)])
+        self._out.write(buffer.getvalue().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from pystreams.errors import fail
+from pystreams.values.names import printable
 from spark_streams.errors import PystreamsError
 
 _WIDEST = 120  # places to which the cells of a column are padded
@@ -59,7 +60,12 @@ class Output:
         return self._out.isatty()
 
     def write(self, text: str) -> None:
-        """Write text as it is. Characters that the encoding does not have are escaped."""
+        """Write text as it is. Characters that the encoding does not have are escaped.
+
+        So are characters that would steer a terminal, if the text goes to one.
+        """
+        if self.on_terminal:
+            text = printable(text, "\n")
         with self._reachable():
             try:
                 self._out.write(text)
@@ -92,11 +98,15 @@ class Output:
     def document(self, value: Any) -> None:
         """A value as JSON, on a line of its own."""
         escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
-        self.write(json.dumps(value, ensure_ascii=escaped, separators=(", ", ": ")) + "\n")
+        text = json.dumps(value, ensure_ascii=escaped, separators=(", ", ": "))
+        if self.on_terminal and not text.isprintable():
+            # What JSON leaves as it is, such as U+009B, is in texts alone, where it may be escaped.
+            text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+        self.write(text + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str = "") -> None:
         """Rows under their titles. Cells are never cut or wrapped. `empty` is said where there are no rows."""
-        found = [list(row) for row in rows]
+        found = [list(map(printable, row)) for row in rows]
         if not found:
             self.note(empty)
             return
@@ -123,7 +133,7 @@ class Output:
         """Something to know beside the results, on standard error; with --json nothing."""
         if text and not self.json:
             self.flush()
-            self._tell(Text(_printable(text), style="dim"))
+            self._tell(Text(printable(text, "\n"), style="dim"))
 
     def warn(self, text: str) -> None:
         """Something that may be wrong, on standard error; as JSON with --json."""
@@ -143,7 +153,7 @@ class Output:
         if self.json:
             self._tell(Text(json.dumps({kind: document})))
         else:
-            self._tell(Text.assemble((f"{kind}: ", f"bold {style}"), _printable(text)))
+            self._tell(Text.assemble((f"{kind}: ", f"bold {style}"), printable(text, "\n")))
 
     def _tell(self, text: Text) -> None:
         """Write a line to standard error. Where nobody reads that, the command works on all the same."""
@@ -163,11 +173,6 @@ class Output:
         with Progress(*columns, *bar, console=self._errors, transient=True) as shown:
             task = shown.add_task(doing, total=total)
             yield lambda amount: shown.advance(task, amount)
-
-
-def _printable(text: str) -> str:
-    """The text with control characters as escapes."""
-    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
 
 
 def _padded(column: Column, cell: str, width: int) -> str:

@@ -15,6 +15,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.top.cells import VIEWS, Column, cells, headline, key, rows
+from pystreams.values.names import printable
 
 _SHOWN = 300
 _POLL_SECONDS = 0.2
@@ -128,7 +129,7 @@ class Top(App[None]):
             table.scroll_to(y=top, animate=False)
         more = f"   the first {_SHOWN} of {len(found):,}" if len(found) > len(shown) else ""
         searched = f"   /{self._search}: {len(found):,}" if self._search else ""
-        self.query_one("#totals", Static).update(Text(f"{headline(snapshot)}{searched}{more}"))
+        self.query_one("#totals", Static).update(Text(printable(f"{headline(snapshot)}{searched}{more}")))
         self._say()
 
     def _say(self) -> None:
@@ -137,7 +138,7 @@ class Top(App[None]):
             parts.append("PAUSED")
         if self._state.problem:
             parts.append(self._state.problem)
-        self.query_one("#where", Static).update(Text("   ".join(parts)))
+        self.query_one("#where", Static).update(Text(printable("   ".join(parts))))
 
     def action_view(self) -> None:
         """Groups or streams."""

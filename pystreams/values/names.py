@@ -22,10 +22,16 @@ def to_shell(value: bytes) -> str:
 
 def shown(value: bytes) -> str:
     """The value for people: bytes that are no UTF-8, and characters that are not printable, as escapes."""
-    text = value.decode("utf-8", "backslashreplace")
+    return printable(value.decode("utf-8", "backslashreplace"))
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with characters that are not printable as escapes, but for those of `keep`."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        each if each.isprintable() or each in keep else each.encode("unicode_escape").decode() for each in text
+    )
 
 
 def as_json(value: bytes) -> Any:

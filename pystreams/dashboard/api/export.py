@@ -22,6 +22,7 @@ from pystreams.errors import fail
 from pystreams.files import archives
 from pystreams.streams import asking, entries, listing
 from pystreams.values import names, positions
+from pystreams.values.columns import columns_of
 from spark_streams.client.connection import Connection
 from spark_streams.stream_id import StreamId
 
@@ -112,7 +113,7 @@ class Export:
                 self._check(count, size)
                 with archives.written(path):
                     if archive is None:
-                        columns = archives.columns_of(page)[:_MOST_COLUMNS]
+                        columns = columns_of(page)[:_MOST_COLUMNS]
                         archive = archives.open_archive(path, self._form, columns, resume=False, one_file=True)
                     archive.write(page)
                     size = max(size, path.stat().st_size if path.exists() else 0)

@@ -64,11 +64,32 @@ def test_lines_for_people_for_programs_and_for_sheets(cli_of: Cli, streams: redi
     """Fields may be chosen; bytes that are no text are escaped in text, and kept in JSON."""
     assert cli_of("tail", "a", "--from", "-1") == "39-0  n=39  city=köln\n"
     assert cli_of("tail", "a", "b", "--from", "-1", "--fields", "n") == "4-0  b  n=4\n39-0  a  n=39\n"
-    assert cli_of("tail", "a", "--from", "-1", "-o", "csv") == "_id,n,city\n39-0,39,köln\n"
+    assert cli_of("tail", "a", "--from", "-1", "-o", "csv") == "_id,n,city,_other\n39-0,39,köln,\n"
     assert "\\xff=\\x1b[2J" in cli_of("tail", "b")
     assert json.loads(cli_of("tail", "b", "--from", "-1", "-o", "json"))["fields"] == [
         ["n", "4"],
         [{"base64": "/w=="}, "\x1b[2J"],
+    ]
+
+
+def test_csv_keeps_what_fits_no_column(cli_of: Cli, client: redis.Redis) -> None:
+    """Fields that the first entry does not have, that occur twice or are no text are in `_other`, as in an export."""
+    client.xadd("s", {"a": "1"}, id="1-0")
+    client.xadd("s", {"a": "2", "b": "\x1b[2J", "c": b"\xff"}, id="2-0")
+    client.execute_command("XADD", "s", "3-0", "a", "3", "a", "4")
+    client.xgroup_create("s", "g", 0)
+    lines = [
+        "_id,a,_other",
+        "1-0,1,",
+        '2-0,2,"{""b"": ""\\u001b[2J"", ""c"": {""base64"": ""/w==""}}"',
+        '3-0,3,"{""a"": ""4""}"',
+    ]
+    assert cli_of("tail", "s", "-o", "csv").splitlines() == lines
+    assert cli_of("consume", "s", "-g", "g", "--ack", "-o", "csv").splitlines() == lines
+    assert cli_of("tail", "s", "-o", "csv", "--fields", "b,c", "-n", "2").splitlines() == [
+        "_id,b,c,_other",
+        "1-0,,,",
+        '2-0,\x1b[2J,,"{""c"": {""base64"": ""/w==""}}"',
     ]
 
 

@@ -6,10 +6,12 @@ import errno
 import io
 import json
 import os
+import sys
 
 import pytest
 
 from pystreams.errors import error
+from pystreams.output.entries import Lines
 from pystreams.output.out import Column, Output, ReaderGoneError
 from spark_streams.errors import PystreamsError
 
@@ -124,3 +126,40 @@ def test_json_is_json_whatever_the_encoding(monkeypatch: pytest.MonkeyPatch, enc
     out.document({"name": "köln 😀"})
     out.flush()
     assert json.loads(stdout.buffer.getvalue()) == {"name": "köln 😀"}  # type: ignore[attr-defined]
+
+
+_HOSTILE = "a\x1b]0;title\x07\x00\x7f\x9b2J\u202eb\tc"
+
+
+def _all_outputs(out: Output) -> None:
+    Lines(out, "csv", None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
+    Lines(out, "table", None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
+    Lines(out, "json", None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
+    out.line(_HOSTILE)
+    out.table(_COLUMNS, [[_HOSTILE, "1", "ok"]])
+    out.document({_HOSTILE: _HOSTILE})
+
+
+def test_a_terminal_never_gets_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a stream holds cannot steer the terminal; JSON stays the same document."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("sys.stdout", _Terminal())
+    monkeypatch.setattr("sys.stderr", _Terminal())
+    out = Output(json=False)
+    _all_outputs(out)
+    out.note(_HOSTILE)
+    out.warn(_HOSTILE)
+    out.failed(error("NO_SUCH_STREAM", stream=_HOSTILE, address=_HOSTILE))
+    out.refused(_HOSTILE)
+    for written in (sys.stdout.getvalue(), sys.stderr.getvalue()):  # type: ignore[attr-defined]
+        assert [each for each in written if not each.isprintable() and each != "\n"] == []
+    assert json.loads(sys.stdout.getvalue().splitlines()[-1]) == {_HOSTILE: _HOSTILE}  # type: ignore[attr-defined]
+
+
+def test_a_pipe_gets_values_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that reads CSV gets the bytes of the stream."""
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    out = Output(json=False)
+    Lines(out, "csv", None, several=False).write(b"s", b"1-0", [b"f", _HOSTILE.encode()])
+    assert _HOSTILE in sys.stdout.getvalue()  # type: ignore[attr-defined]

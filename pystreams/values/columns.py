@@ -1,0 +1,62 @@
+"""Entries as rows of a table: which fields are columns, and what of an entry fits none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pystreams.values import fields
+from pystreams.values.fields import Entry
+from pystreams.values.names import from_shell
+
+ID, OTHER = "_id", "_other"
+
+
+def columns_of(page: Sequence[Entry]) -> list[str]:
+    """The field names of these entries that can be columns, in the order of their first occurrence."""
+    found: dict[bytes, None] = {}
+    for _, words in page:
+        found.update(dict.fromkeys(words[0::2]))
+    return [name.decode() for name in found if is_text(name) and name and name.decode() not in (ID, OTHER)]
+
+
+def is_text(value: bytes) -> bool:
+    """Whether the value is UTF-8."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class Table:
+    """Splits an entry into columns and what does not fit into them: fields that come twice, have no column, ..."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = list(columns)
+        self._at = {from_shell(name): at for at, name in enumerate(columns)}
+
+    def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
+        """The values of the columns, and the other fields. `empty`: whether a column may hold an empty text."""
+        cells: list[str | None] = [None] * len(self.columns)
+        others: list[tuple[bytes, bytes]] = []
+        for name, value in fields.pairs(words):
+            at = self._at.get(name)
+            fits = at is not None and cells[at] is None and is_text(value) and (empty or _fits_a_line(value))
+            if at is not None and fits:
+                cells[at] = value.decode()
+            else:
+                others.append((name, value))
+        return cells, others
+
+
+def _fits_a_line(value: bytes) -> bool:
+    """Whether a value can stand in CSV so that each entry is a line, and it is told from a field that is not there."""
+    return bool(value) and b"\n" not in value and b"\r" not in value
+
+
+def csv_cells(table: Table, words: Sequence[bytes]) -> list[str]:
+    """An entry's cells in CSV: its columns, then as JSON what fits none; both may be empty."""
+    cells, others = table.split(words, empty=False)
+    left = [word for pair in others for word in pair]
+    return [*(cell or "" for cell in cells), json.dumps(fields.as_json(left), ensure_ascii=False) if left else ""]
