@@ -110,6 +110,9 @@ def lag(
             for name in streams if run.once else ():
                 listing.need(connection, names.from_shell(name))  # one that comes and goes is another matter
             found = _look(connection, streams, pattern, wanted, history, Budget.deciding(above))
+            if wanted is not None and not found and run.once:
+                where = ", ".join(streams) or pattern
+                fail("NO_SUCH_GROUP", stream=where, group=names.shown(wanted), address=connection.address.shown)
             lags = [_lag_of(each, judged) for each, judged in found]
             if kind == "stream":
                 _write(connection, place, maxlen, lags)

@@ -8,17 +8,22 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from pystreams.commands.verbs import Run, together, verb
+from pystreams.commands.verbs import Run, together, verb, wanted_of
+from pystreams.connect import profiles
+from pystreams.connect.server import Wanted, settings
 from pystreams.errors import fail, status_of
 from pystreams.output.out import Column, Output
+from spark_streams.config.connect import PASSWORD, USER
 from spark_streams.errors import PystreamsError
 
 _PACKAGE = Path(__file__).parents[1]
+_SECRETS = {"user": USER, "password": PASSWORD}  # of a profile, which do not belong into arguments
 _KINDS = {"scripts": "*.py", "conf": "*.toml"}
 
 
@@ -85,7 +90,10 @@ def path(run: Run, name: str, example: bool) -> None:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: tuple[str, ...]) -> None:
-    """Run a job with spark-submit; what stands behind the job's name is for the job."""
+    """Run a job with spark-submit; what stands behind the job's name is for the job.
+
+    It has the server of 'pystreams --url', --profile and --option, unless its own flags name another.
+    """
     if helps or name is None:
         click.echo(ctx.get_help())
         ctx.exit(0 if helps else 2)
@@ -93,10 +101,26 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
         script = str(_script(name))
         asks = bool({"-h", "--help"} & set(words))  # Python alone answers that, without Spark
         command = [sys.executable, script] if asks else [_spark_submit(), *_quiet(submit), *shlex.split(submit), script]
+        server, secrets = _server(wanted_of(ctx))
     except PystreamsError as failure:
         Output(json=False).failed(failure)
         ctx.exit(status_of(failure))
-    _replace([*command, *words])
+    _replace([*command, *server, *words], secrets)
+
+
+def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
+    """The flags of a job for a server that the command line names, and the environment with a profile's secrets."""
+    if wanted == Wanted():
+        return [], {}
+    if wanted.url is None and wanted.profile is None:
+        given = dict(wanted.given)
+    else:
+        given = settings(wanted, os.environ, profiles.path())
+    secrets = {name: given.pop(name) for name in _SECRETS if wanted.profile is not None and name in given}
+    url = given.pop("url", None)
+    flags = [] if url is None else ["--url", url]
+    flags += [word for name, value in given.items() for word in ("--option", f"{name}={value}")]
+    return flags, {_SECRETS[name]: value for name, value in secrets.items()}
 
 
 def _quiet(submit: str) -> list[str]:
@@ -105,9 +129,10 @@ def _quiet(submit: str) -> list[str]:
     return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]
 
 
-def _replace(command: list[str]) -> NoReturn:
-    """Become that program: its exit status is ours, and signals reach it."""
-    environment = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, **os.environ}
+def _replace(command: list[str], secrets: Mapping[str, str]) -> NoReturn:
+    """Become that program: its exit status is ours, and signals reach it. `secrets` go into its environment."""
+    ours = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    environment = {**ours, **os.environ, **secrets}
     sys.stdout.flush()
     os.execve(command[0], command, environment)  # noqa: S606 - no shell is wanted
 

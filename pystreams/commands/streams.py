@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -20,12 +21,12 @@ from spark_streams.server.lag import Budget
 from spark_streams.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
-_KEYS = {
-    "length": lambda stream: stream.length,
-    "bytes": lambda stream: stream.bytes or 0,
-    "rate": lambda stream: (stream.rate if stream.rate is not None else stream.average_rate) or 0.0,
-    "groups": lambda stream: stream.groups,
-    "newest": lambda stream: stream.last.ms if stream.last else 0,
+_KEYS: dict[str, Callable[[Stream, int], float]] = {
+    "length": lambda stream, _: stream.length,
+    "bytes": lambda stream, _: stream.bytes or 0,
+    "rate": lambda stream, now: (stream.rate if stream.rate is not None else stream.average_rate(now)) or 0.0,
+    "groups": lambda stream, _: stream.groups,
+    "newest": lambda stream, _: stream.last.ms if stream.last else 0,
 }
 
 
@@ -37,7 +38,7 @@ def age(at: StreamId | None, now: int) -> int | None:
 def document(stream: Stream, now: int) -> dict[str, Any]:
     """A stream for programs."""
     newest, oldest = age(stream.last, now), age(stream.first, now)
-    rate = stream.rate if stream.rate is not None else stream.average_rate
+    rate = stream.rate if stream.rate is not None else stream.average_rate(now)
     return {
         "stream": names.as_json(stream.name),
         "length": stream.length,
@@ -73,7 +74,7 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
     if over is not None and found:
         found = listing.measured(run.connection, found, times.duration(over, "--over") / 1000)
         if sort == "rate":
-            found.sort(key=_KEYS["rate"], reverse=True)
+            found.sort(key=lambda stream: _KEYS["rate"](stream, run.now), reverse=True)
     if run.out.json:
         run.out.document({"streams": [document(stream, run.now) for stream in found], "more": more})
         return
@@ -106,7 +107,10 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
                 advance(1)
                 yield stream
 
-        found = heapq.nlargest(limit, counted(), _KEYS[sort]) if limit else sorted(counted(), key=_KEYS[sort])[::-1]
+        def key(stream: Stream) -> float:
+            return _KEYS[sort](stream, run.now)
+
+        found = heapq.nlargest(limit, counted(), key) if limit else sorted(counted(), key=key)[::-1]
         if sort != "bytes":
             sized = {stream.name: stream for stream in listing.look(run.connection, [each.name for each in found])}
             found = [sized[stream.name] for stream in found if stream.name in sized]
@@ -118,7 +122,7 @@ def _row(stream: Stream, now: int) -> list[str]:
         names.shown(stream.name),
         numbers.count(stream.length),
         numbers.size(stream.bytes),
-        numbers.rate(stream.rate if stream.rate is not None else stream.average_rate),
+        numbers.rate(stream.rate if stream.rate is not None else stream.average_rate(now)),
         times.shown(age(stream.first, now)),
         times.shown(age(stream.last, now)),
         numbers.count(stream.groups),
@@ -160,7 +164,7 @@ def info(run: Run, stream: bytes) -> None:
         ["last", _when(found.last, run.now)],
         ["last ID made", str(found.generated)],
         ["size", numbers.size(found.bytes)],
-        ["average rate", numbers.rate(found.average_rate)],
+        ["average rate", numbers.rate(found.average_rate(run.now))],
         ["groups", ", ".join(_group(group) for group in members) or "none"],
     ]
     for title, value in rows:

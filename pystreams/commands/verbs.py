@@ -130,7 +130,7 @@ class EntryId(click.ParamType[bytes]):
 def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
     """The first names that are found on the server; none if it cannot be asked."""
     try:
-        with closing(connect(_wanted(ctx), "")) as connection:
+        with closing(connect(wanted_of(ctx), "")) as connection:
             some = itertools.islice(found(connection), _COMPLETIONS)
             # A shell shows candidates as they are: what could steer the terminal is left out.
             return [CompletionItem(text) for text in map(names.to_shell, some) if text.isprintable()]
@@ -248,7 +248,7 @@ def remember(ctx: click.Context, **given: Any) -> None:
     ctx.meta.setdefault(_LEVEL, {}).update({name: value for name, value in given.items() if value})
 
 
-def _wanted(ctx: click.Context) -> Wanted:
+def wanted_of(ctx: click.Context) -> Wanted:
     """The server that this command line names so far: before the verb's name too, where a shell completes as well."""
     level: dict[str, Any] = {**ctx.meta.get(_LEVEL, {})}
     for each in (ctx.find_root(), ctx):
@@ -280,7 +280,7 @@ def verb(
         @functools.wraps(function)
         def started(**values: Any) -> None:
             ctx = click.get_current_context()
-            wanted = _wanted(ctx)
+            wanted = wanted_of(ctx)
             as_json = bool(values.pop("json") or ctx.meta.get(_LEVEL, {}).get("json"))
             for given in ("url", "profile", "options"):
                 values.pop(given)

@@ -14,6 +14,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -72,7 +73,10 @@ def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]]
         )(server_flags(started))
         last = ("--url", "--option", "--conf")
         command.params.sort(key=lambda each: each.opts[0] in last)
-        lines = "\n".join(f"  spark-submit jobs/{line}" for line in examples)
+        lines = "\n".join(
+            f"  {line}" if before.endswith("\\") else f"  spark-submit jobs/{line}"
+            for before, line in pairwise(["", *examples])
+        )
         command.epilog = f"\b\nExamples:\n{lines}\n\n\bExit status: " + ", ".join(
             f"{status.value} {status.name.lower().replace('_', ' ')}" for status in Status
         )

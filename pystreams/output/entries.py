@@ -16,16 +16,26 @@ FORMATS = ("table", "json", "csv")
 
 class Lines:
     """Writes entries. `fields`: the only ones to write, in this order; CSV without them takes those of the first entry.
-    What fits no column of CSV is in `_other`, as `export` has it.
 
+    `columns`: those of CSV, if not one for each of the fields. What fits no column of CSV is in `_other`, as in an
+    export.
     `several`: whether entries of several streams come, so that each names its own.
     """
 
-    def __init__(self, out: Output, form: str, fields: Sequence[bytes] | None, *, several: bool) -> None:
+    def __init__(
+        self,
+        out: Output,
+        form: str,
+        fields: Sequence[bytes] | None,
+        *,
+        several: bool,
+        columns: Sequence[str] | None = None,
+    ) -> None:
         self._out = out
         self._form = "json" if out.json else form
         self._fields = fields
         self._several = several
+        self._columns = columns
         self._table: Table | None = None
 
     def write(self, stream: bytes, entry_id: bytes, words: Sequence[bytes]) -> None:
@@ -49,8 +59,10 @@ class Lines:
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         if self._table is None:
-            of_first = columns_of([(entry_id, list(words))])
-            self._table = Table(of_first if self._fields is None else [*map(names.to_shell, self._fields)])
+            columns = self._columns
+            if columns is None and self._fields is not None:
+                columns = [*map(names.to_shell, self._fields)]
+            self._table = Table(columns_of([(entry_id, list(words))]) if columns is None else columns)
             writer.writerow([ID, *(["_stream"] if self._several else []), *self._table.columns, OTHER])
         where = [names.shown(stream)] if self._several else []
         writer.writerow([entry_id.decode(), *where, *csv_cells(self._table, words)])

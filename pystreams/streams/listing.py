@@ -49,12 +49,16 @@ class Stream:
         """Whether an entry was deleted behind the first one that is there."""
         return self.first is not None and self.deleted > self.first
 
-    @property
-    def average_rate(self) -> float | None:
-        """Entries per second between the first and the last one that are there; None if their IDs do not tell."""
-        if self.first is None or self.last is None or self.last.ms <= self.first.ms:
+    def average_rate(self, now: int) -> float | None:
+        """Entries per second from the first one that is there until now; None if their IDs are no times.
+
+        `now`: milliseconds since 1970. The average includes the time since the last entry: an idle stream has none.
+        """
+        if self.first is None or self.last is None or now <= self.first.ms or self.first.ms < now // 2:
             return None
-        return (self.length - 1) * 1000 / (self.last.ms - self.first.ms)
+        if self.last.ms > now:
+            return None
+        return self.length * 1000 / (now - self.first.ms)
 
     @property
     def state(self) -> StreamState:

@@ -200,6 +200,8 @@ class Connection:
     def _reliably(self, action: Callable[[], T]) -> T:
         try:
             result = self.retry(action, self.topology.forget)
+        except PystreamsError:
+            raise
         except ValueError as cause:
             raise self.unreachable(cause) from None
         assert result is not None

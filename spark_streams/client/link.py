@@ -146,7 +146,7 @@ def _refuse_missing_file(tls: Tls | None) -> None:
     """Raise INVALID_OPTION for a TLS file that is not there."""
     files = {} if tls is None else {"caFile": tls.ca_file, "certFile": tls.cert_file, "keyFile": tls.key_file}
     for name, path in files.items():
-        if path is not None and not Path(path).exists():
+        if path is not None and not Path(path).is_file():
             fail("INVALID_OPTION", option=f"tls.{name}", value=path, expected="there is no such file on this machine")
 
 
@@ -161,6 +161,7 @@ class Link:
         self.logs_in_again = login.provider is not None
         """Whether `renew` has something to do."""
         self._login = login
+        _refuse_missing_file(login.tls)
         self._answers = _answers(login)
         self.last_used = time.monotonic()
         self._skips: bool | None = None

@@ -104,3 +104,9 @@ def test_a_user_without_permission_is_told_what_is_missing(
         assert ("[LOGIN_REFUSED]" in said, "wrongpass" in said) == (True, False)
     finally:
         client.acl_deluser("poor")
+
+
+def test_a_missing_certificate_file_is_an_invalid_option(tmp_path: Path) -> None:
+    """Whether or not a server answers, the error names the option, with the status of a wrong command line."""
+    said = Cli("rediss://127.0.0.1:1", tmp_path).failure("ls", "--option", "tls.caFile=/nowhere/ca.pem", status=2)
+    assert said.startswith("error: [INVALID_OPTION] Option 'tls.caFile' is '/nowhere/ca.pem'")

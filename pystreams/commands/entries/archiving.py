@@ -13,6 +13,7 @@ from pystreams.commands.verbs import STREAM, Run, stream_argument, verb
 from pystreams.connect.server import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
+from pystreams.output.entries import Lines
 from pystreams.streams import entries, listing, transfer
 from pystreams.streams import records as of_writes
 from pystreams.streams.asking import pages
@@ -20,6 +21,7 @@ from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups import pending
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, positions
+from pystreams.values.columns import columns_of
 from spark_streams.client.connection import Connection
 from spark_streams.stream_id import ZERO, StreamId
 
@@ -50,7 +52,7 @@ def export(
     """Write a stream's entries to a file: JSON lines, CSV, or a directory of Parquet files.
 
     JSON lines keep everything. In CSV and Parquet each field of the first entries is a column of text, or each of
-    --columns; what fits no column is in _other. The column _id has the ID.
+    --columns; what fits no column is in _other. The column _id has the ID. The file '-' is standard output.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
@@ -59,6 +61,16 @@ def export(
     source = listing.need(run.connection, stream)
     after, upto = entries.between(run.connection, source, begin, end, run.now)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
+    if str(file) == "-":
+        if form == "parquet" or resume:
+            raise click.UsageError("Standard output takes JSON lines or CSV, without --resume.")
+        lines: Lines | None = None
+        for page in entries.pages(run.connection, stream, after, upto):
+            kind = "json" if form == "jsonl" else "csv"
+            lines = lines or Lines(run.out, kind, None, several=False, columns=chosen or columns_of(page))
+            for entry_id, words in page:
+                lines.write(stream, entry_id, words)
+        return
     with archives.written(file):
         archive = archives.open_archive(file, str(form), chosen, resume=resume)
     if archive.last is not None:

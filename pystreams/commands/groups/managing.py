@@ -23,6 +23,7 @@ from pystreams.commands.verbs import (
     together,
     verb,
 )
+from pystreams.errors import fail
 from pystreams.output.out import Column
 from pystreams.streams import asking, entries, listing
 from pystreams.streams.groups import describing as of_groups
@@ -235,6 +236,8 @@ def lag(
         with run.out.progress("groups") as advance:
             budget = Budget.deciding(fail_above)
             shown, more = _looked(run, pattern, group, sort, limit, now, advance, budget)
+        if group is not None and not shown and look == 1:
+            fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
         judged: list[tuple[Group, Status]] = []
         for each in shown:
             history = samples[each.stream.name, each.name]

@@ -83,7 +83,7 @@ def stream_facts(found: Stream, now: int) -> dict[str, Any]:
         "groups": found.groups,
         "oldest_ms": None if found.first is None else max(0, now - found.first.ms),
         "newest_ms": None if found.last is None else max(0, now - found.last.ms),
-        "average_rate": found.average_rate,
+        "average_rate": found.average_rate(now),
         "average_bytes": None if not found.length or found.bytes is None else round(found.bytes / found.length),
     }
 

@@ -211,3 +211,10 @@ def test_years_and_months_are_times(cli_of: Cli, stream: redis.Redis, text: str)
     assert cli_of.json("groups", "seek", "orders", "billing", "--to", text, "--yes")["lag_after"] == 10
     assert "[INVALID_VALUE]" in cli_of.failure("groups", "seek", "orders", "billing", "--to", f"({text}", status=2)
     assert "[INVALID_VALUE]" in cli_of.failure("groups", "seek", "orders", "billing", "--to", "2024-13", status=2)
+
+
+def test_a_group_that_no_stream_has_is_missing(cli_of: Cli, stream: redis.Redis) -> None:
+    """A misspelt group never passes for one without lag."""
+    for pattern in ("orders", "*"):
+        words = ("groups", "lag", pattern, "--group", "billin", "--fail-above", "0")
+        assert "[NO_SUCH_GROUP]" in cli_of.failure(*words, status=4)

@@ -61,6 +61,33 @@ def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path)
         assert (result.returncode, result.stdout.splitlines()) == (7, expected)
 
 
+def test_run_gives_the_job_the_server_of_the_command(tmp_path: Path) -> None:
+    """--url, --profile and --option before the verb are the job's too; a profile's password is not an argument."""
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSTREAMS_USER:$PYSTREAMS_PASSWORD"\n')
+    submit.chmod(0o755)
+    place = tmp_path / "pystreams"
+    place.mkdir()
+    (place / "profiles.toml").write_text('[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n')
+    code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
+    for words, expected in (
+        (("--url", "redis://a", "--option", "tls.verify=none"), ["--url", "redis://a", "--option", "tls.verify=none"]),
+        (("--profile", "far"), ["--url", "rediss://far"]),
+    ):
+        result = subprocess.run(
+            [sys.executable, "-c", code, *words, "jobs", "run", "lag", "--url", "redis://b"],
+            env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        secrets = "u:p" if "far" in words else ":"
+        given = result.stdout.splitlines()
+        script = given.index(str(ROOT / "jobs" / "lag.py"))
+        assert given[script + 1 :] == [*expected, "--url", "redis://b", secrets], result.stderr
+
+
 def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "pystreams", "jobs", "run", "lag", "--help"],

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from pystreams.commands.root import cli
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
+from tests.suite.waiting import wait_for
 
 
 def _findings(text: str) -> dict[str, list[str]]:
@@ -65,6 +66,19 @@ def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: ser
     assert all(each["per_second"] > 0 and each["p50_ms"] <= each["p99_ms"] for each in results)
     assert client.dbsize() == 0
     assert len(cli_of(*words).splitlines()) == 9
+
+
+def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, place: servers.Running) -> None:
+    """SIGTERM ends it as Ctrl-C does: its stream is removed."""
+    words = ["-m", "pystreams", "--url", place.url, "bench", "--entries", "10000000"]
+    with subprocess.Popen([sys.executable, *words], env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
+        try:
+            wait_for(lambda: client.dbsize() == 1, "the load test to begin")
+            process.terminate()
+            assert process.wait(60) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
+    assert client.dbsize() == 0
 
 
 def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:

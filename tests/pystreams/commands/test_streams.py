@@ -28,7 +28,7 @@ def test_all_streams_are_listed_and_nothing_else(cli_of: Cli, client: redis.Redi
     assert [stream["stream"] for stream in found["streams"]] == ["orders", {"base64": "/xtb"}]
     orders = found["streams"][0]
     assert (orders["length"], orders["removed"], orders["gaps"], orders["groups"]) == (4, 1, True, 2)
-    assert (orders["first_id"], orders["last_id"], orders["rate"]) == ("1000-0", "5000-0", 0.75)
+    assert (orders["first_id"], orders["last_id"], orders["rate"]) == ("1000-0", "5000-0", None)
     assert orders["bytes"] > 0
     text = cli_of("ls")
     assert "\\xff\\x1b[" in text
@@ -45,6 +45,16 @@ def test_a_limit_says_that_there_are_more(cli_of: Cli, client: redis.Redis) -> N
     assert [stream["stream"] for stream in most["streams"]] == ["s7", "s6"]
     assert not cli_of.json("ls", "--limit", "0")["more"]
     assert cli_of.json("ls", "x*") == {"streams": [], "more": False}
+
+
+def test_an_idle_stream_has_no_rate(cli_of: Cli, client: redis.Redis) -> None:
+    """The average rate includes the time since the last entry."""
+    now = int(client.time()[0]) * 1000
+    for number in range(100):
+        client.xadd("idle", {"n": number}, id=f"{now - 1_000_000_000 + number}-0")
+    (found,) = cli_of.json("ls")["streams"]
+    assert found["rate"] == 0
+    assert "0.36/h" in cli_of("ls")
 
 
 def test_a_rate_is_measured_when_asked_for(cli_of: Cli, client: redis.Redis) -> None:
