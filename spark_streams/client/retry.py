@@ -50,11 +50,14 @@ _REFUSALS: dict[str, Refusal] = {
 }
 """By the first word of the reply. Words that are not listed are `SERVER`; texts below come first."""
 
+_FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
+"""What stands for NOPERM within a script, in Redis 7.0, and in later releases and Valkey."""
+
 _REFUSALS_IN_ERR: dict[str, Refusal] = {
     "unknown command": Refusal.SERVER,
     "Unknown Redis command": Refusal.SERVER,
     "unknown subcommand": Refusal.SERVER,
-    "The user executing the script can't run": Refusal.SERVER,  # Redis 7.0: NOPERM within a script
+    **dict.fromkeys(_FORBIDDEN_IN_SCRIPT, Refusal.SERVER),
     "running script": Refusal.SERVER,
     "compiling script": Refusal.SERVER,
     "not allowed from script": Refusal.SERVER,
@@ -158,7 +161,7 @@ def is_forbidden(reply: Any) -> bool:
     """Whether the reply is an error about the user's rights."""
     text = reason_of(reply)
     return isinstance(reply, redis.ResponseError) and (
-        text.startswith("NOPERM") or "The user executing the script can't run" in text
+        text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
     )
 
 

@@ -8,12 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import redis
 
 from spark_streams.client.link import Link
+from spark_streams.client.pool import close_all
 from spark_streams.client.replies import pack
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config.address import parse
+from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
+from spark_streams.write.sink import Sink
 from tests import servers
 from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
 from tests.suite.long import FULL
@@ -47,7 +53,8 @@ def _config(name: str, value: str, usual: str) -> State:
     return State(("CONFIG", "SET", name, value), ("CONFIG", "SET", name, usual))
 
 
-def _without(command: str) -> State:
+def without(command: str) -> State:
+    """The user lacks the right to a command."""
     return State(("ACL", "SETUSER", "job", f"-{command}"), ("ACL", "SETUSER", "job", f"+{command}"))
 
 
@@ -56,10 +63,10 @@ STATES = {
     "NOREPLICAS": _config("min-replicas-to-write", "1", "0"),
     "READONLY": State(("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE")),
     "MISCONF": _config("save", "3600 1", ""),
-    **{f"NOPERM {command}": _without(command) for command in ("xadd", "hset", "eval", "exec")},
+    **{f"NOPERM {command}": without(command) for command in ("xadd", "hset", "eval", "exec")},
 }
 _MORE_COMMANDS = "watch unwatch multi hmget hsetnx hgetall hdel pexpire xinfo hexists xrange xtrim info command"
-LONG_STATES = {f"NOPERM {command}": _without(command) for command in _MORE_COMMANDS.split()}
+LONG_STATES = {f"NOPERM {command}": without(command) for command in _MORE_COMMANDS.split()}
 
 
 @contextmanager
@@ -192,5 +199,37 @@ def test_what_was_refused_for_a_moment_is_written_by_the_next_attempt(
                 assert problem.condition in ("NOT_PERMITTED", "SERVER_REFUSED"), (number, problem)  # noqa: PT017
         write(url, mode, "second")
         assert sorted(numbers(client)) == [*range(ROWS)], number
+        client.flushall()
+    assert number > 2
+
+
+@pytest.mark.parametrize("overwrite", [False, True], ids=["append", "overwrite"])
+@pytest.mark.parametrize("refusal", ["OOM", "NOREPLICAS", "READONLY", "NOPERM xadd", "NOPERM xtrim"])
+def test_an_append_that_was_refused_for_a_moment_can_be_repeated(
+    client: redis.Redis, url: str, refusal: str, overwrite: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the command and not a row; the next run adds all rows, and overwriting leaves no others."""
+    state = {**STATES, "NOPERM xtrim": without("xtrim")}[refusal]
+    rows = pa.RecordBatch.from_pydict({"n": pa.array(range(ROWS), pa.int64())})
+    said = WriteOptions(stream="s", mode="append", chunk_size=5, maxlen=1000)
+    number, requests = 0, [1]
+
+    def run() -> None:
+        sink = Sink(parse(url), said, WriteSchema(("n",), False, False, False), overwrite=overwrite)
+        sink.finish([sink.write(iter([rows]))])
+
+    while number <= requests[0]:
+        number += 1
+        client.xadd("s", {"n": -1})
+        with refusing(monkeypatch, client, state, number, at_exec=False) as requests:
+            try:
+                run()
+            except PystreamsError as problem:
+                assert problem.condition in ("NOT_PERMITTED", "SERVER_REFUSED"), (number, problem)  # noqa: PT017
+        run()
+        found = numbers(client)
+        assert sorted(set(found)) == [*([] if overwrite else [-1]), *range(ROWS)], number
+        assert not overwrite or len(found) == ROWS, number
+        close_all()
         client.flushall()
     assert number > 2

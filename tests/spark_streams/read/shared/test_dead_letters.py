@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from spark_streams.client.link import Link
+from spark_streams.errors import PystreamsError
 from spark_streams.read.shared import dead_letters
 from tests.spark_streams.driver import Query, Site
+from tests.spark_streams.write.test_refusals import STATES, refusing, without
 
 POISON = 3
 WAYS = {"script": "+@all", "notes": "+@all -eval"}
@@ -138,6 +140,28 @@ def test_a_scan_that_is_killed_loses_and_doubles_no_letter(
         assert query.run() == []
         assert (letters(site), site.group()["pending"]) == (EACH_ONCE, 0), number
         clear(site)
+
+
+@pytest.mark.parametrize("refusal", ["OOM", "NOREPLICAS", "READONLY", "NOPERM xadd", "NOPERM xack", "NOPERM hdel"])
+def test_a_move_that_is_refused_for_a_moment_is_made_by_the_next_scan(
+    site: Site, way: str, refusal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever request of a scan is refused, the next scan completes the move: each letter is there once."""
+    state = {**STATES, **{f"NOPERM {command}": without(command) for command in ("xack", "hdel")}}[refusal]
+    number, requests = 0, [1]
+    while number <= requests[0]:
+        number += 1
+        query = poisoned(site)
+        with refusing(monkeypatch, site.client, state, number, at_exec=False) as requests:
+            try:
+                query.run()
+            except PystreamsError as problem:
+                assert problem.condition in ("NOT_PERMITTED", "SERVER_REFUSED"), (number, problem)  # noqa: PT017
+        query.restart()
+        assert query.run() == []
+        assert (letters(site), site.group()["pending"]) == (EACH_ONCE, 0), (number, way)
+        clear(site)
+    assert number > 2
 
 
 def test_an_entry_that_another_program_has_taken_becomes_no_letter(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
