@@ -48,11 +48,20 @@ def main(arguments: list[str]) -> int:
         os.chdir(directory)
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the event loop answers it, as while data are loaded
+        # Until the event loop handles signals, which is after the data are loaded.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stop_loading)
         return _run(Server(config, _announce))
     except ConfigError as error:
         print(f"engine: {error}", file=sys.stderr)
         return 1
+
+
+def _stop_loading(number: int, _: object) -> None:
+    """End the process with status 0. There is nothing to save, and the files are safe at any point, as in a crash."""
+    LOG.info("stopped by %s before the data were loaded", signal.Signals(number).name)
+    os._exit(0)  # an exception could be caught by the code that loads
 
 
 def _run(server: Server) -> int:

@@ -57,16 +57,23 @@ def test_sighup_reads_the_acl_file_again(tmp_path: Path) -> None:
         assert "eve" in str(client.run("ACL", "USERS"))
 
 
+PUSH = b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n"
+
+
+def _loading(directory: Path, commands: int, *words: str) -> subprocess.Popen[bytes]:
+    """Start an engine on a log of this many commands, and return while it loads them."""
+    (directory / "appendonly.aof").write_bytes(PUSH * commands)
+    command = [sys.executable, "-m", "engine", "--port", "0", "--dir", str(directory), "--appendonly", "yes", *words]
+    process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
+    wait_for((directory / "appendonlydir" / "appendonly.aof").exists, "the start of loading")
+    return process
+
+
 def test_sighup_while_data_are_loaded_changes_nothing(tmp_path: Path) -> None:
     """The engine loads all its data and accepts clients, however many signals come meanwhile."""
-    commands = b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n" * 100_000
-    (tmp_path / "appendonly.aof").write_bytes(commands)
-    words = ["--port", "0", "--dir", str(tmp_path), "--appendonly", "yes"]
-    command = [sys.executable, "-m", "engine", *words]
-    process = subprocess.Popen(servers.tied_to_us(command), cwd=ROOT, stdout=subprocess.PIPE)
+    process = _loading(tmp_path, 100_000)
     try:
         assert process.stdout is not None
-        wait_for((tmp_path / "appendonlydir" / "appendonly.aof").exists, "the start of loading")
         for _ in range(20):
             process.send_signal(signal.SIGHUP)
         ready = process.stdout.readline().decode()
@@ -74,6 +81,21 @@ def test_sighup_while_data_are_loaded_changes_nothing(tmp_path: Path) -> None:
             assert client.llen("l") == 100_000
     finally:
         servers.stop(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_an_engine_that_loads(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGTERM and SIGINT end the start with status 0 and a line in the log, and the files stay as they are."""
+    process = _loading(tmp_path, 1_000_000, "--logfile", str(tmp_path / "engine.log"))
+    try:
+        process.send_signal(number)
+        assert process.wait(DEADLINE) == 0
+    finally:
+        servers.stop(process)
+    log = (tmp_path / "engine.log").read_text()
+    assert f"stopped by {number.name} before the data were loaded" in log
+    assert "Traceback" not in log
+    assert (tmp_path / "appendonlydir" / "appendonly.aof").stat().st_size == 1_000_000 * len(PUSH)
 
 
 def test_shutdown_stops_the_engine() -> None:
