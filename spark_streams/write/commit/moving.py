@@ -32,7 +32,7 @@ from spark_streams.write.tasks.staging import ChunkState
 
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
-local data = call('HMGET', KEYS[2], ARGV[1])[1]
+local data = ARGV[2] == 'PS.APPEND' and '' or call('HMGET', KEYS[2], ARGV[1])[1]
 local at, rows, size = 1, 0, #data
 -- A user without one of these rights is refused here, before anything is added.
 call('HSET', KEYS[2], 'moving', ARGV[1])
@@ -94,7 +94,6 @@ end
 if ARGV[2] == 'PS.APPEND' then
   local refusal = add('PS.APPEND', KEYS[1], KEYS[2], ARGV[1])
   if refusal then return refusal end
-  at = size + 1
 end
 while at <= size do
   if not (pattern and take(match(data, pattern, at))) then
