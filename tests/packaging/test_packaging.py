@@ -252,3 +252,12 @@ def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "skipped" not in result.stdout
+
+
+def test_the_image_has_every_dependency_in_one_version() -> None:
+    """conf/Dockerfile installs what the wheel depends on, without pyspark, which is Spark's own there; all pinned."""
+    text = (ROOT / "conf" / "Dockerfile").read_text()
+    pinned = dict(re.findall(r"([a-z0-9]+)==([0-9][0-9.a-z]*)", text))
+    named = {re.split(r"[^a-z0-9]", each)[0] for each in PYPROJECT["project"]["dependencies"]} - {"pyspark"}
+    assert pinned.keys() == named | {"pystreams"}
+    assert pinned["pystreams"] == PYPROJECT["project"]["version"]
