@@ -61,7 +61,7 @@ bench-full: install ## the same with the sizes of the published figures, and cos
 	@$(BIN)/python -m benchmarks --full --repetitions 7
 	@$(BIN)/python -m benchmarks.curves --output docs/images
 
-bench-kafka: install ## compare with Spark's Kafka source and sink (jars from Maven Central; about ten minutes)
+bench-kafka: install ## compare with Spark's Kafka source and sink (jars by spark-submit --packages; about ten minutes)
 	@$(BIN)/python -m benchmarks.kafka
 
 fuzz: $(READY) ## compare with redis-server on 200,000 random commands; feed parsers and the RDB reader a million inputs each

@@ -1,10 +1,12 @@
-"""Kafka's jars, fetched from Maven Central by the Ivy that Spark brings along, and kept in ``.cache/kafka``.
+"""Kafka's jars by their coordinates, resolved by ``spark-submit --packages`` and kept in ``.cache/kafka``.
 
-Two sets: Spark's connector with the client that it was built for, without what Spark has already, and a broker.
+Where they come from is this machine's configuration of Spark: its repositories, or ``spark.jars.ivySettings``. There
+are two sets: Spark's connector with its client, without what Spark has already, and a broker.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,16 +20,10 @@ _TOOLS = "org.apache.kafka", "kafka-tools", "4.1.2"
 #: Spark's newest release whose connector was tried; for a newer Spark whose own is not published.
 _CONNECTOR_BEFORE = "4.2.0"
 _SECONDS = 300
-_CENTRAL = "https://repo1.maven.org/maven2/"
-_SETTINGS = """<ivysettings><settings defaultResolver="central"/><resolvers>
-<ibiblio name="central" m2compatible="true" root="{}"/></resolvers></ivysettings>"""
-_IVY = """<ivy-module version="2.0"><info organisation="pystreams" module="benchmarks"/><dependencies>
-<dependency org="{}" name="{}" rev="{}" conf="default->default,runtime"/>
-<exclude org="org.apache.hadoop"/></dependencies></ivy-module>"""
 
 
 class MissingJarsError(Exception):
-    """Maven Central is not reached, or does not have the jars."""
+    """No repository is reached that has the jars."""
 
 
 def connector() -> tuple[str, list[Path]]:
@@ -60,30 +56,26 @@ def _fetched(organisation: str, module: str, revision: str) -> list[Path]:
     target = _CACHE / f"{module}-{revision}"
     done = target / "complete"
     if not done.exists():
-        target.mkdir(parents=True, exist_ok=True)
-        wanted = target / "ivy.xml"
-        wanted.write_text(_IVY.format(organisation, module, revision))
-        (ivy,) = _SPARK_JARS.glob("ivy-*.jar")
-        settings = target / "settings.xml"
-        settings.write_text(_SETTINGS.format(_CENTRAL))
-        words = [
-            "-warn",
-            "-settings",
-            settings,
-            "-ivy",
-            wanted,
-            "-cache",
-            _CACHE / "ivy",
-            "-retrieve",
-            target / "[artifact]-[revision].[ext]",
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        nothing = target / "nothing.py"  # Spark resolves packages before it runs a program
+        nothing.write_text("")
+        command = [
+            str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+            *("--master", "local[1]", "--packages", f"{organisation}:{module}:{revision}"),
+            *("--exclude-packages", "org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime"),
+            *("--conf", f"spark.jars.ivy={target / 'ivy'}", str(nothing)),
         ]
-        command = ["java", "-cp", ivy, "org.apache.ivy.Main", *words]
+        why = "no repository has it"
         try:
             tried = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+            said = [line.strip() for line in tried.stderr.splitlines()]
+            why = next((line for line in said if "not found" in line or "refused" in line), why)
         except (OSError, subprocess.TimeoutExpired) as cause:
-            raise MissingJarsError(f"{module} {revision} could not be fetched from Maven Central: {cause}") from cause
-        if tried.returncode or not list(target.glob(f"{module}-*.jar")):
-            why = next((line.strip() for line in tried.stdout.splitlines() if "not found" in line), "not reached")
-            raise MissingJarsError(f"{module} {revision} could not be fetched from Maven Central: {why}")
+            why = str(cause)
+        for jar in (target / "ivy" / "jars").glob("*.jar"):
+            jar.rename(target / jar.name.partition("_")[2])  # Spark puts the organisation before the name
+        if not list(target.glob(f"{module}-*.jar")):
+            raise MissingJarsError(f"{module} {revision} could not be resolved by Spark: {why}")
         done.touch()
     return sorted(target.glob("*.jar"))

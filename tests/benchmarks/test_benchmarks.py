@@ -134,9 +134,15 @@ def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
 def test_kafka_is_not_measured_without_its_jars(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where Maven Central is not reached the measurement says so, and succeeds."""
+    """If the repositories that Spark is configured with are not reached, the measurement says so, and succeeds."""
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="here"/><resolvers>'
+        '<ibiblio name="here" m2compatible="true" root="http://127.0.0.1:1/"/></resolvers></ivysettings>'
+    )
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.jars.ivySettings {settings}\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setattr(jars, "_CACHE", tmp_path)
-    monkeypatch.setattr(jars, "_CENTRAL", "http://127.0.0.1:1/")
     monkeypatch.setattr(sys, "argv", ["benchmarks.kafka"])
     assert measure_kafka() == 0
     assert "Kafka is not measured: kafka_2.13" in capsys.readouterr().out
