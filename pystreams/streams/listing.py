@@ -13,6 +13,7 @@ from pystreams.streams import ids
 from pystreams.streams.asking import ask_all, failure, number, pages, pairs
 from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.client.link import Link
+from spark_streams.server.lag import Backlog, Budget, backlogs
 from spark_streams.server.model import StreamState
 from spark_streams.stream_id import ZERO, StreamId
 
@@ -140,6 +141,12 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
         groups=int(info[b"groups"]),
         bytes=used,
     )
+
+
+def behind(connection: Connection, stream: Stream, position: StreamId) -> Backlog:
+    """How many entries lie behind a position: counted within a budget, an estimate with bounds beyond it."""
+    (found,) = backlogs(connection, [(stream.name, stream.state, position)], Budget(), nth=ids.has_nth(connection))
+    return found
 
 
 def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pystreams.streams import listing
 from pystreams.streams.asking import ask, ask_all, pairs
 from pystreams.streams.listing import Stream
 from spark_streams.client.connection import Command, Connection
@@ -21,12 +22,21 @@ def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
     return min(needed, default=None)
 
 
-def about_before(stream: Stream, before: StreamId) -> tuple[int, bool]:
-    """How many entries lie before an ID, and whether that is exact; otherwise it is judged by time."""
-    exact = stream.state.exact_backlog(before.before())
-    if exact is not None:
-        return stream.length - exact, True
-    return stream.length - stream.state.backlog(before.before())[0], False
+def about_before(connection: Connection, stream: Stream, before: StreamId) -> tuple[int, bool]:
+    """How many entries lie before an ID, and whether that is exact; otherwise it is an estimate."""
+    backlog = listing.behind(connection, stream, before.before())
+    return stream.length - backlog.entries, backlog.is_exact
+
+
+def may_remove_needed(
+    connection: Connection, stream: Stream, limit: tuple[str, str | int], count: int, needed: StreamId
+) -> bool:
+    """Whether a limit that removes `count` entries may remove some from `needed` on, as far as they are counted."""
+    if not count or stream.first is None:
+        return False
+    if limit[0] == "MINID":
+        return StreamId.parse(str(limit[1])) > needed
+    return count > stream.length - listing.behind(connection, stream, needed.before()).most
 
 
 def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[int]:

@@ -221,7 +221,7 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
 
 @verb(
     "trim",
-    needs="+xinfo +xpending +xtrim +time",
+    needs="+xinfo +xpending +xrange +xrevrange +xtrim +time",
     changes=True,
     examples=(
         "pystreams trim orders --acked --dry-run",
@@ -253,11 +253,9 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
         if older_than is not None:
             at = StreamId(max(0, run.now - times.duration(older_than, "--older-than")), 0)
         limit = ("MINID", str(at))
-        count, exact = trimming.about_before(whole, at)
-    if needed is not None and not acked and count and whole.first is not None:
-        unneeded, _ = trimming.about_before(whole, needed)
-        if count > unneeded:
-            run.out.warn(f"Groups still need entries from {needed} on: some of them would be removed.")
+        count, exact = trimming.about_before(run.connection, whole, at)
+    if needed is not None and not acked and trimming.may_remove_needed(run.connection, whole, limit, count, needed):
+        run.out.warn(f"Groups still need entries from {needed} on: some of them would be removed.")
     shown = numbers.count(count, exact=exact)
     plan = (
         f"remove {shown} of {numbers.things(whole.length, 'entry')} from {names.shown(stream)} ({limit[0]} {limit[1]})"

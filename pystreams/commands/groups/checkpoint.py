@@ -11,11 +11,12 @@ from pystreams.commands.verbs import NAME, Run, found, together, verb
 from pystreams.files import checkpoints, places
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output.out import Column
-from pystreams.streams import transfer
+from pystreams.streams import listing, transfer
 from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers
+from spark_streams.server.lag import Backlog
 from spark_streams.stream_id import ZERO, StreamId
 
 _READS = "+xinfo +time"
@@ -25,13 +26,17 @@ _COLUMNS += [Column("GROUP"), Column("POSITION"), Column("DIFFERENCE", styles={"
 
 @dataclass(frozen=True)
 class Beside:
-    """A stream of a checkpoint beside what the server has. `difference` is empty where they fit."""
+    """A stream of a checkpoint beside what the server has. `difference` is empty where they fit.
+
+    `left`: entries that are behind the last committed batch.
+    """
 
     name: str
     source: Source
     stream: Stream | None
     group: Group | None
     difference: str
+    left: Backlog | None
 
     @property
     def planned(self) -> StreamId:
@@ -57,7 +62,10 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Besi
         members |= {each.stream.name: each for each in of_groups.detailed(run.connection, behind)}
         for name, stream in sorted(streams.items()):
             member = members.get(name.encode())
-            rows.append(Beside(name, source, stream, member, _difference(name, source, stream, wanted, member)))
+            difference = _difference(name, source, stream, wanted, member)
+            after = source.committed.get(name, ZERO)
+            left = None if stream is None else listing.behind(run.connection, stream, after)
+            rows.append(Beside(name, source, stream, member, difference, left))
     return rows
 
 
@@ -100,7 +108,8 @@ def _document(row: Beside) -> dict[str, Any]:
         "committed": None if row.committed is None else str(row.committed),
         "planned": str(row.planned),
         "end": None if row.stream is None else str(row.stream.generated),
-        "left": None if row.stream is None else row.stream.state.backlog(row.committed or ZERO)[0],
+        "left": None if row.left is None else row.left.entries,
+        "left_exact": row.left is not None and row.left.is_exact,
         "group": None if row.group is None else names.as_json(row.group.name),
         "position": None if row.group is None else str(row.group.position),
         "difference": row.difference or None,
@@ -108,14 +117,12 @@ def _document(row: Beside) -> dict[str, Any]:
 
 
 def _cells(row: Beside) -> list[str]:
-    left = None if row.stream is None else row.stream.state.backlog(row.committed or ZERO)[0]
-    exact = row.stream is not None and row.stream.state.exact_backlog(row.committed or ZERO) is not None
     return [
         names.shown(row.name.encode()),
         "-" if row.committed is None else str(row.committed),
         str(row.planned),
         "-" if row.stream is None else str(row.stream.generated),
-        numbers.count(left, exact=exact),
+        "-" if row.left is None else numbers.count(row.left.entries, exact=row.left.is_exact),
         "-" if row.group is None else names.shown(row.group.name),
         "-" if row.group is None else str(row.group.position),
         row.difference or "-",

@@ -191,14 +191,14 @@ def _limit(connection: Connection, asked: Asked) -> tuple[listing.Stream, tuple[
         at = trimming.first_needed(connection, found.name)
     if at is None:
         fail("NO_GROUPS", stream=names.shown(found.name))
-    return found, ("MINID", str(at)), *trimming.about_before(found, at)
+    return found, ("MINID", str(at)), *trimming.about_before(connection, found, at)
 
 
 def _plan_trim(connection: Connection, asked: Asked) -> Plan:
     found, limit, count, exact = _limit(connection, asked)
     needed = trimming.first_needed(connection, found.name)
     notes = []
-    if needed is not None and found.first is not None and count > trimming.about_before(found, needed)[0]:
+    if needed is not None and trimming.may_remove_needed(connection, found, limit, count, needed):
         notes.append(f"Groups still need entries from {needed} on: some of them would be removed.")
     return Plan(
         f"Remove {numbers.count(count, exact=exact)} of {numbers.things(found.length, 'entry')} from "

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import redis
 
-from pystreams.streams import entries, ids
+from pystreams.streams import entries, listing
 from pystreams.streams.asking import ask, failure
 from pystreams.streams.groups.describing import Group
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Command, Connection
 from spark_streams.errors import PystreamsError
-from spark_streams.server.lag import Budget, backlogs
 from spark_streams.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # it owns the group; it is delivering to it
@@ -41,8 +40,7 @@ class Move:
         stream = self.group.stream
         if self.read is not None and stream.added is not None:
             return max(0, stream.added - self.read), True
-        asked = [(stream.name, stream.state, self.position)]
-        (backlog,) = backlogs(connection, asked, Budget(), nth=ids.has_nth(connection))
+        backlog = listing.behind(connection, stream, self.position)
         return backlog.entries, backlog.is_exact
 
     @property

@@ -56,6 +56,7 @@ def test_offsets_stand_beside_positions(cli_of: Cli, checkpoint: Path) -> None:
         "committed": "6-0",
         "planned": "8-0",
         "end": "10-0",
+        "left_exact": True,
         "left": 4,
         "group": "spark",
         "position": "8-0",
