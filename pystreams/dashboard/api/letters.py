@@ -45,16 +45,13 @@ def overview(asked: Asked) -> dict[str, Any]:
     name = asked.key("stream")
     with asked.access.lend() as connection:
         found = listing.need(connection, name)
-        letters = [
-            letter
-            for page in entries.pages_back(connection, name, LAST, most=_SAMPLE)
-            for letter in map(dead_letters.parsed, page)
-            if letter is not None
-        ]
+        looked = [each for page in entries.pages_back(connection, name, LAST, most=_SAMPLE) for each in page]
+    letters = [letter for letter in map(dead_letters.parsed, looked) if letter is not None]
     reasons = Counter(_short(letter.reason) for letter in letters)
     origins = Counter(letter.stream for letter in letters)
     return {
         "length": found.length,
+        "looked": len(looked),
         "sample": len(letters),
         "reasons": [[reason, count] for reason, count in reasons.most_common(_MOST)],
         "origins": [{"name": shapes.name(origin), "count": count} for origin, count in origins.most_common(_MOST)],

@@ -21,7 +21,6 @@ _FACTS = {
     "memory": ("used_memory",),
     "maxmemory": ("maxmemory",),
     "clients": ("connected_clients",),
-    "commands_per_second": ("instantaneous_ops_per_sec",),
 }
 
 
@@ -49,7 +48,11 @@ def news(state: State) -> dict[str, Any]:
 
 def server_facts(snapshot: Snapshot) -> dict[str, Any]:
     """The few facts of the server that stand on every page."""
-    facts: dict[str, Any] = {"product": product(snapshot.facts)}
+    facts: dict[str, Any] = {
+        "product": product(snapshot.facts),
+        "commands_per_second": snapshot.commands.get("others"),
+        "own_commands_per_second": snapshot.commands.get("own"),
+    }
     for name, lines in _FACTS.items():
         value = next((snapshot.facts[line] for line in lines if line in snapshot.facts), None)
         facts[name] = int(value) if value is not None and value.isdigit() else value

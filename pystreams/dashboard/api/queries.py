@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from pystreams.dashboard.api import shapes
@@ -12,6 +14,7 @@ from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, fro
 from spark_streams.stream_id import LAST, StreamId
 
 _TREND = 60
+_SILENT_MS, _SILENT_GAPS, _GAPS = 60_000, 5, 20
 _MOST_QUERIES, _MOST_STREAMS = 100, 200
 
 
@@ -34,11 +37,22 @@ def queries(asked: Asked) -> dict[str, Any]:
     }
 
 
+def is_silent(ago: int, times: Sequence[int]) -> bool:
+    """Return whether a query has not reported for a minute and for far longer than between its last reports.
+
+    `ago`: milliseconds since the last report; `times`: of the last reports, the latest first.
+    """
+    gaps = sorted(late - early for late, early in pairwise(times[:_GAPS]))
+    usual = gaps[len(gaps) // 2] if gaps else 0
+    return ago > max(_SILENT_MS, _SILENT_GAPS * usual)
+
+
 def _row(ago: int, report: QueryReport, reports: list[tuple[int, QueryReport]]) -> dict[str, Any]:
     return {
         "query": shapes.cut(report.query.encode(), 200),
         "id": shapes.cut(report.id.encode(), 200),
         "ago_ms": max(0, ago),
+        "silent": is_silent(ago, [at for at, _ in reports]),
         "batch": report.batch,
         "rows": report.rows,
         "rows_per_second": report.rows_per_second,

@@ -21,6 +21,8 @@ _MOST_GROUPS = 200
 _SCANNED = 5_000  # entries that one request looks through for those that a condition holds for
 _SAMPLE = 1_000
 _CONDITION = 1_000
+_ENTRY_BYTES = 1 << 20  # of the values of one entry that are sent whole
+_LEAST_BYTES = 2_000  # of a value, after those
 
 
 def stream(asked: Asked) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def _back(connection: Connection, name: bytes, start: StreamId, size: int, holds
 
 
 def entry(asked: Asked) -> dict[str, Any]:
-    """One entry, with longer values."""
+    """Return one entry. Values are cut after a mebibyte together; `sources` has the uncut texts without escapes."""
     name, wanted = asked.key("stream"), asked.id("id") or ZERO
     with asked.access.lend() as connection:
         found = asking.ask(connection, "XRANGE", name, str(wanted), str(wanted))
@@ -129,13 +131,26 @@ def entry(asked: Asked) -> dict[str, Any]:
         fail("NO_SUCH_ENTRY", stream=names.shown(name), id=wanted)
     pairs = fields.pairs(found[0][1] or [])
     at = StreamId.parse(found[0][0])
+    left, sent = _ENTRY_BYTES, []
+    for key, value in pairs[:200]:
+        sent.append((key, value, max(left, _LEAST_BYTES)))
+        left -= len(value)
     return {
         "id": str(at),
         "time": times.iso(at.ms),
         "bytes": sum(len(key) + len(value) for key, value in pairs),
-        "fields": [[shapes.cut(key, 300), shapes.cut(value, 32_000)] for key, value in pairs[:200]],
+        "fields": [[shapes.cut(key, 300), shapes.cut(value, most)] for key, value, most in sent],
+        "sources": [_source(value, most) for _, value, most in sent],
         "more": max(0, len(pairs) - 200),
     }
+
+
+def _source(value: bytes, most: int) -> str | None:
+    """Return a whole value that is text; None if it is cut or is not UTF-8."""
+    try:
+        return value.decode() if len(value) <= most else None
+    except UnicodeDecodeError:
+        return None
 
 
 def field_statistics(asked: Asked) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _SIZES_A_LOOK = 200
 _COUNTED = 10_000  # entries that a look counts to know lags that the server does not tell
 
 
-_SUMS = ("used_memory", "maxmemory", "connected_clients", "instantaneous_ops_per_sec")
+_SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
 """Lines of INFO that are added up over the masters of a cluster."""
 
 
@@ -59,6 +59,16 @@ def info_of(reply: Any) -> dict[str, str]:
     return {name: value for name, _, value in lines}
 
 
+class CountingConnection(Connection):
+    """A connection that counts the commands that it sends."""
+
+    sent = 0
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        self.sent += len(commands)
+        return super().pipeline(commands)
+
+
 class Looks:
     """The looks at one server, in turn."""
 
@@ -68,6 +78,7 @@ class Looks:
         self._number = 0
         self._added: Rates[bytes] = Rates()
         self._delivered: Rates[Name] = Rates()
+        self._commands: Rates[str] = Rates()
         self._sizes: dict[bytes, int] = {}
         self._next_size = 0
         self._samples: dict[Name, deque[Sample]] = defaultdict(lambda: deque(maxlen=_SAMPLES))
@@ -75,6 +86,7 @@ class Looks:
     def look(self, connection: Connection) -> Snapshot:
         """The server as it is now."""
         begin = time.monotonic()
+        sent = _sent(connection)
         now = asking.now_ms(connection)
         if self._number % _NAMES_EVERY == 0:
             self._names = sorted(listing.scan(connection))
@@ -90,11 +102,19 @@ class Looks:
         self._number += 1
         rows = _rows(rated, groups)
         took = time.monotonic() - begin
-        return Snapshot(now, rows, groups, info(connection), [name for name in self._letters if name in rows], took)
+        facts = info(connection)
+        letters = [name for name in self._letters if name in rows]
+        commands = self._command_rates(now, facts, _sent(connection))
+        return Snapshot(now, rows, groups, facts, letters, took, commands, _sent(connection) - sent)
 
     def forget_names(self) -> None:
         """Look for streams, and for dead letters, with the next look."""
         self._number = 0
+
+    def _command_rates(self, now: int, facts: Mapping[str, str], sent: int) -> dict[str, float]:
+        """Return commands per second: those of these looks as "own", those of everything else as "others"."""
+        total = facts.get("total_commands_processed", "")
+        return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
 
     def _looked(self, connection: Connection) -> list[Stream]:
         return list(listing.look(connection, self._names, memory=False))
@@ -144,6 +164,10 @@ class Looks:
         return status
 
 
+def _sent(connection: Connection) -> int:
+    return connection.sent if isinstance(connection, CountingConnection) else 0
+
+
 def _rows(streams: Sequence[Stream], groups: Mapping[Name, GroupRow]) -> dict[bytes, StreamRow]:
     of_stream: dict[bytes, list[GroupRow]] = defaultdict(list)
     for row in groups.values():
@@ -172,10 +196,10 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
         ("lag",): totals.lag,
         ("pending",): totals.pending,
         ("entries",): totals.entries,
+        ("commands",): snapshot.commands.get("others"),
     }
     for key, line in (
         ("memory", "used_memory"),
-        ("commands", "instantaneous_ops_per_sec"),
         ("clients", "connected_clients"),
     ):
         value = facts.get(line, "")

@@ -1,6 +1,7 @@
 """The sampler: a thread that looks at the server again and again, for all browsers together.
 
-It takes at most a fifth of its time for looking: looks that take long make the pauses longer. A server that is gone
+It takes at most a fifth of its time for looking, and sends at most 250 commands per second on average: looks that
+take long or ask about many streams make the pauses longer. A server that is gone
 is looked for every second; what was seen last stays, with the reason why there is nothing newer.
 """
 
@@ -13,9 +14,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 from pystreams.dashboard.history.series import Curve, History
-from pystreams.dashboard.sampling.looking import Looks, numbers_of
+from pystreams.dashboard.sampling.looking import CountingConnection, Looks, numbers_of
 from pystreams.dashboard.sampling.snapshot import EMPTY, Snapshot
-from spark_streams.client.connection import BROKEN, Connection
+from spark_streams.client.connection import BROKEN
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 
@@ -24,6 +25,7 @@ _PAUSE_GONE = 1.0
 _RETRY_MS = 500
 _ANSWER_SECONDS = 10.0  # after which a server that hangs counts as gone
 _PAUSE_SHARE = 4  # how many times longer than a look the pause after it is at least
+_COMMANDS_PER_SECOND = 250
 _JUDGED = 3  # looks of which the quickest counts: one may be slow by chance
 
 
@@ -85,14 +87,14 @@ class Sampler:
                 )
 
     def _look_on(self) -> None:
-        connection: Connection | None = None
+        connection: CountingConnection | None = None
         looks, took = Looks(), deque[float](maxlen=_JUDGED)
         while not self._ended:
             pause = self._interval
             self._wake.clear()
             try:
                 if connection is None:
-                    connection = Connection(self._address)
+                    connection = CountingConnection(self._address)
                 if self._changed:
                     self._changed = False
                     looks.forget_names()
@@ -101,7 +103,7 @@ class Sampler:
                     self._history.add(snapshot.at, numbers_of(snapshot))
                 self._became(snapshot, None)
                 took.append(snapshot.took)
-                pause = max(pause, min(took) * _PAUSE_SHARE)
+                pause = max(pause, pause_after(min(took), snapshot.sent))
             except (PystreamsError, *BROKEN) as failure:
                 if connection is not None:
                     connection.close()
@@ -118,6 +120,11 @@ class Sampler:
         since = before.since if (before.problem is None) == (problem is None) and before.number else _now()
         self.state = State(before.number + 1, snapshot, problem, since)
         self.told()
+
+
+def pause_after(took: float, sent: int) -> float:
+    """Return the shortest pause, in seconds, after a look that took so many seconds and sent so many commands."""
+    return max(took * _PAUSE_SHARE, sent / _COMMANDS_PER_SECOND)
 
 
 def _now() -> int:

@@ -88,7 +88,10 @@ GROUP_SORTS: dict[str, Callable[[GroupRow], Any]] = {
 
 
 class Snapshot:
-    """One look. `at`: the server's time in milliseconds; `facts`: the lines of INFO; `letters`: dead-letter streams."""
+    """One look. `at`: the server's time in milliseconds; `facts`: the lines of INFO; `letters`: dead-letter streams.
+
+    `took`: seconds for the look; `sent`: its commands; `commands`: commands per second of the looks and of all others.
+    """
 
     def __init__(
         self,
@@ -98,9 +101,13 @@ class Snapshot:
         facts: Mapping[str, str],
         letters: Sequence[bytes] = (),
         took: float = 0.0,
+        commands: Mapping[str, float] | None = None,
+        sent: int = 0,
     ) -> None:
         self.at, self.streams, self.groups, self.facts, self.took = at, streams, groups, facts, took
         self.letters = tuple(letters)
+        self.commands = commands or {}
+        self.sent = sent
         self.totals = _totals(streams, groups)
         self._lists: dict[tuple[str, ...], list[Any]] = {}
 

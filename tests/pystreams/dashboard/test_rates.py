@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import redis
 
 from pystreams.connect.server import Wanted, connect
-from pystreams.dashboard.sampling.looking import Looks
+from pystreams.dashboard.sampling.looking import CountingConnection, Looks
 from pystreams.dashboard.sampling.rates import Rates
+from pystreams.dashboard.sampling.sampler import pause_after
 from tests import servers
 from tests.suite.waiting import wait_for
 
@@ -37,3 +39,23 @@ def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Runn
     assert (groups[b"s", b"busy"].group.rate or 0) > 0
     assert groups[b"s", b"busy"].group.stream.rate == 0
     connection.close()
+
+
+def test_the_dashboard_s_own_commands_are_counted_apart(client: redis.Redis, place: servers.Running) -> None:
+    """Looks at many streams leave the rate of the other commands alone, and name their own."""
+    for number in range(200):
+        client.xadd(f"s{number}", {"n": number})
+    connection = CountingConnection(connect(Wanted(place.url), "").address)
+    looks = Looks()
+    first = looks.look(connection)
+    assert first.sent >= 200
+    later = wait_for(lambda: (s := looks.look(connection)).commands.get("own") and s, "a later look")
+    assert later.commands["own"] > 200
+    assert later.commands["others"] < later.commands["own"] / 10
+    connection.close()
+
+
+def test_many_commands_make_the_pause_longer() -> None:
+    """A look at a thousand streams is followed by a pause that keeps the average at 250 commands per second."""
+    assert pause_after(0.1, 100) == pytest.approx(0.4)
+    assert pause_after(0.1, 2_000) == pytest.approx(8.0)

@@ -10,7 +10,7 @@ export class Failure extends Error {
 
 export const state = { session: null, server: "", changes: false };
 const NAMES = ["stream", "group"]; // which may be empty
-const LOST = "The dashboard does not answer. Is 'pystreams ui' still running?";
+const LOST = "The dashboard does not answer: it was stopped, or cannot be reached.";
 
 let whenLoggedOut = () => {};
 export function onLoggedOut(callback) { whenLoggedOut = callback; }

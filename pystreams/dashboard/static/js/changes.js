@@ -55,7 +55,7 @@ export async function change(action, given, { title, word, danger = false }) {
     replace(body, h("p", {}, plan.plan), compare(plan.facts),
       plan.notes.length ? h("ul", {}, plan.notes.map((note) => h("li", {}, note))) : null);
     go.disabled = false;
-    go.focus();
+    (danger ? cancel : go).focus();
   } catch (failure) {
     replace(body, h("p", { class: "error", role: "alert" }, failure.message));
   }

@@ -1,9 +1,12 @@
 // Charts of the last hour, drawn by uPlot. What a chart shows is also said in words, for screen readers.
 
 import { h, replace, text } from "./dom.js";
-import { clock } from "./format.js";
+import { bytes, clock } from "./format.js";
 
 const HEIGHT = 160;
+// Distances between ticks: whole numbers, so that no two ticks have the same text. Sizes go by powers of two.
+const STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+const SIZE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 function colour(name) {
   const probe = h("span", { class: name, hidden: true });
@@ -75,7 +78,7 @@ export class Chart {
       scales: { y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.1, 1)] } },
       axes: [
         { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800] },
-        { ...axis, size: 64, space: 34, values: (_, ticks) => ticks.map((value) => show(value)) },
+        { ...axis, size: 64, space: 34, incrs: show === bytes ? SIZE_STEPS : STEPS, values: (_, ticks) => ticks.map((value) => show(value)) },
       ],
       series: [{}, ...this.series.map((one, at) => {
         const stroke = colour(`c${at + 1}`);

@@ -71,8 +71,9 @@ export function position(text) {
   return Number.isNaN(at.getTime()) ? given : at.toISOString();
 }
 
+// The time in an ID; empty for 0-0, which is the start of any stream and no time.
 export function momentOfId(id) {
-  return moment(Number(id.split("-")[0]));
+  return id === "0-0" ? "" : moment(Number(id.split("-")[0]));
 }
 
 export function percent(share) {

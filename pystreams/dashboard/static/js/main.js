@@ -35,7 +35,7 @@ class Frame {
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
     const badge = state.changes ? h("span", { class: "badge warning", title: "Changes are allowed here." }, "changes allowed")
-      : h("span", { class: "badge", title: "Start it with --allow-changes to change anything." }, "read-only");
+      : h("span", { class: "badge", title: "Nothing can be changed here: the dashboard was started without permission to." }, "read-only");
     this.element = h("div", { class: "frame" },
       h("header", { class: "side" },
         h("a", { class: "brand", href: "#/" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
@@ -75,7 +75,7 @@ class Frame {
   told(look) {
     if (look === null) {
       this.lost += 1;
-      if (this.lost > 1) this.warn("No answer", "The dashboard does not answer. Is 'pystreams ui' still running? This page goes on when it is back.");
+      if (this.lost > 1) this.warn("No answer", "The dashboard does not answer: it was stopped, or cannot be reached. This page continues when it is back.");
       return;
     }
     const wasWell = this.looked?.problem === null;

@@ -1,6 +1,7 @@
 // Parts that several screens show: panels, tiles, status, small pictures, bars, empty states.
 
 import { h, replace, s, text } from "./dom.js";
+import { count, things } from "./format.js";
 
 export function panel(title, ...children) {
   const heading = title instanceof Node ? title : h("h2", {}, title);
@@ -68,6 +69,11 @@ export function bars(rows, show) {
     h("span", { class: `bar ${kind ?? ""}`, "aria-hidden": "true" }, h("i", { css: { width: `${(100 * value) / high}%` } })),
     h("span", { class: "count", role: "listitem", "aria-label": `${typeof label === "string" ? label : ""}: ${show(value)}` }, show(value)),
   ]));
+}
+
+// What a histogram says of itself if it shows a sample and not all.
+export function sampled(sample, total, which = "a sample of") {
+  return sample < total ? h("p", { class: "hint" }, `Of ${which} ${count(sample)} of ${things(total, "entry")}.`) : null;
 }
 
 export function nothing(title, ...advice) {

@@ -10,8 +10,8 @@ export class Table {
     Object.assign(this, { columns, key, sort, order, onsort, empty, onopen });
     this.rows = new Map();
     this.heads = columns.map((column) => this.head(column));
-    this.body = h("tbody");
-    this.table = h("table", { "aria-label": label }, h("thead", {}, h("tr", {}, this.heads)), this.body);
+    this.body = h("tbody", { role: "rowgroup" });
+    this.table = h("table", { "aria-label": label, class: "rows", role: "table" }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, this.heads)), this.body);
     this.nothing = h("div", { class: "empty", hidden: true });
     this.element = h("div", {}, h("div", { class: "scroll" }, this.table), this.nothing);
     this.marks();
@@ -21,7 +21,7 @@ export class Table {
     const inside = column.sort && this.onsort
       ? h("button", { type: "button", onclick: () => this.sorted(column) }, column.title)
       : column.title || h("span", { class: "visually-hidden" }, column.label ?? "");
-    return h("th", { scope: "col", class: `${column.right ? "right " : ""}${column.class ?? ""}`, title: column.help }, inside);
+    return h("th", { scope: "col", role: "columnheader", class: `${column.right ? "right " : ""}${column.class ?? ""}`, title: column.help }, inside);
   }
 
   sorted(column) {
@@ -61,9 +61,9 @@ export class Table {
   made() {
     const cells = this.columns.map((column) => {
       const shape = `${column.right ? "right " : ""}${column.class ?? ""}`;
-      return column.head ? h("th", { scope: "row", class: shape }) : h("td", { class: shape });
+      return column.head ? h("th", { scope: "row", role: "rowheader", class: shape }) : h("td", { role: "cell", class: shape, "data-label": column.title || null });
     });
-    return { element: h("tr", {}, cells), cells, seen: [] };
+    return { element: h("tr", { role: "row" }, cells), cells, seen: [] };
   }
 
   fill(known, row) {

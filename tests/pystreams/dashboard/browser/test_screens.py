@@ -114,7 +114,8 @@ def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> 
     page.get_by_label("To", exact=True).fill("9-0")
     page.get_by_role("button", name="Preview").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("row", name="Lag")).to_contain_text("4~2")  # now, and afterwards about
+    expect(dialog.get_by_role("row", name="Lag")).to_contain_text("42")  # now, and afterwards
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
     dialog.get_by_role("button", name="Cancel").click()
     assert client.xinfo_groups("orders")[0]["last-delivered-id"] == b"6-0"
     page.get_by_role("button", name="Preview").click()
@@ -233,7 +234,11 @@ def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -
     expect(page.get_by_role("button", name="Preview")).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+SCROLLING = """() => [...document.querySelectorAll("body *")].filter((one) => one.scrollWidth > one.clientWidth + 1
+  && ["auto", "scroll"].includes(getComputedStyle(one).overflowX)).map((one) => one.outerHTML.slice(0, 120))"""
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
 def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis, width: int) -> None:
     """Nothing is wider than the window; every control has a name; both themes are there."""
     fill(client)
@@ -257,6 +262,12 @@ def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis,
         page.goto(f"{base}#/{path}")
         expect(page.locator("main")).to_contain_text(shown)
         assert (path, page.evaluate("document.documentElement.scrollWidth")) == (path, width)
+        if width == 390:
+            assert (path, page.evaluate(SCROLLING)) == (path, [])
+        header = page.locator("header.side").bounding_box()
+        assert header is not None
+        assert width > 860 or header["height"] < 150, path
+        expect(page.locator(".foot .server")).to_contain_text("127.0.0.1")
         nameless = page.evaluate(
             """() => [...document.querySelectorAll("button, a, input, select, textarea")].filter((one) =>
               one.offsetParent && !one.textContent.trim() && !one.getAttribute("aria-label") && !one.labels?.length)

@@ -6,6 +6,7 @@ import { h, replace } from "../dom.js";
 import { bytes, count, momentOfId, position, things } from "../format.js";
 import { button, entryFields, facts, field, nothing, segments } from "../parts.js";
 import { Table, Walker } from "../table.js";
+import { valueView } from "../values.js";
 
 const SIZE = 50;
 
@@ -15,8 +16,7 @@ export async function open(stream, id) {
   try {
     const found = await get("entry", { stream, id });
     replace(body, facts([["Time", found.time], ["Size", bytes(found.bytes)]]),
-      h("div", { class: "scroll" }, h("table", { "aria-label": "Fields" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Field"), h("th", { scope: "col" }, "Value"))),
-        h("tbody", {}, found.fields.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "pre" }, value)))))),
+      h("dl", { class: "entry", "aria-label": "Fields" }, found.fields.map(([name, value], at) => [h("dt", {}, name), h("dd", {}, valueView(name, value, found.sources[at]))])),
       found.more ? h("p", { class: "muted" }, `and ${count(found.more)} more fields`) : null);
   } catch (failure) {
     replace(body, h("p", { class: "error", role: "alert" }, failure.message));

@@ -16,7 +16,7 @@ export async function group({ keys: [stream, name], again }) {
   const given = { stream, group: name };
   const tiles = new Tiles([["status", "Status"], ["lag", "Lag"], ["behind", "Behind"], ["pending", "Pending"], ["consumers", "Consumers"], ["position", "Position", true]]);
   const lags = new Chart("Lag and pending", [{ name: "lag", label: "lag", show: short }, { name: "pending", label: "pending", show: short }]);
-  const behind = new Chart("Seconds behind", [{ name: "behind", label: "behind", show: (value) => duration(value === null ? null : value * 1000) }]);
+  const behind = new Chart("Time behind", [{ name: "behind", label: "behind", show: (value) => duration(value === null ? null : value * 1000) }]);
   const meter = h("div", { class: "meter", role: "img" });
   const way = h("p", { class: "muted" });
   const note = h("p", { class: "muted" });
@@ -33,7 +33,7 @@ export async function group({ keys: [stream, name], again }) {
     tiles.set("behind", duration(found.behind_ms), found.behind_ms ? "first undelivered entry" : "all is delivered");
     tiles.set("pending", count(found.pending), found.oldest ? `first one idle ${duration(found.oldest_idle_ms)}` : "all is acknowledged");
     tiles.set("consumers", count(found.consumers));
-    tiles.set("position", h("span", { class: "mono", title: found.position }, found.position), momentOfId(found.position));
+    tiles.set("position", h("span", { class: "mono", title: found.position }, found.position), momentOfId(found.position) || (found.position === "0-0" ? "before the first entry" : ""));
     const share = found.length ? Math.max(0, Math.min(1, 1 - (found.lag ?? 0) / found.length)) : 1;
     replace(meter, h("i", { css: { width: `${100 * share}%` } }));
     meter.setAttribute("aria-label", `${percent(share)} of the stream is delivered`);
@@ -75,7 +75,7 @@ function seek(given, refresh) {
   const to = h("input", { name: "to", required: true, placeholder: "start, end, an ID, a time, 15m, +10, -10", spellcheck: "false" });
   const send = async (event) => {
     event?.preventDefault();
-    if (await change("seek", { ...given, to: position(to.value) }, { title: "Move the group", word: "Move it" })) refresh();
+    if (await change("seek", { ...given, to: position(to.value) }, { title: "Move the group", word: "Move it", danger: true })) refresh();
   };
   const presets = PRESETS.map(([value, title]) => button(title, () => { to.value = value; send(); }));
   return panel("Move the group", h("div", { class: "body" }, h("form", { class: "form", onsubmit: send }, field("To", to, true), h("button", { type: "submit", class: "button primary" }, "Preview…")),

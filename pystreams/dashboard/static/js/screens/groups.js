@@ -30,7 +30,7 @@ export async function groups({ query }) {
   const table = new Table({
     label: "Consumer groups", columns: GROUP_COLUMNS, key: (row) => `${row.stream.key} ${row.name.key}`, sort: "lag", order: "falling", onsort: again,
     empty: () => (search.value || chosen !== "any" ? nothing("No group is like this.", "Change the search or the status.")
-      : nothing("There are no consumer groups.", "Create one: ", h("code", {}, "pystreams groups create STREAM GROUP --at start"))),
+      : nothing("There are no consumer groups.", "A group is created by its consumers, or on the page of a stream under Groups.")),
   });
   search.addEventListener("input", debounced(again));
   const filter = segments("Status", ["any", "warning", "stall", "stop", "rewind"].map((word) => [word, word]), chosen, (word) => { chosen = word; again(); });

@@ -4,7 +4,7 @@ import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { h, replace } from "../dom.js";
 import { count, duration, momentOfId, things } from "../format.js";
-import { bars, button, entryFields, nothing, panel } from "../parts.js";
+import { bars, button, entryFields, nothing, panel, sampled } from "../parts.js";
 import { Table, Walker } from "../table.js";
 import { open } from "./entries.js";
 
@@ -68,10 +68,10 @@ async function ofStream(stream) {
 
   async function overview() {
     const found = await get("letters/overview", { stream });
-    const partly = found.sample < found.length ? `the last ${count(found.sample)} of ${things(found.length, "entry")}` : things(found.length, "letter");
-    replace(title, partly);
-    replace(reasons, found.reasons.length ? bars(found.reasons.map(([label, value]) => [label, value, "", () => narrow(label, origin)]), count) : h("p", { class: "muted" }, "No letters."));
-    replace(origins, found.origins.length ? bars(found.origins.map((one) => [one.name.text, one.count, "", () => narrow(reason, one.name)]), count) : h("p", { class: "muted" }, "No letters."));
+    replace(title, things(found.length, found.sample < found.length ? "entry" : "letter"));
+    const partly = () => sampled(found.looked, found.length, "the last");
+    replace(reasons, found.reasons.length ? bars(found.reasons.map(([label, value]) => [label, value, "", () => narrow(label, origin)]), count) : h("p", { class: "muted" }, "No letters."), partly());
+    replace(origins, found.origins.length ? bars(found.origins.map((one) => [one.name.text, one.count, "", () => narrow(reason, one.name)]), count) : h("p", { class: "muted" }, "No letters."), partly());
   }
 
   async function load() {

@@ -23,7 +23,7 @@ export const STREAM_COLUMNS = [
   { id: "length", title: "Length", sort: "length", right: true, value: (row) => row.length, cell: (row) => zero(row.length, count(row.length)) },
   { id: "rate", title: "Rate", sort: "rate", right: true, value: (row) => rate(row.rate), cell: (row) => zero(row.rate, rate(row.rate)) },
   { id: "trend", title: "Last hour", class: "optional", value: (row) => row.trend, cell: (row) => spark(row.trend ?? [], "rate over the last hour") },
-  { id: "lag", title: "Lag", sort: "lag", right: true, help: "Entries that the slowest group has yet to read", value: (row) => row.lag, cell: (row) => zero(row.lag, count(row.lag)) },
+  { id: "lag", title: "Lag", sort: "lag", right: true, help: "Entries that the slowest group has yet to read; ~ is an estimate", value: (row) => [row.lag, row.exact], cell: (row) => zero(row.lag, count(row.lag, row.exact)) },
   { id: "behind", title: "Behind", sort: "behind", right: true, help: "Age of the first entry that the slowest group has yet to read", value: (row) => duration(row.behind_ms), cell: (row) => zero(row.behind_ms, duration(row.behind_ms)) },
   { id: "pending", title: "Pending", sort: "pending", right: true, help: "Entries that were delivered and not acknowledged", value: (row) => row.pending, cell: (row) => zero(row.pending, count(row.pending)) },
   { id: "groups", title: "Groups", sort: "groups", right: true, class: "optional", value: (row) => row.groups, cell: (row) => zero(row.groups, count(row.groups)) },
@@ -42,7 +42,7 @@ export async function overview({ query }) {
     label: "Streams", columns: STREAM_COLUMNS, key: (row) => row.name.key, sort: "status", order: "falling",
     onsort: () => { pager.page = 0; list(); },
     empty: () => (search.value ? nothing("No stream has this in its name.", "Search for a part of the name, in any case.")
-      : nothing("There are no streams.", "Add an entry: ", h("code", {}, "pystreams produce weather station=ewr temp=39.0"))),
+      : nothing("There are no streams.", "A stream appears here with its first entry.")),
   });
   search.addEventListener("input", debounced(() => { pager.page = 0; list(); }));
   const asked = { number: 0 };
@@ -59,8 +59,8 @@ export async function overview({ query }) {
     const found = await get("overview");
     const { totals, server } = found;
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
-    tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} commands/s`);
-    tiles.set("lag", count(totals.lag), things(totals.groups, "group"));
+    tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
+    tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
     tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "all is delivered");
     tiles.set("pending", count(totals.pending), "not acknowledged");
     tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");

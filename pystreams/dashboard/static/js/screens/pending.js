@@ -4,7 +4,7 @@ import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { h, replace } from "../dom.js";
 import { count, duration, things } from "../format.js";
-import { bars, button, field, nothing, panel } from "../parts.js";
+import { bars, button, field, nothing, panel, sampled } from "../parts.js";
 import { Table, Walker } from "../table.js";
 import { open } from "./entries.js";
 
@@ -46,10 +46,10 @@ export async function pending({ keys: [stream, group], query }) {
 
   async function overview() {
     const found = await get("pending", given);
-    const partly = found.sample < found.total ? ` (a sample of ${count(found.sample)})` : "";
-    replace(title, `${things(found.total, "pending entry")}${partly}`);
-    replace(ages, bars(found.ages.map(([label, value]) => [label, value, OLD[label]]), count));
-    replace(often, bars(found.deliveries.map(([label, value]) => [label, value, OFTEN[label]]), count));
+    replace(title, things(found.total, "pending entry"));
+    const partly = () => sampled(found.sample, found.total);
+    replace(ages, bars(found.ages.map(([label, value]) => [label, value, OLD[label]]), count), partly());
+    replace(often, bars(found.deliveries.map(([label, value]) => [label, value, OFTEN[label]]), count), partly());
     const owners = [...(found.given_back ? [["given back", found.given_back]] : []), ...found.consumers.slice(0, 8).map((one) => [one.name.text || "(no name)", one.pending])];
     replace(whose, owners.length ? bars(owners, count) : h("p", { class: "muted" }, "No pending entries."));
     const now = consumer.value || (query.get("consumer") ?? "");

@@ -9,8 +9,11 @@ import { Table } from "../table.js";
 const COLUMNS = [
   { id: "query", title: "Query", head: true, class: "name", value: (row) => [row.query, row.id], cell: (row) => h("span", { title: row.id }, row.query) },
   { id: "batch", title: "Batch", right: true, value: (row) => count(row.batch) },
+  { id: "state", title: "State", value: (row) => row.silent, cell: (row) => (row.silent
+    ? h("span", { class: "badge warning", title: "No report for more than a minute and five times longer than usual: the query has stopped, or has nothing to read. The numbers are of its last report." }, "silent")
+    : h("span", { class: "badge accent" }, "reporting")) },
   { id: "ago", title: "Reported", right: true, help: "Since its last batch", value: (row) => `${duration(row.ago_ms)} ago` },
-  { id: "rows", title: "Rows/s", right: true, value: (row) => rate(row.rows_per_second) },
+  { id: "rows", title: "Rows/s", right: true, value: (row) => rate(row.silent ? null : row.rows_per_second) },
   { id: "took", title: "Batch took", right: true, class: "optional", value: (row) => duration(row.batch_ms) },
   { id: "trend", title: "Last batches", class: "optional", help: "Rows per second", value: (row) => row.trend, cell: (row) => spark(row.trend, "rows per second of the last batches") },
   { id: "lag", title: "Behind", right: true, help: "Entries of all its streams", value: (row) => row.lag_entries, cell: (row) => count(row.lag_entries) },

@@ -70,7 +70,7 @@ const EVENTS = [
 
 export async function server() {
   const tiles = new Tiles([["product", "Server", true], ["uptime", "Running for"], ["clients", "Clients"], ["commands", "Commands/s"], ["memory", "Memory"], ["role", "Role"]]);
-  const commands = new Chart("Commands per second", [{ name: "commands", label: "commands", show: short }]);
+  const commands = new Chart("Commands per second, without this dashboard", [{ name: "commands", label: "commands", show: short }]);
   const memory = new Chart("Memory", [{ name: "memory", label: "memory", show: bytes }]);
   const parts = Object.fromEntries(["memory", "persistence", "replication", "traffic"].map((name) => [name, h("div", { class: "body" })]));
   const tables = {
@@ -93,7 +93,7 @@ export async function server() {
     tiles.set("product", known.product, known.address);
     tiles.set("uptime", duration(known.uptime_seconds === null ? null : known.uptime_seconds * 1000), known.mode ?? "");
     tiles.set("clients", count(known.clients));
-    tiles.set("commands", short(known.commands_per_second));
+    tiles.set("commands", short(known.commands_per_second), `and ${short(known.own_commands_per_second)} by this dashboard`);
     tiles.set("memory", bytes(known.memory), known.maxmemory ? `of ${bytes(known.maxmemory)}` : "no limit");
     tiles.set("role", known.role ?? "–", things(found.replicas.length, "replica"));
     commands.update(seen.curves);

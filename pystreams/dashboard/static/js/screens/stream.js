@@ -67,7 +67,7 @@ function content(tab, key, query, found, again) {
 function ofStream(key, found, again) {
   const table = new Table({
     label: "Groups of the stream", columns: GROUP_COLUMNS.filter((column) => !["stream", "trend"].includes(column.id)), key: (row) => row.name.key,
-    empty: () => nothing("This stream has no consumer group.", "Create one: ", h("code", {}, "pystreams groups create STREAM GROUP --at start")),
+    empty: () => nothing("This stream has no consumer group.", state.changes ? "Create one below." : "A group is created by its consumers."),
   });
   const refresh = () => table.update(found().group_rows);
   refresh();

@@ -1,0 +1,140 @@
+"""Details of the screens in a real browser: long values, samples, charts, focus in dialogs, silent queries."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import redis
+from playwright.sync_api import expect
+
+from pystreams.dashboard.api import letters, pending
+from spark_streams.reports import STREAM, StreamReport, summary, to_fields
+from tests.pystreams.dashboard.browser.conftest import Opened, Shown, fill, row
+
+pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+
+
+def test_long_values_are_clamped_copied_and_shown_as_trees(opened: Opened, client: redis.Redis) -> None:
+    """A value of 300 KB keeps its dialog short, is copied whole, and is a tree whose numbers keep their digits."""
+    value = json.dumps({"id": 12345678901234567890, "list": [{"n": at} for at in range(25_000)]})
+    assert len(value) > 300_000
+    client.xadd("s", {"big": value, "small": "1"}, id="1-0")
+    page = opened(viewport={"width": 390, "height": 800})
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{page.url.partition('#')[0]}#/stream/s")
+    expect(row(page, "1-0")).to_be_visible()
+    box = row(page, "1-0").bounding_box()
+    assert box is not None
+    assert box["height"] < 300
+    page.get_by_role("button", name="1-0").click()
+    dialog = page.get_by_role("dialog")
+    clamped = dialog.get_by_role("region", name="Value of big").bounding_box()
+    assert clamped is not None
+    assert clamped["height"] <= 240
+    expect(dialog.get_by_text("small")).to_be_visible()
+    dialog.get_by_role("button", name="Copy big").click()
+    expect(page.get_by_role("status").filter(has_text="Copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == value
+    dialog.get_by_role("button", name="JSON").click()
+    expect(dialog.get_by_text("12345678901234567890")).to_be_visible()
+    dialog.get_by_text("[25,000 elements]").click()
+    expect(dialog.get_by_role("button", name="Show more (24900 left)")).to_be_attached()
+
+
+def test_destructive_dialogs_focus_cancel(shown: Shown, client: redis.Redis) -> None:
+    """Enter in a dialog that removes or skips something cancels; adding an entry is confirmed by Enter."""
+    fill(client)
+    page = shown("group/orders/billing")
+    page.get_by_role("button", name="Remove…").first.click()
+    confirm = page.get_by_role("dialog").get_by_role("button", name="Remove")
+    expect(confirm).to_be_enabled()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    for path, opens, word in (
+        ("stream/orders/change", "Trim…", "Remove entries"),
+        ("pending/orders/billing", "Acknowledge…", "Acknowledge"),
+        ("letters/failed", "Remove…", "Remove"),
+        ("group/orders/billing", "Skip one", "Move it"),
+    ):
+        page = shown(path)
+        page.get_by_role("button", name=opens).first.click()
+        expect(page.get_by_role("dialog").get_by_role("button", name=word)).to_be_enabled()
+        expect(page.get_by_role("dialog").get_by_role("button", name="Cancel")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog")).to_be_hidden()
+    assert client.xlen("orders") == 10
+    assert client.xpending("orders", "billing")["pending"] == 6
+
+
+def test_histograms_of_a_sample_say_so(shown: Shown, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each histogram names the size of its sample; one of all entries says nothing."""
+    fill(client)
+    page = shown("pending/orders/billing")
+    expect(page.get_by_text("6 pending entries")).to_be_visible()
+    expect(page.get_by_text("a sample of")).to_have_count(0)
+    monkeypatch.setattr(pending, "_WHOLE", 3)
+    monkeypatch.setattr(pending, "_STRETCHES", 2)
+    monkeypatch.setattr(pending, "_STRETCH", 1)
+    monkeypatch.setattr(letters, "_SAMPLE", 2)
+    page = shown("letters/failed")
+    expect(page.get_by_text("Of the last 2 of 4 entries.")).to_have_count(2)
+    page = shown("pending/orders/billing")
+    expect(page.get_by_text("Of a sample of 2 of 6 entries.")).to_have_count(2)
+
+
+def test_ticks_of_small_numbers_differ(shown: Shown, client: redis.Redis) -> None:
+    """The axis of a chart whose values are at most one has no text twice."""
+    client.ping()
+    page = shown("")
+    ticks = page.evaluate(
+        """async () => {
+          const { Chart } = await import("/static/js/charts.js");
+          const { count, short } = await import("/static/js/format.js");
+          const found = [];
+          for (const [high, show] of [[1, count], [2, short], [0, short], [3, count]]) {
+            const chart = new Chart("t", [{ name: "n", label: "n", show }]);
+            document.body.append(chart.element);
+            chart.update({ n: { at: [1, 61, 121], values: [0, high, high] } });
+            await new Promise((done) => setTimeout(done, 50));
+            found.push(chart.drawn.axes[1]._values);
+            chart.leave();
+            chart.element.remove();
+          }
+          return found;
+        }"""
+    )
+    assert all(len(set(each)) == len(each) > 1 for each in ticks), ticks
+
+
+def test_the_start_of_a_stream_is_no_time(shown: Shown, client: redis.Redis) -> None:
+    """A group at 0-0 stands before the first entry, and not in 1970."""
+    client.xadd("s", {"a": 1})
+    client.xgroup_create("s", "g", "0")
+    page = shown("group/s/g")
+    expect(page.locator(".tile", has_text="Position")).to_contain_text("before the first entry")
+    expect(page.locator("main")).not_to_contain_text("1970")
+
+
+def test_a_query_without_reports_looks_silent(shown: Shown, client: redis.Redis) -> None:
+    """A query that reported an hour ago has no rate; one that has just reported has."""
+    each = StreamReport("q", 3, "orders", "6-0", "10-0", 4, True, 1, 9, 1, None, None, 10, 5.0, 0, 0)
+    for query, at in (("first-query", "1000-0"), ("second-query", "*")):
+        words = to_fields(summary(query, query, 3, 50, 1000, [each]))
+        client.xadd(STREAM, dict(zip(words[::2], words[1::2], strict=True)), id=at)
+    page = shown("queries")
+    table = page.get_by_role("table", name="Spark queries").locator("tbody tr")
+    expect(table.filter(has_text="first-query")).to_contain_text("silent")
+    expect(table.filter(has_text="second-query")).to_contain_text("reporting")
+
+
+def test_pages_name_no_commands_of_the_shell(shown: Shown, client: redis.Redis) -> None:
+    """Screens without data advise what a reader of a browser can do."""
+    client.ping()
+    for path in ("", "groups", "letters", "server"):
+        page = shown(path)
+        expect(page.locator("main h1, main h2").first).to_be_attached()
+        text = page.locator("main").inner_text()
+        assert "pystreams " not in text.replace("pystreams engine", ""), path
+        assert " --" not in text, path
