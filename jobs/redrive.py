@@ -20,7 +20,7 @@ from pystreams.streams import asking, dead_letters, listing
 from pystreams.streams.asking import pages
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import names, numbers, times
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _CHUNK = 500
 

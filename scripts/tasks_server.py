@@ -16,7 +16,7 @@ import redis
 
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _MINUTE = 60_000
 _RIGHTS = ("+@connection", "+info", "+scan", "+time", "+xinfo", "+xrange", "+xrevrange", "+xread", "+xlen", "+xpending")

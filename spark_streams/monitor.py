@@ -42,7 +42,7 @@ from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, sum
 from spark_streams.server.lag import Budget, backlogs
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 _COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell
 

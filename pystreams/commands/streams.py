@@ -18,7 +18,7 @@ from pystreams.streams.groups.status import STYLES, Status, judge
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, times
 from spark_streams.server.lag import Budget
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
 _KEYS: dict[str, Callable[[Stream, int], float]] = {

@@ -27,7 +27,7 @@ from pystreams.values import names
 from spark_streams.client.connection import BROKEN, Connection
 from spark_streams.errors import PystreamsError
 from spark_streams.errors import error as connector_error
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _COMPLETIONS = 50
 

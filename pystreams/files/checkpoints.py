@@ -14,7 +14,7 @@ from typing import Any
 
 from pystreams.errors import fail
 from pystreams.files.places import Place
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 @dataclass(frozen=True)

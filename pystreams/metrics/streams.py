@@ -9,7 +9,7 @@ from pystreams.metrics.table import Metric, Sample
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 CONSUMERS = 1000
 """Consumers of a group that get samples of their own: those with most pending entries."""

@@ -16,7 +16,7 @@ from pystreams.streams.letter_transfer import transfer
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
 from spark_streams.client.connection import Command, Connection
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
 _CHUNK = 500

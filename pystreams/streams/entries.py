@@ -10,7 +10,7 @@ from pystreams.values.fields import Entry
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Connection
 from spark_streams.server.entries.page_size import PageSize
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _LARGEST_PAGE = 2000
 

@@ -15,8 +15,8 @@ from pystreams.streams.asking import ask_all
 from pystreams.values.fields import Entry
 from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.errors import PystreamsError
-from spark_streams.stream_id import StreamId
 from streamwire.slots import slot_of
+from streamwire.stream_id import StreamId
 
 Found = tuple[bytes, Entry]
 """An entry with its stream's name."""

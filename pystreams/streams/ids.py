@@ -18,7 +18,7 @@ from pystreams.streams.asking import pages
 from pystreams.values.names import to_shell
 from spark_streams.client.connection import Command, Connection
 from spark_streams.server import scripts
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 _nth: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
 _small: WeakKeyDictionary[Connection, set[bytes]] = WeakKeyDictionary()

@@ -28,8 +28,8 @@ from pystreams.streams.asking import ask, ask_all, failure, pages, pairs
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.guarded import change
 from spark_streams.client.refusals import refused
-from spark_streams.stream_id import LAST, ZERO, StreamId
 from streamwire.slots import same_slot_tag, slot_of
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _AT_ONCE = 100
 """Letters of one transaction or pipeline."""

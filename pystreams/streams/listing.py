@@ -15,7 +15,7 @@ from spark_streams.client.connection import BROKEN, Command, Connection
 from spark_streams.client.link import Link
 from spark_streams.server.lag import Backlog, Budget, backlogs
 from spark_streams.server.model import StreamState
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _SCANNED = 1000  # keys that the server looks at before it answers
 _MEMORY_SAMPLES = 5  # nodes of the stream that MEMORY USAGE looks at

@@ -14,7 +14,7 @@ import redis
 
 from spark_streams.client.connection import Connection
 from spark_streams.reports import STREAM, QueryReport, from_fields
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _COUNT = 200
 _QUERIES = 1000

@@ -17,8 +17,8 @@ from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.streams.listing import Stream, parsed
 from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
-from spark_streams.stream_id import ZERO, StreamId
 from streamwire.slots import same_slot_tag
+from streamwire.stream_id import ZERO, StreamId
 
 _NOBODY = b"pystreams-returned"
 """The consumer of entries that were given back, on servers where an entry must have one."""

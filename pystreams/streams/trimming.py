@@ -8,7 +8,7 @@ from pystreams.streams import listing
 from pystreams.streams.asking import ask, ask_all, pairs
 from pystreams.streams.listing import Stream
 from spark_streams.client.connection import Command, Connection
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _STEP = 10_000  # entries that one command removes at most
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pystreams.errors import fail
 from pystreams.values import times
-from spark_streams.stream_id import StreamId, is_date
+from streamwire.stream_id import StreamId, is_date
 
 EXPECTED = (
     "it must be start, end, an ID (1526919030474-0, or (1526919030474-0 for what is behind it), "

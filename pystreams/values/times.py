@@ -6,7 +6,7 @@ import datetime
 import re
 
 from pystreams.errors import fail
-from spark_streams.stream_id import is_date
+from streamwire.stream_id import is_date
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from spark_streams.stream_id import StreamId, is_date
+from streamwire.stream_id import StreamId, is_date
 
 Value_co = TypeVar("Value_co", covariant=True)
 Word = TypeVar("Word", bound=str)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from spark_streams.config import time_zones
 from spark_streams.config.kinds import InvalidTextError
-from spark_streams.stream_id import LARGEST_MS, LARGEST_SEQ, StreamId, is_date
+from streamwire.stream_id import U64_MAX, StreamId, is_date
 
 Kind = Literal["earliest", "latest", "group", "id"]
 
@@ -105,7 +105,7 @@ def _time(text: str, zone: str) -> Position:
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=time_zones.info(zone))
             milliseconds = -(-int(moment.timestamp() * 1_000_000) // 1000)
-        if not 0 <= milliseconds <= LARGEST_MS:
+        if not 0 <= milliseconds <= U64_MAX:
             raise ValueError(text)
     except ValueError:
         raise InvalidTextError(
@@ -127,7 +127,7 @@ def _position(text: str, *, end: bool) -> Position:
         timestamp = "endingTimestamp" if end else "startingTimestamp"
         raise InvalidTextError(f"it is a date, not an ID: use {timestamp}, or an ID such as 1526919030474-0")
     try:
-        stream_id = StreamId.parse(text.removeprefix("("), LARGEST_SEQ if end else 0)
+        stream_id = StreamId.parse(text.removeprefix("("), U64_MAX if end else 0)
     except ValueError:
         words = "'earliest' or '-', 'latest' or '+'" if end else "'earliest' or '-', 'latest' or '$', 'group'"
         raise InvalidTextError(

@@ -11,7 +11,7 @@ from typing import Literal
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.kinds import DURATION, FLAG, STREAM_ID, TEXT, Kind, choice, whole
 from spark_streams.config.option import check_exclusive, conflict, name_of, option, refuse
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 RefPolicy = Literal["keepref", "delref", "acked"]
 _REF_POLICY: Kind[RefPolicy] = choice("keepref", "delref", "acked")

@@ -28,7 +28,7 @@ from spark_streams.read.ranges.task import RangePartition, known_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 

@@ -16,7 +16,7 @@ from spark_streams.errors import fail
 from spark_streams.read.query.selection import streams_of
 from spark_streams.server.entries import xrange
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import LAST, ZERO
+from streamwire.stream_id import LAST, ZERO
 
 
 def schema(options: ReadOptions, address: Address) -> StructType:

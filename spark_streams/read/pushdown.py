@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 
 from spark_streams.columns.names import STREAM, TIMESTAMP
 from spark_streams.read.batch import BatchReader
-from spark_streams.stream_id import LARGEST_SEQ, LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
 
 _WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -66,7 +66,7 @@ def _times(one: Filter) -> tuple[StreamId, StreamId]:
     else:
         low = high = _milliseconds(value)
     after = StreamId(max(0, low), 0).before() if low >= 0 else ZERO
-    upto = StreamId(high, LARGEST_SEQ) if high >= 0 else ZERO
+    upto = StreamId(high, U64_MAX) if high >= 0 else ZERO
     if isinstance(one, EqualTo):
         return after, upto
     if isinstance(one, (GreaterThan, GreaterThanOrEqual)):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from spark_streams.client.connection import Command
 from spark_streams.server.model import Counted, Cut, Range, StreamState
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 class StreamServer(Protocol):

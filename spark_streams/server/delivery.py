@@ -16,7 +16,7 @@ from spark_streams.config.address import Endpoint
 from spark_streams.server.entries import xrange
 from spark_streams.server.model import Range
 from spark_streams.server.redis_streams import RedisStreams
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 #: The ranges of one stream, in order, and the group's last-delivered ID in it: what lies up to there is skipped.
 Batch: TypeAlias = tuple[Sequence[Range], StreamId]

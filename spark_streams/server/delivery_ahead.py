@@ -15,7 +15,7 @@ from spark_streams.server import delivery
 from spark_streams.server.entries import xrange
 from spark_streams.server.model import Counted, Cut, GroupState
 from spark_streams.server.redis_streams import RedisStreams
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 def deliver(

@@ -13,7 +13,7 @@ from spark_streams.client.refusals import RefusedForNowError
 from spark_streams.client.retry import is_transient
 from spark_streams.server.model import Cut, GroupState, Range, StreamState
 from spark_streams.server.redis import RedisServer
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 EXTENSIONS = ("PS.STATE", "PS.NTH", "PS.SPLIT", "PS.DELIVER", "PS.ACKRANGE")
 """The commands that a server must have for `EngineServer`."""

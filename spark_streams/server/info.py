@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_streams.server.model import GroupState, StreamState
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 def pairs(reply: Any) -> dict[bytes, Any]:

@@ -16,7 +16,7 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.server import scripts
 from spark_streams.server.entries.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
 from spark_streams.server.model import StreamState
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _PAGE = 1000  # entries of one command: the server serves others in between
 _PIPELINE = 5000  # entries of one pipeline

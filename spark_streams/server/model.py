@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 Cut = tuple[StreamId, int | None]
 """The end of one partition: its last ID (inclusive), and its number of entries (None: unknown)."""

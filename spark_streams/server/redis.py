@@ -20,8 +20,8 @@ from spark_streams.server.delivery import Delivery
 from spark_streams.server.info import pairs
 from spark_streams.server.model import Counted, Range
 from spark_streams.server.redis_streams import RedisStreams
-from spark_streams.stream_id import LAST, ZERO, StreamId
 from streamwire.slots import same_slot_tag
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _ACK_PAGE = 10_000  # pending entries listed at a time
 _ACK_IDS = 1000  # IDs in one XACK

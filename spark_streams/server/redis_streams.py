@@ -21,8 +21,8 @@ from spark_streams.server.entries import xrange
 from spark_streams.server.info import group_state, stream_state
 from spark_streams.server.model import Counted, Cut, Range, StreamState, last_id_of
 from spark_streams.server.scripts import Ids, Knowledge
-from spark_streams.stream_id import LAST, StreamId
 from streamwire.slots import slot_of
+from streamwire.stream_id import LAST, StreamId
 
 _SHORT = 1000  # ranges with no more entries than this are read many at a time
 _SAMPLE = 100  # entries read to learn their average size

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from spark_streams.errors import PystreamsError, StreamError, first_of
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 T = TypeVar("T")
 

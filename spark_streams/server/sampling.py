@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from spark_streams.server.model import Cut
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 WINDOW = 64
 """How many entries are sampled at a probe."""

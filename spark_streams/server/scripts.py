@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from spark_streams.client.connection import Command, Connection
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _LARGE = 1024  # bytes of an entry: sending larger ones costs more than running a script
 _SCRIPT_BYTES = 1 << 24  # what a script may load at a time, about

@@ -27,7 +27,6 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import ServerError, fail
 from spark_streams.headline import headed
-from spark_streams.stream_id import StreamId
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.records import foreach_batch
 from spark_streams.write.records.batch_record import TaskRows
@@ -36,6 +35,7 @@ from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from streamwire.stream_id import StreamId
 
 if hasattr(datasource, "DataSourceStreamArrowWriter"):
     from pyspark.sql.datasource import DataSourceStreamArrowWriter

@@ -72,10 +72,10 @@ _FORBIDDEN = [
         "engine.text.words -> engine.core.streams.stream",
     ),
     (
-        "spark_streams/stream_id.py",
+        "spark_streams/reports.py",
         "from spark_streams.client import connection",
         "connector-layers",
-        "spark_streams.stream_id -> spark_streams.client.connection",
+        "spark_streams.reports -> spark_streams.client.connection",
     ),
     (
         "spark_streams/write/records/fence.py",

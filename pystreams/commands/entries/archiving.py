@@ -23,7 +23,7 @@ from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, positions
 from pystreams.values.columns import columns_of
 from spark_streams.client.connection import Connection
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _FORMS = ("jsonl", "csv", "parquet")
 _CHUNK = 500

@@ -13,7 +13,7 @@ from pystreams.output.out import Column
 from pystreams.streams import dead_letters, listing, trimming
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, names, numbers, times
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 Act = Callable[[list[Letter]], int]
 """Does something with a page of letters. With how many of them it was done."""

@@ -17,7 +17,7 @@ from pystreams.streams.following import Found
 from pystreams.streams.groups import consuming, seeking
 from pystreams.values import names, numbers, positions, where
 from pystreams.values.fields import Entry, as_text
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 
 def _format_option(default: str = "table") -> Callable[[Callable[..., Any]], Callable[..., Any]]:

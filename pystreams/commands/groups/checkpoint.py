@@ -17,7 +17,7 @@ from pystreams.streams.groups.describing import Group
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers
 from spark_streams.server.lag import Backlog
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _READS = "+xinfo +time"
 _COLUMNS = [Column("STREAM"), Column("COMMITTED"), Column("PLANNED"), Column("END"), Column("LEFT", right=True)]

@@ -24,7 +24,7 @@ from pystreams.streams import asking, entries, listing
 from pystreams.values import names, positions
 from pystreams.values.columns import columns_of
 from spark_streams.client.connection import Connection
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 MOST_EXPORTS = 2  # at a time, for all sessions together
 MOST_ENTRIES = 1_000_000

@@ -10,7 +10,7 @@ from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.streams import dead_letters, entries, listing
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, times
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 _SAMPLE = 5_000
 _LOOKED = 10_000

@@ -19,7 +19,7 @@ from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.streams import following, listing
 from pystreams.streams.asking import ask
 from pystreams.values import fields, where
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
 _COUNT = 200

@@ -11,7 +11,7 @@ from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.streams import asking, entries
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 _TREND = 60
 _SILENT_MS, _SILENT_GAPS, _GAPS = 60_000, 5, 20

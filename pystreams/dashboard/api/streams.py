@@ -15,7 +15,7 @@ from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times, where
 from pystreams.values.fields import Entry
 from spark_streams.client.connection import Connection
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _MOST_GROUPS = 200
 _SCANNED = 5_000  # entries that one request looks through for those that a condition holds for

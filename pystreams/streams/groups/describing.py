@@ -22,7 +22,7 @@ from pystreams.values.names import shown
 from spark_streams.client.connection import Command, Connection
 from spark_streams.server import lag as lags
 from spark_streams.server.lag import Budget
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import redis
 
 from pystreams.streams.asking import ask, ask_all, failure, pages
 from spark_streams.client.connection import Command, Connection
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _PAGE = 1000
 LONG_AGO_MS = 86_400_000

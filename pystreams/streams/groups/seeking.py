@@ -17,7 +17,7 @@ from pystreams.streams.groups.describing import Group
 from pystreams.values.positions import Position
 from spark_streams.client.connection import Command, Connection
 from spark_streams.errors import PystreamsError
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # it owns the group; it is delivering to it
 _SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 LIMIT_MS = 60_000
 """How long a group may do nothing before that counts."""

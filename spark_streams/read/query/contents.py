@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from spark_streams.read.query.loss import Known, Loss, find_another
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, error
 from spark_streams.server.model import StreamState
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 

@@ -44,7 +44,7 @@ from typing import Any
 
 from spark_streams.errors import error, fail
 from spark_streams.server.model import Cut
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 VERSION = 5
 _WITHOUT_STARTS = 4

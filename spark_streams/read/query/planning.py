@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from spark_streams.config.read import LimitOptions
 from spark_streams.server.model import Cut, Range
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _RANGE_COST = 30  # what a range costs besides its entries, as a number of entries
 _TASK_COST = 100_000  # entries that take about as long as all that Spark does for a task, on both its sides

@@ -17,7 +17,7 @@ from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.server.rounds import Steps
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _SAMPLED = 20  # streams whose entries are looked at to learn their size
 

@@ -22,7 +22,7 @@ from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Counted, StreamState
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 _MANY = 10_000  # entries: finding the end of fewer takes no longer than a thread takes to begin

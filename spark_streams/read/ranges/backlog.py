@@ -6,7 +6,7 @@ from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import StreamState
 from spark_streams.server.rounds import Steps
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:

@@ -21,7 +21,7 @@ from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Range, StreamState
 from spark_streams.server.rounds import Steps
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 

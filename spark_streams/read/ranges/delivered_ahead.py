@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from spark_streams.config.read import ReadOptions
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Counted
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 
 @dataclass

@@ -24,7 +24,7 @@ from spark_streams.errors import ServerError, StreamError
 from spark_streams.server.entries import small_ranges
 from spark_streams.server.entries.small_ranges import Pages
 from spark_streams.server.model import Range
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 ZONE = "PYSTREAMS_AVAILABILITY_ZONE"

@@ -23,7 +23,7 @@ from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Counted, Range, StreamState
 from spark_streams.server.rounds import Steps
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 Batch = tuple[Sequence[Range], StreamState, int | None]
 """A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown)."""

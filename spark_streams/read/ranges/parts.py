@@ -10,7 +10,7 @@ from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.continuity import Begin
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 States = Mapping[str, StreamState | None]
 

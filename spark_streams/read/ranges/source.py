@@ -34,7 +34,7 @@ from spark_streams.server import rounds
 from spark_streams.server.api import StreamServer
 from spark_streams.server.model import Cut, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")

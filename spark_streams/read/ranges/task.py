@@ -29,7 +29,7 @@ from spark_streams.server.entries.small_ranges import Pages
 from spark_streams.server.entries.xrange import Delivery
 from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")
 

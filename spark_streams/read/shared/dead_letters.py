@@ -35,8 +35,8 @@ from spark_streams.client.retry import Refusal, is_forbidden, refusal_of
 from spark_streams.codec.reply import Page
 from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
-from spark_streams.stream_id import LAST, StreamId
 from streamwire.slots import same_slot_tag, slot_of
+from streamwire.stream_id import LAST, StreamId
 
 _CHUNK = 500
 _SCRIPT_WORDS = 4000

@@ -34,7 +34,7 @@ from spark_streams.server.api import StreamServer
 from spark_streams.server.model import GroupState, Range, StreamState, last_id_of
 from spark_streams.server.open import open_server
 from spark_streams.server.rounds import Steps
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")

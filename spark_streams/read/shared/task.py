@@ -36,7 +36,7 @@ from spark_streams.server.entries.page_size import PageSize
 from spark_streams.server.entries.xreadgroup import Claim, Consumer
 from spark_streams.server.model import StreamState
 from spark_streams.server.open import open_server
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 

@@ -15,7 +15,7 @@ from spark_streams.codec.blocks import Block, Frames
 from spark_streams.codec.reply import Page, ReplyError
 from spark_streams.server.entries import xrange
 from spark_streams.server.entries.page_size import PageSize
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 _COMMAND = "PS.COLUMNS"
 

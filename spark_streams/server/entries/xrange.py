@@ -20,7 +20,7 @@ from spark_streams.codec.decode import decode_page
 from spark_streams.codec.reply import Page, ReplyError, array_header
 from spark_streams.errors import PystreamsError, error
 from spark_streams.server.entries.page_size import PageSize
-from spark_streams.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, StreamId
 
 _COUNT_PAGE = 10_000
 _SAMPLE_BYTES = 1 << 18

@@ -23,7 +23,7 @@ from spark_streams.codec.reply import Page, array_header
 from spark_streams.errors import fail
 from spark_streams.server.entries.page_size import PageSize
 from spark_streams.server.entries.small_ranges import joined
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 _ALL = 2**31 - 1
 _CLAIM_PAGE = 1000  # IDs in one XCLAIM

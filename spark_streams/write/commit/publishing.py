@@ -26,7 +26,6 @@ from spark_streams.client.connection import Command, Connection
 from spark_streams.client.guarded import change
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
-from spark_streams.stream_id import StreamId
 from spark_streams.write.commit.looking import Look, is_left, joined, look_at
 from spark_streams.write.commit.moving import Mover
 from spark_streams.write.records.batch_record import (
@@ -47,6 +46,7 @@ from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.tasks.staging import parse_states, states_of, unpack_rows
+from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 _ATTEMPTS = 20

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from spark_streams.client.link import Command
-from spark_streams.stream_id import StreamId
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.digest import RowDigest
+from streamwire.stream_id import StreamId
 
 RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last")
 """The fields of the hash. They are stored on servers: add fields, never rename one."""

@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 
 from spark_streams.client.link import Command
 from spark_streams.errors import fail
-from spark_streams.stream_id import ZERO
 from spark_streams.write.rows.digest import RowDigest
 from streamwire.slots import same_slot_tag
+from streamwire.stream_id import ZERO
 
 PREFIX = b"pystreams:fence:"
 FIELDS = ("batch", "rows", "digest", "chunk", "refused")

@@ -15,8 +15,8 @@ import redis
 from spark_streams.client.connection import Command, Connection
 from spark_streams.client.refusals import refused
 from spark_streams.client.retry import Refusal, is_forbidden, refusal_of
-from spark_streams.stream_id import ZERO, StreamId
 from spark_streams.write.records.batch_record import BatchRecord
+from streamwire.stream_id import ZERO, StreamId
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from spark_streams.errors import fail
-from spark_streams.stream_id import StreamId
 from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
+from streamwire.stream_id import StreamId
 
 
 def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:

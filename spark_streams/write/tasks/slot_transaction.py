@@ -36,7 +36,6 @@ from spark_streams.client.replies import TransactionResult, pack, transaction_re
 from spark_streams.client.retry import Refusal, is_transient, reason_of, refusal_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.stream_id import ZERO, StreamId
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
 from spark_streams.write.records.stream_state import StreamState
@@ -46,6 +45,7 @@ from spark_streams.write.rows.own_ids import check_ids
 from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks import columns
 from spark_streams.write.tasks.replicas import ReplicaWait
+from streamwire.stream_id import ZERO, StreamId
 
 _ASKING_REPLY = b"+OK\r\n"
 

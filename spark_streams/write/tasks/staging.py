@@ -17,11 +17,11 @@ import numpy as np
 
 from spark_streams.client.connection import Command
 from spark_streams.errors import PystreamsError
-from spark_streams.stream_id import StreamId
 from spark_streams.write.records.batch_record import TaskRows
 from spark_streams.write.records.fence import StreamFence
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import EncodedRows
+from streamwire.stream_id import StreamId
 
 STAGED_MS = 86_400_000
 """How long staged rows wait for being published."""

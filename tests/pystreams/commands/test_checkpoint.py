@@ -13,7 +13,7 @@ import redis
 from pystreams.files import places
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.query.offsets import Source as OfQuery
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 from tests.pystreams.conftest import Cli
 
 

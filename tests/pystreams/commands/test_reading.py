@@ -18,7 +18,7 @@ from pystreams.streams import following
 from spark_streams.client.connection import Connection
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
-from spark_streams.stream_id import ZERO
+from streamwire.stream_id import ZERO
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli
 from tests.suite import tools

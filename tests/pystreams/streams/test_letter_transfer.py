@@ -19,8 +19,8 @@ from spark_streams.client.link import Command, Link
 from spark_streams.config import options
 from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
-from spark_streams.stream_id import LAST
 from streamwire.slots import slot_of
+from streamwire.stream_id import LAST, StreamId
 from tests import servers
 from tests.servers import topologies
 
@@ -153,7 +153,7 @@ def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refus
     if refusal == "another type":
         site.client.set("orders", 1)
     elif refusal != "no memory":
-        last = LAST._replace(seq=LAST.seq - 2) if refusal == "two IDs" else LAST
+        last = StreamId.of(LAST - 2) if refusal == "two IDs" else LAST
         site.client.xadd("orders", {"n": -1}, id=str(last))
     with closing(site.connection()) as connection:
         letters = find(connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pystreams.streams.groups.status import Sample, Status, judge
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 def look(

@@ -16,7 +16,7 @@ from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
 from pystreams.top.screen import Top
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 from tests.pystreams.conftest import Cli
 
 _NOW = 1_700_000_000_000

@@ -9,7 +9,7 @@ import pytest
 from pystreams.values import names, numbers, positions, times
 from pystreams.values.positions import Position
 from spark_streams.errors import PystreamsError
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 
 @pytest.mark.parametrize("value", [b"orders", "grün".encode(), b"\xff\xfe", b"", b"\x1b[2J", b"a\nb"])

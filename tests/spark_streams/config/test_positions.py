@@ -6,21 +6,21 @@ import pytest
 
 from spark_streams.config import options, positions
 from spark_streams.errors import OptionsError
-from spark_streams.stream_id import LARGEST_SEQ, LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
 
 
 @pytest.mark.parametrize(
     ("text", "end", "after"),
     [
         ("5-3", False, StreamId(5, 2)),
-        ("5", False, StreamId(4, LARGEST_SEQ)),
+        ("5", False, StreamId(4, U64_MAX)),
         ("(5-3", False, StreamId(5, 3)),
         ("(5", False, StreamId(5, 0)),
         ("0", False, ZERO),
         ("5-3", True, StreamId(5, 3)),
-        ("5", True, StreamId(5, LARGEST_SEQ)),
+        ("5", True, StreamId(5, U64_MAX)),
         ("(5-3", True, StreamId(5, 2)),
-        ("(5", True, StreamId(5, LARGEST_SEQ - 1)),
+        ("(5", True, StreamId(5, U64_MAX - 1)),
         ("18446744073709551615-18446744073709551615", True, LAST),
     ],
 )

@@ -15,7 +15,7 @@ from spark_streams.server.entries import xrange
 from spark_streams.server.model import Range, StreamState
 from spark_streams.server.open import open_server
 from spark_streams.server.redis import RedisServer
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
 
 

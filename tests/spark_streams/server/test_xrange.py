@@ -9,7 +9,7 @@ from spark_streams.client.connection import Connection
 from spark_streams.codec import decode
 from spark_streams.server.entries import xrange
 from spark_streams.server.entries.xrange import Delivery
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
 
 

@@ -11,7 +11,7 @@ from pystreams.dashboard.api.requests.access import Access
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.errors import fail
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 
 PAGE, MOST = 50, 200
 _MAY_BE_EMPTY = ("stream", "group")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_streams.read.query.contents import Read, expect, find_missing
 from spark_streams.read.query.loss import Known, Loss
 from spark_streams.server.model import Range, StreamState
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 
 def at(ms: int) -> StreamId:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spark_streams.errors import StreamError
 from spark_streams.read.query.offsets import VERSION, Offsets, SharedBatch, Source
-from spark_streams.stream_id import ZERO, StreamId
-from tests.spark_streams.test_stream_id import IDS, unhurried
+from streamwire.stream_id import ZERO, StreamId
+from tests.streamwire.test_stream_id import IDS, unhurried
 
 GOLDEN = sorted(Path(__file__).parent.glob("offsets_v*.json"))
 

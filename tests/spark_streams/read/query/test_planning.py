@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query import planning
 from spark_streams.server.model import Range
-from spark_streams.stream_id import ZERO, StreamId
+from streamwire.stream_id import ZERO, StreamId
 
 unhurried = settings(deadline=None)
 BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), max_size=8)

@@ -17,7 +17,7 @@ from spark_streams.server.entries import xrange
 from spark_streams.server.entries.xrange import Counting
 from spark_streams.server.model import StreamState
 from spark_streams.server.redis import RedisServer
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.spark_streams.read.ranges.test_losses import LOSSES, lose
 

@@ -24,7 +24,7 @@ from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.task import RangePartition
 from spark_streams.server.entries import columns, page_size, small_ranges, xrange
 from spark_streams.server.model import Range
-from spark_streams.stream_id import LAST, ZERO, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 from tests import servers
 from tests.spark_streams.codec.test_arrow import unhurried
 from tests.spark_streams.driver import add_entries as add

@@ -15,7 +15,7 @@ from spark_streams.read.ranges import ahead, owned_group
 from spark_streams.server import delivery, delivery_ahead, sampling
 from spark_streams.server import redis as redis_server
 from spark_streams.server.redis import RedisServer
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import DEADLINE, wait_for
 

@@ -11,7 +11,7 @@ from spark_streams.client.link import Command, Link
 from spark_streams.errors import StreamError
 from spark_streams.server import delivery, sampling
 from spark_streams.server.entries import xrange
-from spark_streams.stream_id import StreamId
+from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 
 
