@@ -161,6 +161,10 @@ def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refus
             if refusal == "no memory":
                 for node in site.nodes:
                     node.config_set("maxmemory", 1)
+                if scripts and len(site.nodes) == 1:
+                    # A move frees as much as it adds, and a server without memory lets its script do both.
+                    assert put_back(connection, letters) == LETTERS
+                    return
             with pytest.raises(PystreamsError) as failure:
                 put_back(connection, letters)
         finally:
