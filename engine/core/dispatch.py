@@ -35,7 +35,7 @@ from engine.core.environment.host import Host
 from engine.core.environment.replication import Replication
 from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
-from engine.core.protocol.replies import QUEUED, CommandError, Reply, Several, Steps
+from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
 from engine.core.scripting.declared import Declared
 from engine.core.scripting.functions import Functions
@@ -79,6 +79,7 @@ class Core:
         #: Replies and messages for others than the caller.
         self.outbox: Outbox = []
         self.sessions = Sessions(self.databases, self.outbox)
+        self.sessions.on_wait_ended = self._note_wait
         self.accounts = Accounts(config, changes, self.sessions, self._close)
         self.pubsub = PubSub(config, changes, self.outbox)
         self.telemetry = Telemetry(config)
@@ -317,14 +318,25 @@ class Core:
             session.calls += 1
             # (A clock that was set back makes it negative.)
             stat.buckets[spent.bit_length()] += 1
+        if (waiter := session.waiter if reply is BLOCKED else retry) is not None:
+            waiter.spent_ns += spent
+            if retry is None:
+                waiter.called = argv
         if spent >= telemetry.threshold_ns:
             if type(reply) is Steps:
                 reply.spent_ns = spent
-            else:
+            elif reply is not BLOCKED and retry is None:
                 telemetry.note(session, command, argv, spent, changes.now)
             if self.monitors.sessions and retry is None:
                 self.monitors.show(session, command, argv)
         return reply
+
+    def _note_wait(self, waiter: Waiter) -> None:
+        """A command that waited has its reply: it is slow if its runs were, however long it waited."""
+        if waiter.spent_ns >= self.telemetry.threshold_ns:
+            self.telemetry.note(
+                waiter.session, look_up(waiter.called), waiter.called, waiter.spent_ns, self.changes.now
+            )
 
     def _unforeseen(self, session: Session, command: Command, argv: list[bytes], error: Exception) -> CommandError:
         """The reply to a command whose handler raised what is no reply; a FatalError where nothing may go on."""

@@ -155,6 +155,7 @@ class Waiter:
 
     __slots__ = (
         "argv",
+        "called",
         "db",
         "deadline",
         "has_news",
@@ -164,6 +165,7 @@ class Waiter:
         "on_timeout",
         "retry_at",
         "session",
+        "spent_ns",
         "type_name",
     )
 
@@ -195,6 +197,10 @@ class Waiter:
         self.has_news: HasNews | None = None
         #: Equal for those for whom ``has_news`` says the same at the same moment; None: for nobody else.
         self.interest: bytes | None = None
+        #: Nanoseconds that the command has run so far, without the time it waited.
+        self.spent_ns = 0
+        #: The words as the client sent them, for the slow log.
+        self.called = argv
 
     @property
     def wake_at(self) -> int | None:

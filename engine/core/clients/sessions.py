@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from engine.core.clients.session import Outbox, Session
+from engine.core.clients.session import Outbox, Session, Waiter
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import Reply
 
@@ -12,13 +12,15 @@ from engine.core.protocol.replies import Reply
 class Sessions:
     """The open sessions, in the order in which they were opened. Replies to those who waited go to ``outbox``."""
 
-    __slots__ = ("_by_id", "_databases", "_last_id", "_outbox")
+    __slots__ = ("_by_id", "_databases", "_last_id", "_outbox", "on_wait_ended")
 
     def __init__(self, databases: list[Database], outbox: Outbox) -> None:
         self._by_id: dict[int, Session] = {}
         self._databases = databases
         self._outbox = outbox
         self._last_id = 0
+        #: Called for each wait that ends with a reply.
+        self.on_wait_ended: Callable[[Waiter], None] = lambda _: None
 
     def __iter__(self) -> Iterator[Session]:
         return iter(self._by_id.values())
@@ -54,7 +56,10 @@ class Sessions:
 
     def end_wait(self, session: Session, reply: Reply) -> None:
         """The session no longer waits, and gets ``reply``."""
+        waiter = session.waiter
         self.cancel_wait(session)
+        if waiter is not None:
+            self.on_wait_ended(waiter)
         session.calls += 1
         self._outbox.append((session, reply))
 

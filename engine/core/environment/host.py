@@ -53,6 +53,8 @@ class ProcessFacts:
     output_overruns: int = 0
     #: Clients that were dropped because of maxmemory-clients.
     evicted: int = 0
+    #: Clients whose next command a pause holds back.
+    held_back: int = 0
     ops_per_sec: int = 0
     kbps_in: float = 0.0
     kbps_out: float = 0.0

@@ -23,6 +23,16 @@ def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
     raise CommandError(error)
 
 
+def parse_timeout(word: bytes, now: int) -> int:
+    """A timeout in milliseconds. Its end, counted from ``now``, must fit 64 bits."""
+    timeout = parse_int(word, general.TIMEOUT_NOT_INTEGER)
+    if timeout < 0:
+        raise CommandError(general.TIMEOUT_NEGATIVE)
+    if timeout > I64_MAX - now:
+        raise CommandError(general.TIMEOUT_RANGE)
+    return timeout
+
+
 def as_number(word: bytes) -> int | None:
     """The same, or None where the word is none."""
     if len(word) > 20:

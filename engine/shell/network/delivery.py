@@ -59,8 +59,9 @@ class Delivery:
                 self._is_over = True
                 self._fail(error)
 
-    def send_outbox(self, caller: Session | None = None, out: Out | None = None) -> None:
-        """Send what the core has for others; what it has for the ``caller`` goes to ``out``, before his reply."""
+    def send_outbox(self, caller: Session | None = None) -> list[Reply]:
+        """Send what the core has for others, and return what it has for the ``caller``, which follows the reply."""
+        own: list[Reply] = []
         outbox = self._core.outbox
         self.flush_effects()
         if self._is_over:
@@ -70,8 +71,8 @@ class Delivery:
             outbox.clear()
             parts: dict[int, Out] = {}
             for session, reply in items:
-                if session is caller and out is not None:
-                    encode(reply, session.proto, out)
+                if session is caller:
+                    own.append(reply)
                 elif session.reply_mode == "on" or isinstance(reply, Push):
                     encode_or_say_so(reply, session, parts.setdefault(session.id, []))
             for session_id, pieces in parts.items():
@@ -81,6 +82,7 @@ class Delivery:
             for session, _ in items:
                 if session is not caller and session.waiter is None:
                     self._unblocked(session)
+        return own
 
     def _unblocked(self, session: Session) -> None:
         if session.reply_mode == "skip":

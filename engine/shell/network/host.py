@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from engine.core.clients.session import Session
 from engine.core.environment.host import Apart, ProcessFacts
@@ -84,7 +85,7 @@ class ServerHost:
             raise CommandError(settings.rewrite_failed(os.strerror(error.errno or 0))) from None
 
     def facts(self) -> ProcessFacts:
-        return self._facts.collect()
+        return replace(self._facts.collect(), held_back=self._runner.held_back())
 
     def reset_statistics(self) -> None:
         self._facts.reset()

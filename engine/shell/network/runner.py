@@ -13,7 +13,7 @@ What commands leave goes to everybody through :mod:`engine.shell.network.deliver
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
@@ -117,6 +117,10 @@ class Runner:
         self.connections.pop(connection.session.id, None)
         self.core.close_session(connection.session)
 
+    def held_back(self) -> int:
+        """Number of clients whose next command a pause holds back."""
+        return sum(one.held_back for one in self.connections.values())
+
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def run(self, connection: Connection) -> None:
@@ -158,12 +162,13 @@ class Runner:
             except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
                 self._fail_within(connection, out, error)
                 return
-            if outbox:
-                delivery.send_outbox(session, out)
+            own = delivery.send_outbox(session) if outbox else ()
             if reply is BLOCKED:
+                _append(own, session, out)
                 timers.follow(connection, now)
                 break
             if type(reply) is Steps:
+                _append(own, session, out)
                 connection.stepping = True
                 connection.adjust_reading()
                 self.loop.call_soon(self._step, connection, session, reply)
@@ -172,6 +177,7 @@ class Runner:
                 reply = _muted(session, reply)
             before = len(out)
             if type(reply) is Pages:
+                _append(own, session, out)
                 pieces = pages_of(reply, session.proto)
                 if after_reply:
                     delivery.do_after_reply()
@@ -183,6 +189,8 @@ class Runner:
                     LOG.exception("the reply to %r cannot be encoded", argv[0])
                     del out[before:]
                     encode(INTERNAL_ERROR, session.proto, out)
+            if own:
+                _append(own, session, out)
             if after_reply:
                 delivery.do_after_reply()
             if session.close_after_reply or session.close_requested:
@@ -224,7 +232,7 @@ class Runner:
                 self._fail_within(connection, out, error)
                 return
             if outbox:
-                delivery.send_outbox(session, out)
+                _append(delivery.send_outbox(session), session, out)
         connection.at = at
         if at == count:
             connection.commands = []
@@ -254,14 +262,14 @@ class Runner:
         except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
             self._fail_within(connection, out, error)
             return
-        if core.outbox:
-            self.delivery.send_outbox(session, out)
+        own = self.delivery.send_outbox(session) if core.outbox else ()
         is_done = reply is not steps
         if is_done and session.reply_mode != "on":
             reply = _muted(session, reply)
         pieces = pages_of(reply, session.proto) if type(reply) is Pages else None
         if is_done and reply is not NO_REPLY and pieces is None:
             encode_or_say_so(reply, session, out)
+        _append(own, session, out)
         self.delivery.flush(connection, out)
         if self.delivery.after_reply:
             self.delivery.do_after_reply()
@@ -387,6 +395,12 @@ class Runner:
             if connection.transport.get_write_buffer_size():
                 connection.check_output()
         self.idle_clients.look(self.core.changes.now)
+
+
+def _append(messages: Iterable[Reply], session: Session, out: Out) -> None:
+    """Add what a command brought to its own caller besides the reply: messages, and answers of SUBSCRIBE."""
+    for message in messages:
+        encode(message, session.proto, out)
 
 
 def _muted(session: Session, reply: Reply) -> Reply:

@@ -533,3 +533,47 @@ def test_a_wait_in_another_database(server: Server) -> None:
     reader.expect_blocked()
     server.given("SELECT 1", "XADD s 2-2 f v", "SELECT 0")
     reader.expect_reply(got("2-2 f v"))
+
+
+@since("8.0")
+def test_the_slow_log_has_a_command_that_waited_once(server: Server) -> None:
+    """SLOWLOG has a command that waited when it ends, behind what woke it, also if its time runs out."""
+    server.config("slowlog-log-slower-than", 0)
+    reader = waiting(server, "BLPOP list 0")
+    server.expect("SLOWLOG RESET", OK)
+    server.expect("RPUSH list a", 1)
+    reader.expect_reply(["list", "a"])
+    short = server.client()
+    short.send("BLPOP list 0.01")
+    server.let_pass(20)
+    short.expect_reply(None)
+    replica = server.client()
+    replica.send("WAIT 1 10")
+    server.let_pass(20)
+    replica.expect_reply(0)
+    ended = [entry[3] for entry in server.run("SLOWLOG GET -1") if entry[3][0] in (b"BLPOP", b"RPUSH", b"WAIT")]
+    assert ended[0] == [b"WAIT", b"1", b"10"]
+    assert ended[1:] == [[b"BLPOP", b"list", b"0.01"], [b"BLPOP", b"list", b"0"], [b"RPUSH", b"list", b"a"]]
+
+
+@since("8.0")
+@pytest.mark.parametrize(
+    "command",
+    ["CLIENT PAUSE {}", "WAIT 0 {}", "WAIT 1 {}", "XREAD BLOCK {} STREAMS s $", "BLPOP k {}", "CLIENT PAUSE {} WRITE"],
+)
+def test_a_timeout_must_end_within_64_bits(server: Server, command: str) -> None:
+    """A timeout whose end has no 64-bit number of milliseconds is refused and changes nothing."""
+    server.expect_error(command.format(2**63 - 1), "ERR timeout is out of range")
+    server.expect("SET k v", OK)
+
+
+@over_tcp
+def test_paused_clients_count_as_blocked(server: Server) -> None:
+    """INFO's blocked_clients has those whose command CLIENT PAUSE holds back."""
+    other = server.client()
+    server.expect("CLIENT PAUSE 60000 WRITE", OK)
+    other.send("SET k v")
+    wait_for(lambda: b"\nblocked_clients:1\r" in server.run("INFO clients"), "the writer to be held back")
+    server.expect("CLIENT UNPAUSE", OK)
+    other.expect_reply(OK)
+    assert b"\nblocked_clients:0\r" in server.run("INFO clients")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.transcripts import play
 from tests.harness.kinds import Server
-from tests.harness.marks import over_tcp
+from tests.harness.marks import over_tcp, since
 from tests.harness.replies import OK, Error
 from tests.servers.releases import Newest
 from tests.suite.waiting import wait_for
@@ -359,3 +359,31 @@ def test_shard_channels_need_the_right_to_the_channel(server: Server) -> None:
     server.expect("ACL SETUSER reader resetchannels", OK)
     wait_for(lambda: not server.run("PUBSUB SHARDCHANNELS"), "the client to be cut off")
     server.expect("ACL DELUSER reader", 1)
+
+
+@since("8.0")
+def test_own_messages_follow_the_reply(server: Server) -> None:
+    """A RESP3 client that publishes to itself gets its reply first, also from EXEC, a script and a keyspace event."""
+    server.config("notify-keyspace-events", "K$")
+    client = server.client()
+    if client.proto == 2:
+        client.expect("PING", "PONG")  # a subscriber of RESP2 cannot publish
+        return
+    client.expect("SUBSCRIBE c", ["subscribe", "c", 1])
+    message = ["message", "c", "hello"]
+    client.send("PUBLISH c hello")
+    client.expect_reply(1)
+    client.expect_reply(message)
+    play_multi = ("MULTI", "PUBLISH c hello", "ECHO x")
+    for command, reply in zip(play_multi, (OK, "QUEUED", "QUEUED"), strict=True):
+        client.expect(command, reply)
+    client.send("EXEC")
+    client.expect_reply([1, "x"])
+    client.expect_reply(message)
+    client.send("EVAL", "return redis.call('PUBLISH', 'c', 'hello')", "0")
+    client.expect_reply(1)
+    client.expect_reply(message)
+    client.expect("PSUBSCRIBE __key*", ["psubscribe", "__key*", 2])
+    client.send("SET k v")
+    client.expect_reply(OK)
+    client.expect_reply(["pmessage", "__key*", "__keyspace@0__:k", "set"])

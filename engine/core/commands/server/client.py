@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.clients.description import describe, session_type
 from engine.core.commands.server.connection import check_name
-from engine.core.protocol.args import Args, at_most, parse_int
+from engine.core.protocol.args import Args, at_most, parse_int, parse_timeout
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Map, Reply, Set, Verbatim
 from engine.core.table.declare import container
 from engine.text.messages import clients, general
@@ -258,9 +258,7 @@ def pause(ctx: Context, argv: list[bytes]) -> Reply:
     mode = argv[3].upper() if len(argv) == 4 else b"ALL"
     if mode not in (b"WRITE", b"ALL"):
         raise CommandError(clients.PAUSE_MODE)
-    timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
-    if timeout < 0:
-        raise CommandError(general.TIMEOUT_NEGATIVE)
+    timeout = parse_timeout(argv[2], ctx.now)
     until = ctx.pause.begin(ctx.now, ctx.now + timeout, holds_all=mode == b"ALL")
     ctx.changes.hold_expiry("pause", until)
     ctx.host.follow_pause()

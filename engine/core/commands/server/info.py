@@ -73,7 +73,7 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
         ("maxclients", ctx.config.integer("maxclients")),
         ("client_recent_max_input_buffer", 0),
         ("client_recent_max_output_buffer", 0),
-        ("blocked_clients", len(blocked)),
+        ("blocked_clients", len(blocked) + facts.held_back),
         ("tracking_clients", 0),
         ("pubsub_clients", listening),
         ("watching_clients", sum(bool(one.watching) for one in ctx.sessions)),

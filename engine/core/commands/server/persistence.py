@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.core.commands.families import generic_command, server_command
-from engine.core.protocol.args import parse_int
+from engine.core.protocol.args import parse_int, parse_timeout
 from engine.core.protocol.replies import CommandError, Reply
 from engine.text.messages import general, persistence
 
@@ -47,31 +47,28 @@ def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.durability.rewrite_log()
 
 
-@generic_command("waitaof numlocal numreplicas timeout", "blocking", since="7.2.0", arity=-4)
+@generic_command("waitaof numlocal numreplicas timeout", "blocking", since="7.2.0")
 def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until earlier writes are on the disk here and on that of replicas.
 
     ``[1 if it is on the disk here, replicas that have it on theirs]``.
 
-    A command that runs anew has the offsets in the log and in the replicas' stream that it waits for as its last words.
+    A command that runs again has two offsets in place of the timeout: those in the log and in the replicas' stream that
+    it waits for.
     """
     durability, replication = ctx.durability, ctx.replication
-    if ctx.retry is None and len(argv) != 4:
-        raise CommandError(general.wrong_arity(b"waitaof"))
     local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])
-    timeout = parse_int(argv[3], general.TIMEOUT_NOT_INTEGER)
     if replication.follows:
         raise CommandError(persistence.WAITAOF_ON_REPLICA)
     if not 0 <= local <= 1:
         raise CommandError(general.OUT_OF_0_1)
     if replicas < 0:
         raise CommandError(general.NOT_POSITIVE)
-    if timeout < 0:
-        raise CommandError(general.TIMEOUT_NEGATIVE)
+    timeout = parse_timeout(argv[3], ctx.now) if ctx.retry is None else 0
     if local and not durability.logging:
         raise CommandError(persistence.WAITAOF_NO_LOG)
     if ctx.retry is not None:
-        offset, place = int(argv[4]), int(argv[5])
+        offset, place = map(int, argv[3].split(b":"))
     else:
         offset, place = durability.log_offset(), replication.offset(within=ctx.session.in_exec)
     safe = int(durability.logging and durability.is_synced(offset))
@@ -84,5 +81,5 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
         durability.wake_when_synced(ctx.session)
         if replicas:
             replication.wake_when_acknowledged(ctx.session, again=ctx.retry is not None)
-    again = [*argv[:4], b"%d" % offset, b"%d" % place]
+    again = [*argv[:3], b"%d:%d" % (offset, place)]
     return ctx.block(again, [], timeout, type_name=b"", on_timeout=[safe, there])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.clients.replica import AsReplica
 from engine.core.commands.families import generic_command, server_command
-from engine.core.protocol.args import Args, parse_int
+from engine.core.protocol.args import Args, parse_int, parse_timeout
 from engine.core.protocol.replies import NO_REPLY, OK, CommandError, Reply
 from engine.text.messages import general, server
 
@@ -84,10 +84,8 @@ def wait(ctx: Context, argv: list[bytes]) -> Reply:
     if replication.follows:
         raise CommandError(server.WAIT_ON_REPLICA)
     replicas = parse_int(argv[1])
-    timeout = parse_int(argv[2], general.TIMEOUT_NOT_INTEGER)
-    if timeout < 0:
-        raise CommandError(general.TIMEOUT_NEGATIVE)
-    offset = timeout if ctx.retry is not None else replication.offset(within=ctx.session.in_exec)
+    timeout = parse_timeout(argv[2], ctx.now) if ctx.retry is None else 0
+    offset = int(argv[2]) if ctx.retry is not None else replication.offset(within=ctx.session.in_exec)
     count = replication.acknowledged(offset)
     if count >= replicas:
         return count

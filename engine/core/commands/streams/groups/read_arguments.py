@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
-from engine.core.protocol.args import I64_MAX, Args, parse_int
+from engine.core.protocol.args import Args, parse_timeout
 from engine.core.protocol.replies import CommandError
 from engine.core.streams.runs import Run
 from engine.core.streams.stream import Stream
@@ -69,7 +69,7 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
             if read.maxsize <= 0:
                 raise CommandError(streams.MAXSIZE_NOT_POSITIVE)
         elif word == b"BLOCK" and more > 0:
-            read.block = _take_timeout(ctx, args)
+            read.block = parse_timeout(args.take(), ctx.now)
         elif word == b"STREAMS" and more > 0:
             words = args.rest()
             if len(words) % 2:
@@ -97,15 +97,6 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
     if read.maxcount and read.count > read.maxcount:
         raise CommandError(streams.MAXCOUNT_BELOW_COUNT)
     return read
-
-
-def _take_timeout(ctx: Context, args: Args) -> int:
-    timeout = parse_int(args.take(), general.TIMEOUT_NOT_INTEGER)
-    if timeout < 0:
-        raise CommandError(general.TIMEOUT_NEGATIVE)
-    if timeout > I64_MAX - ctx.now:
-        raise CommandError(general.TIMEOUT_RANGE)
-    return timeout
 
 
 #: How many values an option has.
