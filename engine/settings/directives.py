@@ -104,8 +104,8 @@ _LOG_DIRECTORY = file_name("appenddirname", "dirname")
 
 _TABLE: tuple[Directive, ...] = (
     # network
-    _special("bind", Words(), "127.0.0.1 -::1", ACTS),
-    _integer("port", 6379, 0, 65535, ACTS),
+    _special("bind", Words(), "127.0.0.1 -::1", FIXED | ACTS),
+    _integer("port", 6379, 0, 65535, FIXED | ACTS),
     _integer("tcp-backlog", 511, 0, I32_MAX, FIXED | ACTS),
     _text("unixsocket", "", FIXED | ACTS),
     _special("unixsocketperm", Octal(0o777), "0", FIXED | ACTS),
@@ -130,7 +130,7 @@ _TABLE: tuple[Directive, ...] = (
     _integer("io-threads", 1, 1, 128, FIXED),
     _yes_no("io-threads-do-reads", False, FIXED),
     # TLS
-    _integer("tls-port", 0, 0, 65535, ACTS),
+    _integer("tls-port", 0, 0, 65535, FIXED | ACTS),
     _text("tls-cert-file", "", ACTS),
     _text("tls-key-file", "", ACTS),
     _text("tls-key-file-pass", "", ACTS),

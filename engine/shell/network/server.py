@@ -38,10 +38,8 @@ from engine.shell.users_file import reload_accounts, start_accounts
 
 #: The exit status after an unforeseen error in a command (EX_SOFTWARE of sysexits.h).
 FAULT_STATUS = 70
-#: What cannot change at run time: where clients are accepted.
 #: Seconds after which a signal looks again whether a script is over.
 _BUSY_S = 0.05
-_ADDRESS = ("port", "tls-port", "bind")
 
 
 class Server:
@@ -79,9 +77,6 @@ class Server:
         self._node.start()
         self.runner.on_failure = self._give_up
         self.core.telemetry.stopwatch = time.time_ns
-        self._address = [self.config.text(name) for name in _ADDRESS]
-        for name in _ADDRESS:
-            self.config.on_change(name, self._keep_address)
         self.config.on_change("dir", self._change_directory)
         backlog = self.config.integer("tcp-backlog") or 511
         for sock in self._sockets:
@@ -170,10 +165,6 @@ class Server:
         mode = self.config.integer("unixsocketperm")
         if mode:
             Path(path).chmod(mode)
-
-    def _keep_address(self) -> None:
-        if [self.config.text(name) for name in _ADDRESS] != self._address:
-            raise ConfigError("the address cannot change while the engine runs")
 
     def _change_directory(self) -> None:
         try:
