@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-#: What HELLO and INFO tell clients: the behaviour of this release of Redis, as far as streams go.
-REDIS_VERSION = "8.10.0"
+#: The release that HELLO and INFO report: the newest one whose commands are all here or listed as left out.
+#: Stream commands of later releases are known as well.
+REDIS_VERSION = "8.6.3"
 ENGINE_VERSION = "0.1.0.dev0"

@@ -44,6 +44,22 @@ LEFT_OUT = (
         ),
     ),
     LeftOut(
+        "arrays",
+        "a hash with the indexes as fields, or a Redis beside the engine",
+        (
+            *("arcount", "ardel", "ardelrange", "arget", "argetrange", "argrep", "arinfo", "arinsert", "arlastitems"),
+            *("arlen", "armget", "armset", "arnext", "arop", "arring", "arscan", "arseek", "arset"),
+        ),
+    ),
+    LeftOut(
+        "commands of Redis 8.8 and later beyond streams",
+        (
+            "`INCR` with `EXPIRE NX`, `HSET`, `LMOVE`, `SUNION` and `SDIFF`, in a script if they must be one step; "
+            "`AGGREGATE COUNT` and subkey notifications are missing as well"
+        ),
+        ("increx", "himport", "lmovem", "blmovem", "sunioncard", "sdiffcard"),
+    ),
+    LeftOut(
         "modules",
         "the engine loads no foreign code; what modules store is refused by name when a file is loaded",
         (

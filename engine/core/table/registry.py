@@ -26,7 +26,8 @@ class Keys:
 
     ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys. With ``count_at``
     the word there says how many keys follow it, ``apart`` words from one to the next; they come behind those at fixed
-    places. ``are_channels``: shard channels stand there, which COMMAND INFO places as if they were keys.
+    places. No key follows a count that is not positive or exceeds the words behind it. ``are_channels``: shard channels
+    stand there, which COMMAND INFO places as if they were keys.
     """
 
     first: int = 0
@@ -52,15 +53,20 @@ class Keys:
         if self.find is not None:
             return self.find(argv)
         if self.count_at:
-            at = self.count_at + 1
-            count = argv[at - 1] if len(argv) >= at else b""
-            known = count.isdigit() and len(count) < 10
-            counted = argv[at : at + int(count) * self.apart : self.apart] if known else []
+            counted = self.counted(argv)
             return argv[self.first : self.last + 1] + counted if self.first else counted
         if self.are_none:
             return []
         last = self.last if self.last >= 0 else len(argv) + self.last
         return argv[self.first : last + 1 : self.step]
+
+    def counted(self, argv: list[bytes]) -> list[bytes]:
+        """The keys that follow their number at ``count_at``."""
+        at = self.count_at + 1
+        word = argv[at - 1] if len(argv) >= at else b""
+        count = int(word) if word.isdigit() and len(word) < 10 else 0
+        keys = argv[at : at + count * self.apart : self.apart]
+        return keys if len(keys) == count else []
 
 
 @dataclass(frozen=True, slots=True)

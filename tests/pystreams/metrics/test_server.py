@@ -8,7 +8,7 @@ from pystreams.metrics import server, table
 from tests.pystreams.metrics.exposed import exposed, value
 
 _INFO = b"""# Server\r
-redis_version:8.10.0\r
+redis_version:8.6.3\r
 redis_mode:standalone\r
 tcp_port:6379\r
 run_id:abc\r
@@ -54,7 +54,7 @@ def test_the_fields_of_info_have_redis_exporters_names() -> None:
     replica = {"slave_ip": "10.0.0.1", "slave_port": "6380", "slave_state": "online"}
     assert value(found, "redis_connected_slave_offset_bytes", **replica) == 77
     (instance,) = [dict(labels) for name, labels in found if name == "redis_instance_info"]
-    assert (instance["role"], instance["redis_version"], instance["os"]) == ("master", "8.10.0", "")
+    assert (instance["role"], instance["redis_version"], instance["os"]) == ("master", "8.6.3", "")
 
 
 def test_a_replica_says_how_its_link_is() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.protocol.replies import CommandError, Map, Reply, Set, Simple
 from engine.core.table.declare import container
+from engine.core.table.deprecated import DEPRECATED, INTERNAL
 from engine.core.table.registry import COMMANDS, Command, Keys, Use, all_commands, called_by, find
 from engine.core.table.syntax import arguments
 from engine.text.globs import matcher
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 #: Flags of ours that COMMAND INFO does not show.
-_HIDDEN = frozenset({"may_replicate", "skip_slowlog"})
+_HIDDEN = frozenset({"may_replicate"})
 
 
 def _words(names: frozenset[str] | list[str], prefix: str = "") -> Set:
@@ -41,7 +42,7 @@ def _key_specs(one: Command) -> Set:
     if keys.find is not None and keys.first:
         # What follows the first key is found by its words.
         found = [_key_spec_unknown(use) for use in one.uses[1:]]
-        return Set([_range(one.uses[0], keys.first, 0, 1), *found])
+        return Set([_range(one.uses[0], keys.first, 0, 1), *_built_keys(one), *found])
     if len(one.uses) > 1:
         last = len(one.uses) - 1
         if keys.count_at:
@@ -63,7 +64,12 @@ def _key_specs(one: Command) -> Set:
     if not keys.first:
         return Set()
     last = keys.last if keys.last < 0 else keys.last - keys.first
-    return Set([_range(one.uses[0], keys.first, last, keys.step)])
+    return Set([_range(one.uses[0], keys.first, last, keys.step), *_built_keys(one)])
+
+
+def _built_keys(one: Command) -> list[Map]:
+    """The keys whose names BY and GET of SORT build from the elements."""
+    return [_key_spec_unknown(one.uses[0])] if "BY pattern" in one.syntax else []
 
 
 def _key_spec_unknown(use: Use) -> Map:
@@ -160,6 +166,12 @@ def _documented(one: Command) -> Map:
             b"complexity": one.complexity.encode(),
         }
     )
+    if one.name in DEPRECATED:
+        deprecated_since, replaced_by = DEPRECATED[one.name]
+        out += [b"deprecated_since", deprecated_since.encode(), b"replaced_by", replaced_by.encode()]
+    marks = [Simple(b"deprecated")] * (one.name in DEPRECATED) + [Simple(b"syscmd")] * (one.name in INTERNAL)
+    if marks:
+        out += [b"doc_flags", Set(marks)]
     if one.syntax:
         out += [b"arguments", [argument.described() for argument in arguments(one.syntax)]]
     if one.subcommands:
@@ -186,18 +198,19 @@ def _keys_of(argv: list[bytes]) -> tuple[Command, list[bytes]]:
     if not one.arity_fits(len(argv)):
         raise CommandError(server.GETKEYS_ARITY)
     keys = one.keys.of(argv)
-    if not keys:
+    needed = one.keys.counted(argv) if one.keys.count_at else keys
+    if not needed and "no_mandatory_keys" not in one.flags:
         raise CommandError(server.GETKEYS_NOT_FOUND)
     return one, keys
 
 
-@command_subcommand("getkeys command [arg [arg ...]]", arity=-4, complexity="O(words)")
+@command_subcommand("getkeys command [arg [arg ...]]", arity=-3, complexity="O(words)")
 def getkeys(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys in a complete command."""
     return _keys_of(argv[2:])[1]
 
 
-@command_subcommand("getkeysandflags command [arg [arg ...]]", arity=-4, since="7.0.0", complexity="O(words)")
+@command_subcommand("getkeysandflags command [arg [arg ...]]", arity=-3, since="7.0.0", complexity="O(words)")
 def getkeysandflags(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the keys in a complete command, and what it does with them."""
     one, _ = _keys_of(argv[2:])

@@ -45,13 +45,19 @@ def _plain(ctx: Context) -> tuple[set[bytes], set[bytes]]:
     return ctx.session.channels, ctx.session.patterns
 
 
-@pubsub_command("subscribe channel [channel ...]", channels=Channels(-1), complexity="O(channels)")
+#: Flags of commands that add a subscription, which takes memory.
+_SUBSCRIBES = "pubsub noscript loading stale denyoom"
+
+
+@pubsub_command("subscribe channel [channel ...]", _SUBSCRIBES, channels=Channels(-1), complexity="O(channels)")
 def subscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to channels."""
     return _answers(ctx, b"subscribe", argv[1:], ctx.pubsub.subscribe, *_plain(ctx))
 
 
-@pubsub_command("psubscribe pattern [pattern ...]", channels=Channels(-1, patterns=True), complexity="O(patterns)")
+@pubsub_command(
+    "psubscribe pattern [pattern ...]", _SUBSCRIBES, channels=Channels(-1, patterns=True), complexity="O(patterns)"
+)
 def psubscribe(ctx: Context, argv: list[bytes]) -> Reply:
     """Subscribes to the channels that match patterns."""
     return _answers(ctx, b"psubscribe", argv[1:], ctx.pubsub.subscribe_pattern, *_plain(ctx))
@@ -90,7 +96,7 @@ _SHARD_CHANNELS = Keys(1, -1, 1, are_channels=True)
 
 @pubsub_command(
     "ssubscribe shardchannel [shardchannel ...]",
-    "pubsub noscript loading stale denyoom",
+    _SUBSCRIBES,
     since="7.0.0",
     keys=_SHARD_CHANNELS,
     access="not_key",

@@ -39,8 +39,10 @@ def test_every_command_of_redis_is_known_or_left_out(redis_process: Running) -> 
     known = {one.full_name for one in all_commands()}
 
     def missing(row: Any) -> list[bytes]:
+        if subject_of(row[0]):
+            return []
         subs = [name for sub in row[9] for name in missing(sub)]
-        return subs if row[0] in known or subject_of(row[0]) else [row[0], *subs]
+        return subs if row[0] in known else [row[0], *subs]
 
     with SocketClient(redis_process.connect(), 2, None) as client:
         found = {name for row in client.run("COMMAND") for name in missing(row)}

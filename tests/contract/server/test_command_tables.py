@@ -1,0 +1,134 @@
+"""COMMAND, COMMAND DOCS and COMMAND GETKEYS next to Redis 8.6: everything that clients read of the command table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from engine.core.table.left_out import subject_of
+from scripts.peers import PLACE, Peers
+from tests import servers
+from tests.contract.transcripts import play
+from tests.harness.clients import SocketClient
+from tests.harness.kinds import Server
+from tests.harness.marks import since
+from tests.harness.replies import Error
+
+PEER = "redis-8.6"
+#: Facts of COMMAND DOCS that the engine leaves out: the history of arguments, which the reference does not hold.
+NOT_DOCUMENTED = {"history", "module", "summary", "complexity", "arguments", "subcommands", "reply_schema"}
+#: Commands that Redis 8.6 does not have.
+NEWER = {"xnack"}
+
+Table = dict[str, dict[str, Any]]
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    return [_text(item) for item in value] if isinstance(value, list) else value
+
+
+def _pairs(flat: list[Any]) -> dict[str, Any]:
+    return dict(zip([_text(name) for name in flat[::2]], flat[1::2], strict=True))
+
+
+def _spec(flat: list[Any]) -> dict[str, Any]:
+    """A key specification without its notes, which are prose."""
+    return {
+        name: set(_text(value)) if name == "flags" else _text(value)
+        for name, value in _pairs(flat).items()
+        if name != "notes"
+    }
+
+
+def _rows(rows: list[Any], into: Table) -> Table:
+    for name, arity, flags, first, last, step, categories, _tips, specs, subcommands in rows:
+        into[_text(name).lower()] = {
+            "arity": arity,
+            "flags": set(_text(flags)),
+            "positions": (first, last, step),
+            "categories": set(_text(categories)),
+            "keys": [_spec(spec) for spec in specs],
+        }
+        _rows(subcommands, into)
+    return into
+
+
+def _docs(flat: list[Any], into: Table) -> Table:
+    for name, facts in _pairs(flat).items():
+        told = _pairs(facts)
+        into[name.lower()] = {fact: _text(value) for fact, value in told.items() if fact not in NOT_DOCUMENTED}
+        _docs(told.get("subcommands", []), into)
+    return into
+
+
+def _tables(running: servers.Running) -> tuple[Table, Table]:
+    with SocketClient(running.connect(), 2, None) as client:
+        return _rows(client.run("COMMAND"), {}), _docs(client.run("COMMAND DOCS"), {})
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[servers.Running]:
+    """A Redis 8.6."""
+    peers = Peers(PLACE)
+    if PEER not in peers.here():
+        pytest.skip(f"{PEER} is not unpacked: scripts/peers get {PEER}")
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("REDIS_SERVER", str(peers.server(PEER)))
+            running = stack.enter_context(servers.redis())
+        yield running
+
+
+def test_the_tables_are_those_of_redis_8_6(peer: servers.Running, engine_process: servers.Running) -> None:
+    """Arity, flags, key positions and specifications, ACL categories, release, group and deprecation are equal."""
+    for theirs, ours in zip(_tables(peer), _tables(engine_process), strict=True):
+        common = set(theirs) & set(ours)
+        assert len(common) > 280
+        assert {name: ours[name] for name in common} == {name: theirs[name] for name in common}
+
+
+def test_the_reported_version_is_whole(peer: servers.Running, engine_process: servers.Running) -> None:
+    """The engine reports the release with whose commands it was compared, and has or names all of them."""
+    reported = []
+    for running in (peer, engine_process):
+        with SocketClient(running.connect(), 2, None) as client:
+            info = client.run("INFO server").decode()
+        reported.append(next(line for line in info.splitlines() if line.startswith("redis_version:")))
+    assert reported[0] == reported[1]
+    theirs, ours = _tables(peer)[0], _tables(engine_process)[0]
+    missing = {name for name in set(theirs) - set(ours) if not name.startswith("cluster|")}
+    unnamed = {name for name in missing if subject_of(name.encode()) is subject_of(name.split("|")[0].encode()) is None}
+    assert not unnamed
+    assert {name for name in set(ours) - set(theirs) if not name.startswith("ps.")} == NEWER
+
+
+NO_KEYS = Error("ERR Invalid arguments specified for command")
+
+
+def test_scripts_need_no_keys(server: Server) -> None:
+    """GETKEYS of a script without keys is empty, also if its number of keys is not possible."""
+    for script in ("EVAL x", "EVALSHA x", "EVAL_RO x", "EVALSHA_RO x", "FCALL f", "FCALL_RO f"):
+        for words in ("0", "0 a", "2 a", "-1 a", "abc a"):
+            play(server, [(f"COMMAND GETKEYS {script} {words}", []), (f"COMMAND GETKEYSANDFLAGS {script} {words}", [])])
+    server.expect("COMMAND GETKEYS EVAL x 1 a b", ["a"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ZUNION 0 a", "ZUNION 2 a", "ZUNIONSTORE d 0 a", "ZUNIONSTORE d 3 a", "LMPOP 5 a LEFT", "SINTERCARD 5 a LIMIT"],
+)
+def test_a_number_of_keys_beyond_the_words_gives_none(server: Server, command: str) -> None:
+    """A command whose keys are fewer than their number says is refused by GETKEYS."""
+    server.expect(f"COMMAND GETKEYS {command}", NO_KEYS)
+
+
+@since("7.2")
+def test_getkeys_takes_a_command_without_arguments(server: Server) -> None:
+    """The error names what is wrong with the command, not with GETKEYS."""
+    server.expect("COMMAND GETKEYS PING", Error("ERR The command has no key arguments"))
+    server.expect("COMMAND GETKEYS GET", Error("ERR Invalid number of arguments specified for command"))
