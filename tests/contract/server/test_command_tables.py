@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from engine.core.table.left_out import subject_of
 from scripts.peers import PLACE, Peers
 from tests import servers
 from tests.contract.transcripts import play
+from tests.differential import extremes
 from tests.harness.clients import SocketClient
 from tests.harness.kinds import Server
 from tests.harness.marks import since
@@ -105,6 +106,12 @@ def test_the_reported_version_is_whole(peer: servers.Running, engine_process: se
     unnamed = {name for name in missing if subject_of(name.encode()) is subject_of(name.split("|")[0].encode()) is None}
     assert not unnamed
     assert {name for name in set(ours) - set(theirs) if not name.startswith("ps.")} == NEWER
+
+
+def test_extreme_numbers_are_answered_alike(peer: servers.Running, engine_process: servers.Running) -> None:
+    """Every numeric argument of every data command takes or refuses extreme numbers as Redis 8.6 does."""
+    with closing(extremes.Side(engine_process.port)) as ours, closing(extremes.Side(peer.port)) as theirs:
+        assert list(extremes.differences(ours, theirs)) == []
 
 
 NO_KEYS = Error("ERR Invalid arguments specified for command")

@@ -159,6 +159,8 @@ def test_a_change_forgets(server: Server) -> None:
     [
         ("", "ERR At least one parameter must be specified"),
         ("IDMP-DURATION 0", "ERR IDMP-DURATION must be between 1 and 86400 seconds"),
+        ("IDMP-DURATION nan", "ERR value is not an integer or out of range"),
+        ("IDMP-MAXSIZE 1.5", "ERR value is not an integer or out of range"),
         ("IDMP-DURATION 86401", "ERR IDMP-DURATION must be between 1 and 86400 seconds"),
         ("IDMP-MAXSIZE 0", "ERR IDMP-MAXSIZE must be between 1 and 10000 entries"),
         ("IDMP-MAXSIZE 10001", "ERR IDMP-MAXSIZE must be between 1 and 10000 entries"),

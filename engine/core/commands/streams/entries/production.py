@@ -22,13 +22,13 @@ def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
         if args.option(b"IDMP-DURATION"):
             if duration is not None:
                 raise CommandError(streams.IDMP_DURATION_TWICE)
-            duration = args.take_int(streams.IDMP_DURATION_RANGE)
+            duration = args.take_int()
             if not 1 <= duration <= MOST_IDMP_SECONDS:
                 raise CommandError(streams.IDMP_DURATION_RANGE)
         elif args.option(b"IDMP-MAXSIZE"):
             if maxsize is not None:
                 raise CommandError(streams.IDMP_MAXSIZE_TWICE)
-            maxsize = args.take_int(streams.IDMP_MAXSIZE_RANGE)
+            maxsize = args.take_int()
             if not 1 <= maxsize <= MOST_IDMP_IDS:
                 raise CommandError(streams.IDMP_MAXSIZE_RANGE)
         else:

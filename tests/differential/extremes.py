@@ -1,0 +1,138 @@
+"""Extreme numbers in every numeric argument of the command table: commands made from the syntax that declares them.
+
+`python -m tests.differential.extremes PORT PORT` prints the commands whose replies differ between two servers.
+"""
+
+# ruff: noqa: T201 - it reports on stdout
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import redis
+
+from engine.core import commands as _commands  # noqa: F401 - fills the command table
+from engine.core.table.registry import Command, all_commands
+from engine.core.table.syntax import Argument, arguments
+
+NUMBERS = (
+    *("9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551616", "-1", "-0", "0"),
+    *("1.5", "1e300", "inf", "-inf", "nan", "+1", " 1", "", "99999999999999999999999999", "2147483648"),
+)
+NUMERIC = {"integer", "double", "unix-time"}
+#: Groups of commands about the server itself, whose replies depend on it, and commands that never answer or end it.
+LEFT_OUT_GROUPS = {"server", "connection", "cluster", "pubsub", "scripting", "transactions"}
+LEFT_OUT = {"wait", "waitaof", "randomkey", "scan", "dump", "restore", "object|freq", "object|idletime"}
+#: A value for each type of key, made before each command.
+SCENE = (
+    *("SET string 10", "RPUSH list a b c", "SADD set a b c", "ZADD zset 1 a 2 b 3 c", "HSET hash f 10 g 2"),
+    *("XADD stream 1-1 f v", "XGROUP CREATE stream g 0", "XADD stream 2-1 f v"),
+)
+KEYS = {"string": "string", "list": "list", "set": "set", "sorted-set": "zset", "hash": "hash", "stream": "stream"}
+WORDS = {"group": "g", "consumer": "c", "field": "f", "member": "a", "element": "a", "id": "1-1"}
+
+
+def _words(argument: Argument, group: str) -> list[str]:
+    """A plain form of an argument."""
+    token = [argument.token] if argument.token else []
+    if argument.kind == "pure-token":
+        return token
+    if argument.kind == "oneof":
+        return token + _words(argument.parts[0], group)
+    if argument.kind == "block":
+        return token + [word for part in argument.parts if not part.optional for word in _words(part, group)]
+    if argument.kind == "key":
+        return [*token, KEYS.get(group, "string")]
+    return [*token, "1" if argument.kind in NUMERIC else WORDS.get(argument.name, "a")]
+
+
+def _varied(argument: Argument, group: str) -> Iterator[list[str]]:
+    """The argument with each number in each numeric place of it."""
+    token = [argument.token] if argument.token else []
+    if argument.kind in NUMERIC:
+        yield from ([*token, number] for number in NUMBERS)
+    elif argument.kind == "oneof":
+        for part in argument.parts:
+            yield from (token + words for words in _varied(part, group))
+    elif argument.kind == "block":
+        needed = [part for part in argument.parts if not part.optional]
+        for at, part in enumerate(needed):
+            for words in _varied(part, group):
+                parts = [_words(other, group) if n != at else words for n, other in enumerate(needed)]
+                yield token + [word for one in parts for word in one]
+
+
+def _of(command: Command) -> Iterator[list[str]]:
+    given = arguments(command.syntax) if command.syntax else []
+    for at, varied in enumerate(given):
+        for words in _varied(varied, command.group):
+            parts = [
+                words if n == at else _words(one, command.group)
+                for n, one in enumerate(given)
+                if n == at or not one.optional
+            ]
+            yield [*command.name.upper().split("|"), *[word for part in parts for word in part]]
+
+
+def generated() -> Iterator[list[str]]:
+    """All commands with extreme numbers."""
+    for command in all_commands():
+        if command.group not in LEFT_OUT_GROUPS and command.name not in LEFT_OUT and not command.name.startswith("ps."):
+            yield from _of(command)
+
+
+def is_excused(words: list[str]) -> bool:
+    """Whether replies may differ: random choices, what Redis 8.6 does not have, and its LSET.
+
+    Redis 8.6 accepts LSET at 2**63 - 1 and -2**63 and sets another element; the engine refuses the index.
+    """
+    newer = words[0] == "XNACK" or not {"MAXCOUNT", "MAXSIZE"}.isdisjoint(words)
+    is_random = words[0] in ("SPOP", "SRANDMEMBER", "ZRANDMEMBER", "HRANDFIELD")
+    return newer or is_random or (words[0] == "LSET" and words[2] in (NUMBERS[0], NUMBERS[1]))
+
+
+class Side:
+    """One server, which is brought back to the scene before each command. A wait counts as a reply."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._client = self._connect()
+
+    def _connect(self) -> redis.Connection:
+        return redis.Connection(port=self._port, protocol=2, socket_timeout=0.15)
+
+    def close(self) -> None:
+        """Leave the server empty."""
+        self._client.send_command("FLUSHALL")
+        self._client.read_response()
+        self._client.disconnect()
+
+    def reply(self, words: list[str]) -> str:
+        setup = [line.split(" ") for line in ("FLUSHALL", *SCENE)]
+        for line in setup:
+            self._client.send_command(*line)
+        for _ in setup:
+            self._client.read_response()
+        self._client.send_command(*words)
+        try:
+            return repr(self._client.read_response())
+        except redis.ResponseError as error:
+            return f"error {error}"
+        except redis.TimeoutError:
+            self._client.disconnect()
+            self._client = self._connect()
+            return "waits"
+
+
+def differences(ours: Side, theirs: Side) -> Iterator[tuple[list[str], str, str]]:
+    """The commands that have different replies, with both."""
+    for words in generated():
+        here, there = ours.reply(words), theirs.reply(words)
+        if here != there and not is_excused(words):
+            yield words, here, there
+
+
+if __name__ == "__main__":
+    for said in differences(Side(int(sys.argv[1])), Side(int(sys.argv[2]))):
+        print(*said, sep=" | ")
