@@ -15,7 +15,7 @@ from engine.text.messages import settings
 
 I32_MAX = (1 << 31) - 1
 I64_MAX = (1 << 63) - 1
-_INTEGERS = range(-(1 << 63), 1 << 64)
+_INTEGERS = range(-I64_MAX - 1, I64_MAX + 1)
 
 
 class ConfigError(ValueError):

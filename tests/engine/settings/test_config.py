@@ -235,3 +235,18 @@ def test_directives_of_redis_8_6_are_known():
     config = Config()
     for name in names.split():
         assert config.find([name.encode()]), name
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("maxmemory-samples", "65"),
+        ("set-max-listpack-value", "1kb"),
+        ("aof-load-corrupt-tail-max-size", ""),
+        ("active-defrag-ignore-bytes", "0"),
+    ],
+)
+def test_numbers_that_redis_refuses_are_refused(name: str, word: str) -> None:
+    """A number above its limit, a unit where a plain number belongs, and a size below the lowest are errors."""
+    with pytest.raises(ConfigError):
+        loaded(f"--{name}", word)
