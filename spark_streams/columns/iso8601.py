@@ -29,8 +29,8 @@ def read_time(text: str) -> datetime.time | None:
     return datetime.time(int(hour), int(minute), int(second or 0), _micros(fraction))
 
 
-def read_interval(text: str) -> datetime.timedelta | None:
-    """The interval; None if the text is none. Digits below a microsecond are dropped."""
+def read_interval(text: str) -> int | None:
+    """Return the interval in microseconds; None if the text is not one. Digits below a microsecond are dropped."""
     found = _INTERVAL.fullmatch(text)
     if found is None:
         return None
@@ -39,7 +39,7 @@ def read_interval(text: str) -> datetime.timedelta | None:
     seconds = parts[-1]
     total += _micros(fraction) * (-1 if seconds is not None and seconds.startswith("-") else 1)
     total = -total if sign == "-" else total
-    return datetime.timedelta(microseconds=total) if -_LARGEST <= total < _LARGEST else None
+    return total if -_LARGEST <= total < _LARGEST else None
 
 
 def _micros(fraction: str | None) -> int:

@@ -65,7 +65,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         for name, convert in converters.items():
             value, is_wrong = None, row is None
             try:
-                value = None if row is None else convert(row.get(name))
+                value = None if row is None else _member(row, name, convert)
             except _WRONG:
                 is_wrong = True
             found[name].append(value)
@@ -108,7 +108,14 @@ def _whole(text: str) -> int | decimal.Decimal:
 def converter(target: Any) -> Convert:
     """A function from JSON values to values of the type `target`; it raises ValueError or TypeError for misfits."""
     inner = _converter(target)
+    if variants.is_variant(target):
+        return inner  # it has a null of its own
     return lambda value: None if value is None else inner(value)
+
+
+def _member(row: dict[str, Any], name: str, convert: Convert) -> Any:
+    """The value of a member; None if it is missing."""
+    return convert(row[name]) if name in row else None
 
 
 def _converter(target: Any) -> Convert:
@@ -120,7 +127,7 @@ def _converter(target: Any) -> Convert:
         return lambda value: [element(one) for one in _of(list, value)]
     if types.is_struct(target):
         fields = [(field.name, converter(field.type)) for field in target]
-        return lambda value: {name: convert(_of(dict, value).get(name)) for name, convert in fields}
+        return lambda value: {name: _member(_of(dict, value), name, convert) for name, convert in fields}
     if types.is_map(target):
         key, item = _key_converter(target.key_type), converter(target.item_type)
         return lambda value: [(key(name), item(one)) for name, one in _of(dict, value).items()]
@@ -216,5 +223,5 @@ def _epoch(target: Any, number: int | decimal.Decimal) -> Any:
 
 
 def _parsed(target: Any, text: str, epochs: int | None = None) -> Any:
-    (found,) = values_reference.from_text(pa.array([text.encode()], pa.binary()), target, epochs).to_pylist()
+    found = values_reference.read_one(text, target, epochs)
     return _refuse(text) if found is None else found

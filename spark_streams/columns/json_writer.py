@@ -19,9 +19,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_streams.columns import iso8601, variants
+from spark_streams.columns import iso8601, times, variants
+from spark_streams.config import time_zones
 
 _PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
+_WHOLE_MINUTES_MICROS = times.days_of(1973, 1, 1) * times.DAY
 _WHOLE_MINUTES = 1973  # before 1972 some offsets had seconds, which the text cannot express
 _Write = Callable[[Any], str]
 
@@ -34,8 +36,28 @@ def column(values: Any) -> Any:
         return pc.cast(values, pa.string())
     if types.is_string(kind) and pc.all(pc.match_substring_regex(values, _PLAIN), min_count=0).as_py():
         return pc.binary_join_element_wise('"', values, '"', "")
-    write = writer(kind)
-    return pa.array([None if value is None else write(value) for value in values.to_pylist()], pa.string())
+    try:
+        found, write = values.to_pylist(), writer(kind)
+    except OverflowError:  # a date or a time that Python does not have
+        found, write = values.cast(_stored(kind)).to_pylist(), writer(kind, stored=True)
+    return pa.array([None if value is None else write(value) for value in found], pa.string())
+
+
+def _stored(kind: Any) -> Any:
+    """The type with the integers of dates and times in their place."""
+    types = pa.types
+    if types.is_timestamp(kind):
+        return pa.int64()
+    if types.is_date32(kind):
+        return pa.int32()
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
+    if types.is_map(kind):
+        key = kind.key_field.with_type(_stored(kind.key_type))
+        return pa.map_(key, kind.item_field.with_type(_stored(kind.item_type)))
+    if types.is_struct(kind) and not variants.is_variant(kind):
+        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
+    return kind
 
 
 def rows(names: list[str], columns: list[Any], count: int) -> Any:
@@ -49,26 +71,47 @@ def rows(names: list[str], columns: list[Any], count: int) -> Any:
     return pc.cast(text, pa.binary())
 
 
-def writer(kind: Any) -> _Write:
-    """A function from values of that Arrow type, as `to_pylist` gives them, to JSON text. TypeError for other types."""
+def writer(kind: Any, *, stored: bool = False) -> _Write:
+    """A function from values of that Arrow type, as `to_pylist` gives them, to JSON text. TypeError for other types.
+
+    `stored`: dates and times are integers (`_stored`).
+    """
     types = pa.types
     if types.is_dictionary(kind):
-        return writer(kind.value_type)
+        return writer(kind.value_type, stored=stored)
     if variants.is_variant(kind):
         return lambda value: _variant(variants.to_python(value))
     if types.is_struct(kind):
-        fields = [(field.name, json.dumps(field.name, ensure_ascii=False), writer(field.type)) for field in kind]
+        fields = [
+            (field.name, json.dumps(field.name, ensure_ascii=False), writer(field.type, stored=stored))
+            for field in kind
+        ]
         return lambda value: _struct(value, fields)
     if types.is_map(kind):
-        key, item = writer(kind.key_type), _or_null(writer(kind.item_type))
+        key, item = writer(kind.key_type, stored=stored), _or_null(writer(kind.item_type, stored=stored))
         return lambda value: f"{{{','.join(f'{_as_key(key(k))}:{item(v)}' for k, v in value)}}}"
     if types.is_list(kind) or types.is_large_list(kind):
-        item = _or_null(writer(kind.value_type))
+        item = _or_null(writer(kind.value_type, stored=stored))
         return lambda value: f"[{','.join(map(item, value))}]"
+    if stored and types.is_date32(kind):
+        return lambda value: f'"{times.date_text(value)}"'
+    if stored and types.is_timestamp(kind):
+        zone = None if kind.tz is None else time_zones.info(kind.tz)
+        return lambda value: f'"{_stored_moment(value, zone)}"'
     for test, write in _SCALARS:
         if test(kind):
             return write
     raise TypeError(f"{kind} has no text form")
+
+
+def _stored_moment(micros: int, zone: datetime.tzinfo | None) -> str:
+    """As `_moment`, of a time of any year."""
+    if zone is None:
+        return times.local_text(micros, "T", short=True)
+    offset = times.offset_at(micros, zone)
+    if not offset or micros < _WHOLE_MINUTES_MICROS:
+        return f"{times.local_text(micros, 'T', short=True)}Z"
+    return times.local_text(micros + offset, "T", short=True) + times.offset_text(offset)
 
 
 def _or_null(write: _Write) -> _Write:

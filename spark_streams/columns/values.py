@@ -8,6 +8,7 @@ nothing of streams, servers or Spark.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -15,18 +16,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_streams.columns import iso8601, values_reference
+from spark_streams.columns import iso8601, times, values_reference
+from spark_streams.config import time_zones
 
 _INTEGER = b"0123456789-"
 _NUMBER = b"0123456789-+.eE"
 _UTC = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
-_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-]\d{2}:?\d{2})$"
+_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](?:(?:0\d|1[0-7]):?[0-5]\d|18:?00))$"
 _UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 _WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
 #: From 1970 to 2037, in microseconds. Outside, Arrow's offsets differ from Python's and Java's in some zones.
 _SAME_CLOCKS = (0, 2_145_916_800_000_000)
+#: From the year 1 to 9999, without the first and the last day: there the years of all zones have four digits.
+_USUAL_DAYS = times.days_of(1, 1, 2), times.days_of(9999, 12, 31)
+_USUAL_MICROS = _USUAL_DAYS[0] * times.DAY, _USUAL_DAYS[1] * times.DAY
 _DECIMAL_DIGITS = 38  # of a 128-bit decimal
-_LAST_MICRO = 253_402_300_800_000_000
 _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _COMPACT_DAY = r"^(\d{4})(\d{2})(\d{2})$"
 
@@ -151,9 +155,10 @@ def _timestamps(column: Any, target: Any, epochs: int | None) -> Any:
     return None if result is None else pc.cast(result, target)
 
 
-def _within(micros: tuple[int, int], times: Any) -> bool:
-    found = pc.min_max(pc.cast(times, pa.int64())).as_py()
-    return found["min"] is None or (micros[0] <= found["min"] and found["max"] < micros[1])
+def _within(limits: tuple[int, int], numbers: Any) -> bool:
+    """Whether all numbers are at or above the first limit and below the second one."""
+    found = pc.min_max(pc.cast(numbers, pa.int64())).as_py()
+    return found["min"] is None or (limits[0] <= found["min"] and found["max"] < limits[1])
 
 
 def _epochs(column: Any, target: Any, unit: int) -> Any:
@@ -166,8 +171,7 @@ def _epochs(column: Any, target: Any, unit: int) -> Any:
     for least, most, factor in ((1, 11 + 6 - len(str(unit)) + 1, unit),) if unit else by_size:
         if least <= shortest and longest <= most:
             micros = pc.multiply(pc.cast(pc.cast(column, pa.string()), pa.int64()), factor)
-            # Python's times end with the year 9999.
-            return pc.cast(micros, target) if pc.max(micros).as_py() < _LAST_MICRO else None
+            return pc.cast(micros, target)
     return None
 
 
@@ -203,12 +207,24 @@ def to_text(column: Any) -> Any:
     if types.is_time(kind) or types.is_duration(kind):
         show: Callable[[Any], str] = iso8601.show_time if types.is_time(kind) else iso8601.show_interval
         return pa.array([None if value is None else show(value).encode() for value in column.to_pylist()], pa.binary())
+    if types.is_date32(kind) and not _within(_USUAL_DAYS, column.cast(pa.int32())):
+        return _texts(times.date_text, column.cast(pa.int32()))
+    if types.is_timestamp(kind) and not _within(_USUAL_MICROS, column.cast(pa.int64())):
+        return _texts(times.local_text, column.cast(pa.int64()))
     if types.is_integer(kind) or types.is_boolean(kind) or types.is_date(kind) or types.is_timestamp(kind):
         return pc.cast(pc.cast(column, pa.string()), pa.binary())
     raise TypeError(f"{kind} has no text form")
 
 
+def _texts(show: Callable[[int], str], numbers: Any) -> Any:
+    return pa.array([None if number is None else show(number).encode() for number in numbers.to_pylist()], pa.binary())
+
+
 def _moment_text(column: Any) -> Any:
+    numbers = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    if not _within(_USUAL_MICROS, numbers):
+        zone = time_zones.info(column.type.tz)
+        return pc.cast(_texts(lambda micros: _any_moment_text(micros, zone), numbers), pa.string())
     utc = pc.cast(column, pa.timestamp("us", "UTC"))
     text = pc.cast(utc, pa.string())
     if column.type.tz == "UTC":
@@ -216,6 +232,14 @@ def _moment_text(column: Any) -> Any:
     # Before 1972 some offsets had seconds, which the text cannot express.
     local = pc.cast(pc.cast(column, pa.timestamp("us", column.type.tz)), pa.string())
     return pc.if_else(pc.less(utc, pa.scalar(_WHOLE_MINUTES, utc.type)), text, local)
+
+
+def _any_moment_text(micros: int, zone: datetime.tzinfo) -> str:
+    """As `_moment_text`, of a time of any year."""
+    if zone is datetime.UTC or micros < _WHOLE_MINUTES:
+        return f"{times.local_text(micros)}Z"
+    offset = times.offset_at(micros, zone)
+    return times.local_text(micros + offset) + times.offset_text(offset).replace(":", "")
 
 
 def _float_text(column: Any) -> Any:

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as t
+from pyspark.sql.pandas.types import to_arrow_type
 
 from spark_streams.codec.decode_reference import ScalarPage
-from spark_streams.columns import json_writer, variants
+from spark_streams.columns import json_values, json_writer, variants
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options
@@ -153,3 +154,11 @@ def test_year_month_intervals_are_refused_with_advice(kind: t.DataType) -> None:
     for refused in (lambda: ReadSchema.of(schema), lambda: WriteSchema.of(schema)):
         with pytest.raises(SchemaError, match=r"UNSUPPORTED_TYPE.*'ym'.*cast them to string, or to a number of months"):
             refused()
+
+
+def test_null_in_json_is_a_variant_and_a_missing_member_is_none() -> None:
+    """JSON's null is one of a variant's values, as in Spark's JSON source."""
+    kind = to_arrow_type(t.VariantType())
+    (null, missing), wrong = json_values.members(pa.array([b'{"v":null}', b"{}"]), {"v": kind})["v"]
+    assert (variants.to_python(null.as_py()), missing.as_py(), wrong) == (None, None, None)
+    assert null.is_valid

@@ -98,6 +98,13 @@ def same(one: list[Any], other: list[Any]) -> bool:
     )
 
 
+def numbers(column: Any) -> list[Any]:
+    """The values, of dates and times the integers that Arrow stores: Python does not have all of them."""
+    kinds = {pa.types.is_timestamp: pa.int64(), pa.types.is_date32: pa.int32(), pa.types.is_duration: pa.int64()}
+    stored = next((kind for test, kind in kinds.items() if test(column.type)), column.type)
+    return column.cast(stored).to_pylist()  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize("target", TYPES, ids=str)
 @unhurried
 @given(
@@ -115,7 +122,7 @@ def test_the_fast_way_agrees_with_the_slow_one(
     array = pa.array(column, pa.binary()).slice(skip)
     fast = values.from_text(array, target, epochs)
     assert fast.type == target
-    assert same(fast.to_pylist(), values_reference.from_text(array, target, epochs).to_pylist())
+    assert same(numbers(fast), numbers(values_reference.from_text(array, target, epochs)))
 
 
 THERE_AND_BACK: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -162,7 +169,10 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
         ("2147483648", pa.int32(), None),
         ("1.0", pa.int32(), None),
         ("Infinity", pa.float64(), math.inf),
-        (" 1", pa.float64(), None),
+        (" 1", pa.float64(), 1.0),
+        ("1.5d", pa.float64(), 1.5),
+        ("0x1p3", pa.float64(), 8.0),
+        ("1_000", pa.float64(), None),
         ("1e400", pa.float64(), math.inf),
         ("TRUE", pa.bool_(), True),
         ("1", pa.bool_(), None),
