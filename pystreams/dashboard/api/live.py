@@ -48,7 +48,7 @@ class News:
         self._sampler = sampler
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
-        self._words = (-1, b"")
+        self._words: dict[bool, tuple[int, bytes]] = {}
         self.closing = False
 
     def begin(self) -> None:
@@ -70,18 +70,20 @@ class News:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _now(self) -> bytes:
+    def _now(self, whole: bool) -> bytes:
         state = self._sampler.state
-        if self._words[0] != state.number:
-            self._words = (state.number, event("look", news(state)))
-        return self._words[1]
+        number, words = self._words.get(whole, (-1, b""))
+        if number != state.number:
+            words = event("look", news(state, whole=whole))
+            self._words[whole] = state.number, words
+        return words
 
-    async def events(self, valid: Callable[[], bool]) -> AsyncIterator[bytes]:
-        """The looks, from the last one on, for as long as the session is valid."""
+    async def events(self, valid: Callable[[], bool], *, whole: bool) -> AsyncIterator[bytes]:
+        """The looks, from the last one on, for as long as the session is valid. `whole`: see `news`."""
         sent = b""
         while valid() and not self.closing:
             changed = self._changed
-            words = self._now()
+            words = self._now(whole)
             yield words if words is not sent else b": still here\n\n"
             sent = words
             try:

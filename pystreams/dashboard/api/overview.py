@@ -7,12 +7,17 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.asked import Asked, shown
+from pystreams.dashboard.history.series import Curve
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.dashboard.sampling.snapshot import GROUP_SORTS, STREAM_SORTS, Snapshot
 from pystreams.streams.groups.status import Status
 
 _ATTENTION = 6
-_CURVES = ("rate", "lag", "pending", "entries", "memory", "commands", "clients")
+#: Curves of sums over all streams, and of the server.
+_SUMS = ("rate", "lag", "pending", "entries")
+#: Of more streams no sums are made for a user who may see only some of them: each name must be asked for.
+_MOST_SUMMED = 2000
+_CURVES = (*_SUMS, "memory", "commands", "clients")
 _FACTS = {
     "release": ("engine_release", "valkey_version", "redis_version"),
     "role": ("role",),
@@ -33,15 +38,18 @@ def product(facts: dict[str, str] | Any) -> str:
     return f"Redis {facts['redis_version']}" if "redis_version" in facts else "unknown server"
 
 
-def news(state: State) -> dict[str, Any]:
-    """What every browser is told after each look: numbers alone, no names."""
+def news(state: State, *, whole: bool) -> dict[str, Any]:
+    """What browsers are told after each look: numbers alone, no names.
+
+    `whole`: to a session that may see every stream; others do not get the sums over all.
+    """
     snapshot = state.snapshot
     return {
         "number": state.number,
         "at": snapshot.at,
         "problem": state.problem,
         "since": state.since,
-        "totals": asdict(snapshot.totals),
+        "totals": asdict(snapshot.totals) if whole else None,
         "server": server_facts(snapshot),
     }
 
@@ -65,11 +73,27 @@ def overview(asked: Asked) -> dict[str, Any]:
     worst = ranked[: _ATTENTION * 4]
     seen = asked.access.visible([row.group.stream.name for row in worst])
     attention = [row for row in worst if row.status != Status.OK and row.group.stream.name in seen]
+    whole = asked.access.session.whole
     return {
-        **news(asked.sampler.state),
-        "curves": {name: shapes.curve(asked.sampler.curve(name)) for name in _CURVES},
+        **news(asked.sampler.state, whole=whole),
+        **({} if whole else {"totals": _own_totals(asked)}),
+        "curves": {name: shapes.curve(_curve(asked, name)) for name in _CURVES},
         "attention": [shapes.group(row) for row in attention[:_ATTENTION]],
     }
+
+
+def _curve(asked: Asked, name: str) -> Curve:
+    """A curve, empty if it is of sums that the session's user may not see."""
+    hidden = name in _SUMS and not asked.access.session.whole
+    return Curve([], []) if hidden else asked.sampler.curve(name)
+
+
+def _own_totals(asked: Asked) -> dict[str, Any] | None:
+    """The sums over the streams that the session's user may see; None if there are too many to ask for."""
+    names = list(asked.snapshot.streams)
+    if len(names) > _MOST_SUMMED:
+        return None
+    return asdict(asked.snapshot.totals_of(asked.access.visible(names)))
 
 
 def streams(asked: Asked) -> dict[str, Any]:

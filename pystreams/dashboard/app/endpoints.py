@@ -185,7 +185,7 @@ class Endpoints:
         def left() -> None:
             self._listeners -= 1
 
-        return live.EventStream(self.news.events(self._valid(request)), left)
+        return live.EventStream(self.news.events(self._valid(request), whole=session.whole), left)
 
     async def tail(self, request: Request) -> Response:
         """The entries that come into a stream."""

@@ -5,7 +5,7 @@ A snapshot never changes. The order of a column is worked out when it is first a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -110,6 +110,13 @@ class Snapshot:
         self.sent = sent
         self.totals = _totals(streams, groups)
         self._lists: dict[tuple[str, ...], list[Any]] = {}
+
+    def totals_of(self, names: Collection[bytes]) -> Totals:
+        """The numbers of these streams together."""
+        return _totals(
+            {name: self.streams[name] for name in names if name in self.streams},
+            {key: row for key, row in self.groups.items() if row.group.stream.name in names},
+        )
 
     def streams_by(self, sort: str, *, falling: bool, search: str = "") -> Rows[StreamRow]:
         """The streams whose names contain a text, in the order of a column of `STREAM_SORTS`."""

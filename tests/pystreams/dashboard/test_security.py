@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from pystreams.commands.root import cli
 from pystreams.commands.verbs import NEEDS
+from pystreams.dashboard.api import overview
 from pystreams.dashboard.app import run
 from pystreams.dashboard.app.site import QUESTIONS
 from pystreams.dashboard.security.guard import BODY_BYTES, host_is_known
@@ -180,6 +181,11 @@ def test_a_user_of_the_server_sees_and_does_what_the_acl_lets_it(
         streams = dashboard.get("streams")
         assert ([row["name"]["text"] for row in streams["rows"]], streams["total"]) == (["mine:1", "mine:2"], 2)
         assert {row["stream"]["text"] for row in dashboard.get("groups")["rows"]} == {"mine:1", "mine:2"}
+        dashboard.looked()
+        found = dashboard.get("overview")
+        assert (found["totals"]["streams"], found["totals"]["groups"], found["totals"]["lag"]) == (2, 2, 2)
+        assert found["curves"]["entries"] == {"at": [], "values": []}
+        assert overview.news(dashboard.sampler.state, whole=False)["totals"] is None
         assert dashboard.refused("stream", stream="yours") == (403, "NOT_PERMITTED")
         assert dashboard.refused("entries", stream="yours") == (403, "NOT_PERMITTED")
         assert dashboard.refused("export", stream="yours") == (403, "NOT_PERMITTED")

@@ -85,7 +85,7 @@ class Frame {
       this.warn(look.at ? "Server gone" : "No server", `${look.problem} ${look.at ? `What you see is from ${duration(Date.now() - look.since)} ago. ` : ""}This page goes on when the server is back.`);
     } else this.warn(null);
     text(this.product, look.server.product);
-    const bad = look.totals.statuses ? (look.totals.statuses.stop ?? 0) + (look.totals.statuses.stall ?? 0) : 0;
+    const bad = look.totals?.statuses ? (look.totals.statuses.stop ?? 0) + (look.totals.statuses.stall ?? 0) : 0;
     text(this.badge, String(bad));
     this.badge.hidden = bad === 0;
     this.badge.title = `${bad} groups are stopped or stalled`;

@@ -57,7 +57,8 @@ export async function overview({ query }) {
 
   async function summary() {
     const found = await get("overview");
-    const { totals, server } = found;
+    const { server } = found;
+    const totals = found.totals ?? {}; // no sums: this user may see some of very many streams
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
