@@ -39,24 +39,24 @@ def column(values: Any) -> Any:
     try:
         found, write = values.to_pylist(), writer(kind)
     except OverflowError:  # a date or a time that Python does not have
-        found, write = values.cast(_stored(kind)).to_pylist(), writer(kind, stored=True)
+        found, write = values.cast(stored_type(kind)).to_pylist(), writer(kind, stored=True)
     return pa.array([None if value is None else write(value) for value in found], pa.string())
 
 
-def _stored(kind: Any) -> Any:
-    """The type with the integers of dates and times in their place."""
+def stored_type(kind: Any) -> Any:
+    """The type with integers in the place of dates and times, as Arrow stores them."""
     types = pa.types
     if types.is_timestamp(kind):
         return pa.int64()
     if types.is_date32(kind):
         return pa.int32()
     if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(stored_type(kind.value_type)))
     if types.is_map(kind):
-        key = kind.key_field.with_type(_stored(kind.key_type))
-        return pa.map_(key, kind.item_field.with_type(_stored(kind.item_type)))
+        key = kind.key_field.with_type(stored_type(kind.key_type))
+        return pa.map_(key, kind.item_field.with_type(stored_type(kind.item_type)))
     if types.is_struct(kind) and not variants.is_variant(kind):
-        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
+        return pa.struct([field.with_type(stored_type(field.type)) for field in kind])
     return kind
 
 
@@ -74,7 +74,7 @@ def rows(names: list[str], columns: list[Any], count: int) -> Any:
 def writer(kind: Any, *, stored: bool = False) -> _Write:
     """A function from values of that Arrow type, as `to_pylist` gives them, to JSON text. TypeError for other types.
 
-    `stored`: dates and times are integers (`_stored`).
+    `stored`: dates and times are integers (`stored_type`).
     """
     types = pa.types
     if types.is_dictionary(kind):

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.columns import values, values_reference, zones
+from spark_streams.columns.json_writer import stored_type
 
 unhurried = settings(deadline=None)
 UTC = datetime.UTC
@@ -100,9 +101,7 @@ def same(one: list[Any], other: list[Any]) -> bool:
 
 def numbers(column: Any) -> list[Any]:
     """The values, of dates and times the integers that Arrow stores: Python does not have all of them."""
-    kinds = {pa.types.is_timestamp: pa.int64(), pa.types.is_date32: pa.int32(), pa.types.is_duration: pa.int64()}
-    stored = next((kind for test, kind in kinds.items() if test(column.type)), column.type)
-    return column.cast(stored).to_pylist()  # type: ignore[no-any-return]
+    return column.cast(stored_type(column.type)).to_pylist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("target", TYPES, ids=str)
