@@ -23,6 +23,10 @@ from spark_streams.errors import PystreamsError, fail
 
 _log = logging.getLogger("spark_streams")
 _KEPT_SECONDS = 10.0
+_ANSWER_SECONDS = 5.0
+"""How long a replica may be silent before the primary is read instead."""
+_SILENT_SECONDS = 60.0
+"""How long a replica that did not answer is not asked again: much longer than finding that out takes."""
 _QUESTION = ("INFO", "replication")
 _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] = {}
 _zones: dict[Endpoint, tuple[float, str]] = {}
@@ -109,8 +113,8 @@ def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: A
 
 
 def leave_alone(replica: Address) -> None:
-    """The replica does not answer: for some seconds `of_node` does not name it."""
-    _silent[replica] = time.monotonic() + _KEPT_SECONDS
+    """The replica does not answer: for a minute `of_node` does not name it."""
+    _silent[replica] = time.monotonic() + _SILENT_SECONDS
 
 
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
@@ -134,12 +138,20 @@ def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
 
 
 def _address_of(address: Address, endpoint: Endpoint) -> Address:
-    """A replica as a server by itself, with the same login. It is tried once: there is always the primary."""
+    """A replica as a server by itself, with the same login. It is tried once, briefly: there is always the primary."""
     login = address.login
     scheme = "rediss" if address.encrypted else "redis"
     credentials = replace(address.credentials, username=login.username, password=login.password)
     url = f"{scheme}://{endpoint}/{login.database}"
-    return replace(address, url=url, credentials=credentials, retry_ms=0, says_readonly=address.kind == "cluster")
+    patience = _ANSWER_SECONDS if address.answer_seconds is None else min(_ANSWER_SECONDS, address.answer_seconds)
+    return replace(
+        address,
+        url=url,
+        credentials=credentials,
+        retry_ms=0,
+        answer_seconds=patience,
+        says_readonly=address.kind == "cluster",
+    )
 
 
 def zone_of(connection: Connection) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -235,6 +236,22 @@ def test_a_replica_that_does_not_answer_is_left_alone(pair: Pair, monkeypatch: p
     assert len(query.trigger() or []) == 150
     assert len(query.partitions[0]) == 6
     assert len(tried) == 1
+
+
+def test_a_replica_that_hangs_is_given_up_soon(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that accepts connections and then says nothing delays a read by seconds, not by a socket's minute."""
+    pair.fill()
+    pair.caught_up()
+    monkeypatch.setattr(replicas, "_ANSWER_SECONDS", 0.2, raising=False)
+    with proxy(int(pair.replica.url.rpartition(":")[2])) as between:
+        endpoint = Endpoint("127.0.0.1", between.port)
+        monkeypatch.setattr(Topology, "replicas", lambda topology, node: [endpoint])
+        between.flows.clear()
+        started = time.monotonic()
+        rows = pair.query(minPartitions="6").trigger()
+        assert rows is not None
+        assert per_stream(rows) == {stream: list(range(50)) for stream in STREAMS}
+        assert time.monotonic() - started < 30
 
 
 def test_a_replica_that_breaks_off_costs_no_entry(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
