@@ -155,9 +155,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "SERVER_REFUSED": Condition(
         ServerError,
-        "{address} refused {command}: {reason}.",
-        "READONLY means that the server is a replica: name its master, or the Sentinels, in the option 'url'. OOM "
-        "means that it has reached its maxmemory, MISCONF that it cannot save its data. Its log says more.",
+        "{address} refused {command}: {reason}{meaning}.",
+        "See what the server says, and its log. The option 'url' names it.",
     ),
     "LOGIN_REFUSED": Condition(
         ServerError,

@@ -14,6 +14,14 @@ from spark_streams.config.address import Address
 from spark_streams.config.permissions import ENGINE
 from spark_streams.errors import PystreamsError, error
 
+_MEANINGS = {
+    "READONLY": "this server is a replica: name its primary, or the Sentinels",
+    "OOM": "it has reached its maxmemory",
+    "MISCONF": "it cannot save its data",
+    "NOREPLICAS": "fewer replicas are connected than min-replicas-to-write asks for",
+}
+"""What the first word of a refusal says to the user."""
+
 
 class RefusedForNowError(Exception):
     """The server refused what it may accept a moment later, or another one may, or it must be asked in another way.
@@ -48,7 +56,14 @@ def refused(
         if shown.upper() == "SENTINEL":
             return error("NOT_A_SENTINEL", address=address.shown, reason=text, url=_url(address, ""))
         return error("UNKNOWN_COMMAND", address=address.shown, command=shown, reason=text)
-    return error("SERVER_REFUSED", address=address.shown, command=shown, reason=text)
+    meaning = _MEANINGS.get(text.partition(" ")[0])
+    return error(
+        "SERVER_REFUSED",
+        address=address.shown,
+        command=shown,
+        reason=text,
+        meaning=f" ({meaning})" if meaning else "",
+    )
 
 
 def row_refused(address: Address, row: int, reason: Any, command: str = "XADD") -> PystreamsError:

@@ -49,3 +49,20 @@ def test_only_refusals_of_a_row_are_called_so(text: str) -> None:
     assert (refused(address, "XADD", text).condition == "NOT_PERMITTED") == (
         "no permissions" in text or "can't run" in text
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("READONLY You can't write against a read only replica.", "name its primary, or the Sentinels"),
+        ("OOM command not allowed when used memory > 'maxmemory'.", "it has reached its maxmemory"),
+        ("MISCONF Redis is configured to save RDB snapshots", "it cannot save its data"),
+        ("NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"),
+        ("ERR DB index is out of range", "range. See what the server says"),
+    ],
+)
+def test_a_refusal_says_what_its_first_word_means(text: str, meaning: str) -> None:
+    """The meaning of the server's own words stands behind them; a word that says it itself gets none."""
+    problem = refused(parse("redis://localhost"), "XADD", text)
+    assert problem.condition == "SERVER_REFUSED"
+    assert meaning in str(problem)
