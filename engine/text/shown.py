@@ -32,7 +32,7 @@ def without_secrets(argv: list[bytes]) -> list[bytes]:
             if words[at - 1].lower() in _SECRET_SETTINGS:
                 words[at] = _REDACTED
         return words
-    if name == b"ACL" and sub == b"SETUSER":
+    if name == b"ACL" and sub in (b"SETUSER", b"GETUSER", b"DELUSER"):
         return [*argv[:2], *[_REDACTED] * (len(argv) - 2)]
     return argv
 

@@ -493,7 +493,8 @@ def test_the_client_goes(group: Server, command: str) -> None:
     [("", None), ("TIMEOUT", None), ("ERROR", Error("UNBLOCKED client unblocked via CLIENT UNBLOCK"))],
 )
 def test_client_unblock(server: Server, words: str, reply: object) -> None:
-    """CLIENT UNBLOCK ends another client's wait, with its timeout's answer or with an error."""
+    """CLIENT UNBLOCK ends another client's wait, with its timeout's answer or with an error, which INFO counts."""
+    server.given("CONFIG RESETSTAT")
     reader = server.client()
     number = reader.run("CLIENT ID")
     reader.send("XREAD BLOCK 0 STREAMS s $")
@@ -501,6 +502,7 @@ def test_client_unblock(server: Server, words: str, reply: object) -> None:
     server.expect(f"CLIENT UNBLOCK {number} {words}", 1)
     reader.expect_reply(reply)
     server.expect(f"CLIENT UNBLOCK {number}", 0)
+    assert (b"errorstat_UNBLOCKED:count=1" in server.run("INFO errorstats")) == (words == "ERROR")
 
 
 @over_tcp

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kinds import Server
-from tests.harness.marks import over_tcp
+from tests.harness.marks import over_tcp, since
 from tests.harness.replies import MODULES, Error
 from tests.servers.releases import Newest
 
@@ -134,6 +134,16 @@ def test_the_slow_log_has_what_a_transaction_ran(server: Server) -> None:
     words = [one[3] for one in server.run("SLOWLOG GET")]
     assert [b"SET", b"a", b"1"] in words
     assert [b"EXEC"] not in words
+
+
+@since("8.6")
+def test_the_slow_log_hides_which_users_were_asked_for(server: Server) -> None:
+    """The arguments of ACL SETUSER, GETUSER and DELUSER are redacted."""
+    server.config("slowlog-log-slower-than", 0)
+    server.given("SLOWLOG RESET", "ACL SETUSER u on", "ACL GETUSER u", "ACL DELUSER u v")
+    hidden = b"(redacted)"
+    shown = [one[3] for one in server.run("SLOWLOG GET 3")]
+    assert shown == [[b"ACL", name, *[hidden] * n] for name, n in ((b"DELUSER", 2), (b"GETUSER", 1), (b"SETUSER", 2))]
 
 
 # -- LATENCY ----------------------------------------------------------------------------------------------------------

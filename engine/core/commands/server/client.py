@@ -247,7 +247,9 @@ def unblock(ctx: Context, argv: list[bytes]) -> Reply:
     if how == b"TIMEOUT":
         ctx.sessions.time_out(target)
     else:
-        ctx.sessions.end_wait(target, CommandError(clients.UNBLOCKED))
+        error = CommandError(clients.UNBLOCKED)
+        ctx.telemetry.count_error(error)
+        ctx.sessions.end_wait(target, error)
     return 1
 
 
