@@ -41,7 +41,7 @@ from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.streams import asking
 from pystreams.streams.groups import describing as of_groups
-from spark_streams.client.connection import Command
+from streamclient.connection import Command
 
 FLIGHTS, WEATHER, ALERTS = "flights", "weather", "alerts"
 AIRPORTS = ("EWR", "JFK", "LGA")

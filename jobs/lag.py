@@ -32,8 +32,8 @@ from pystreams.streams.groups import status
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import Status
 from pystreams.values import names, numbers
-from spark_streams.client.connection import Connection
-from spark_streams.server.lag import Budget
+from streamclient.connection import Connection
+from streamclient.streams.lag import Budget
 
 _KINDS = ("console", "stream", "metrics")
 _LOOKS = 5

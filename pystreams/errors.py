@@ -1,15 +1,16 @@
 """The command line's own errors: a table of conditions as the connector's, and the exit status that each one has.
 
-What a server refuses, or cannot be reached for, is an error of `spark_streams.errors` here as well. Exit statuses are
+What a server refuses, or cannot be reached for, is an error of `streamclient.errors` here as well. Exit statuses are
 for scripts and never change; docs/reference/command-line.md lists them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import NoReturn
 
-from spark_streams.errors import Condition, OptionsError, PystreamsError
+from streamclient.errors import OptionsError, PystreamsError
+from streamwire.errors import Condition, Conditions
 
 
 class Status(IntEnum):
@@ -34,255 +35,227 @@ class CommandError(PystreamsError):
     """An error of the command line itself."""
 
 
-CONDITIONS: dict[str, tuple[Status, Condition]] = {
-    "NO_SUCH_STREAM": (
+@dataclass(frozen=True)
+class Failure(Condition):
+    """A condition that ends the process, with its exit status."""
+
+    status: Status
+
+
+FAILURES: dict[str, Failure] = {
+    "NO_SUCH_STREAM": Failure(
+        CommandError,
+        "There is no stream '{stream}' at {address}.",
+        "'pystreams ls' lists the streams.",
         Status.MISSING,
-        Condition(CommandError, "There is no stream '{stream}' at {address}.", "'pystreams ls' lists the streams."),
     ),
-    "NO_SUCH_GROUP": (
+    "NO_SUCH_GROUP": Failure(
+        CommandError,
+        "The stream '{stream}' at {address} has no consumer group '{group}'.",
+        "'pystreams groups ls {stream}' lists its groups.",
         Status.MISSING,
-        Condition(
-            CommandError,
-            "The stream '{stream}' at {address} has no consumer group '{group}'.",
-            "'pystreams groups ls {stream}' lists its groups.",
-        ),
     ),
-    "NO_SUCH_CONSUMER": (
+    "NO_SUCH_CONSUMER": Failure(
+        CommandError,
+        "The group '{group}' of the stream '{stream}' has no consumer '{consumer}'.",
+        "'pystreams groups describe {stream} {group}' lists its consumers.",
         Status.MISSING,
-        Condition(
-            CommandError,
-            "The group '{group}' of the stream '{stream}' has no consumer '{consumer}'.",
-            "'pystreams groups describe {stream} {group}' lists its consumers.",
-        ),
     ),
-    "NO_SUCH_ENTRY": (
+    "NO_SUCH_ENTRY": Failure(
+        CommandError,
+        "The stream '{stream}' has no entry {id}.",
+        "It may have been trimmed or deleted.",
         Status.MISSING,
-        Condition(
-            CommandError,
-            "The stream '{stream}' has no entry {id}.",
-            "It may have been trimmed or deleted.",
-        ),
     ),
-    "NO_SUCH_LETTER": (
+    "NO_SUCH_LETTER": Failure(
+        CommandError,
+        "The stream '{stream}' has no dead letter {id}.",
+        "'pystreams dlq ls {stream}' lists them.",
         Status.MISSING,
-        Condition(
-            CommandError,
-            "The stream '{stream}' has no dead letter {id}.",
-            "'pystreams dlq ls {stream}' lists them.",
-        ),
     ),
-    "NO_GROUPS": (
+    "NO_GROUPS": Failure(
+        CommandError,
+        "The stream '{stream}' has no consumer group, so nobody has acknowledged anything.",
+        "Trim it with --maxlen or --older-than.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The stream '{stream}' has no consumer group, so nobody has acknowledged anything.",
-            "Trim it with --maxlen or --older-than.",
-        ),
     ),
-    "NO_CHECKPOINT": (
+    "NO_CHECKPOINT": Failure(
+        CommandError,
+        "There is no checkpoint of a streaming query in {directory}, or it has no batch yet.",
+        "Name the directory of the option checkpointLocation: it has the directories offsets and commits.",
         Status.MISSING,
-        Condition(
-            CommandError,
-            "There is no checkpoint of a streaming query in {directory}, or it has no batch yet.",
-            "Name the directory of the option checkpointLocation: it has the directories offsets and commits.",
-        ),
     ),
-    "CHECKPOINT_MALFORMED": (
+    "CHECKPOINT_MALFORMED": Failure(
+        CommandError,
+        "The checkpoint in {file} cannot be read: {reason}.",
+        "Name the checkpoint of a query that reads with format pystreams, and see that it is whole.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The checkpoint in {file} cannot be read: {reason}.",
-            "Name the checkpoint of a query that reads with format pystreams, and see that it is whole.",
-        ),
     ),
-    "FILE_EXISTS": (
+    "FILE_EXISTS": Failure(
+        CommandError,
+        "The file {file} exists.",
+        "Write to another one, or go on with it: --resume.",
         Status.FAILED,
-        Condition(CommandError, "The file {file} exists.", "Write to another one, or go on with it: --resume."),
     ),
-    "STREAM_NOT_EMPTY": (
+    "STREAM_NOT_EMPTY": Failure(
+        CommandError,
+        "The stream '{stream}' has had entries up to {last}.",
+        "Choose another one. If earlier work was broken off, --resume goes on behind that entry.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The stream '{stream}' has had entries up to {last}.",
-            "Choose another one. If earlier work was broken off, --resume goes on behind that entry.",
-        ),
     ),
-    "STREAM_DIFFERS": (
+    "STREAM_DIFFERS": Failure(
+        CommandError,
+        "The stream '{stream}' ends at {last}, which {other} does not have: it holds something else.",
+        "Choose another stream, or remove this one and begin again.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The stream '{stream}' ends at {last}, which {other} does not have: it holds something else.",
-            "Choose another stream, or remove this one and begin again.",
-        ),
     ),
-    "ID_NOT_RISING": (
+    "ID_NOT_RISING": Failure(
+        CommandError,
+        "The stream '{stream}' does not take the ID {id}: it has a later one.",
+        "Sort the file by ID; see that nobody else adds to the stream; or give --ids new.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The stream '{stream}' does not take the ID {id}: it has a later one.",
-            "Sort the file by ID; see that nobody else adds to the stream; or give --ids new.",
-        ),
     ),
-    "GROUP_EXISTS": (
+    "GROUP_EXISTS": Failure(
+        CommandError,
+        "The stream '{stream}' already has a consumer group '{group}'.",
+        "'pystreams groups seek' moves it.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The stream '{stream}' already has a consumer group '{group}'.",
-            "'pystreams groups seek' moves it.",
-        ),
     ),
-    "NO_PROFILE": (
+    "NO_PROFILE": Failure(
+        CommandError,
+        "There is no profile '{profile}' in {file}.",
+        "The profiles there: {known}.",
         Status.MISSING,
-        Condition(CommandError, "There is no profile '{profile}' in {file}.", "The profiles there: {known}."),
     ),
-    "PROFILES_MALFORMED": (
+    "PROFILES_MALFORMED": Failure(
+        CommandError,
+        "{file} cannot be read: {reason}.",
+        "docs/reference/command-line.md shows a profile.",
         Status.USAGE,
-        Condition(CommandError, "{file} cannot be read: {reason}.", "docs/reference/command-line.md shows a profile."),
     ),
-    "FILE_UNUSABLE": (
+    "FILE_UNUSABLE": Failure(
+        CommandError,
+        "The file {file} cannot be used: {reason}.",
+        "Check its path and who may use it.",
         Status.MISSING,
-        Condition(CommandError, "The file {file} cannot be used: {reason}.", "Check its path and who may use it."),
     ),
-    "MALFORMED_ROW": (
+    "MALFORMED_ROW": Failure(
+        CommandError,
+        "Row {row} of {file} cannot be read: {reason}.",
+        "Correct it, or name the --format.",
         Status.FAILED,
-        Condition(CommandError, "Row {row} of {file} cannot be read: {reason}.", "Correct it, or name the --format."),
     ),
-    "ROW_REFUSED": (
+    "ROW_REFUSED": Failure(
+        CommandError,
+        "{address} refused a row for the stream '{stream}': {reason}. Rows that were added: {added}.",
+        "Correct what it says. The rows before it are in the stream.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "{address} refused a row for the stream '{stream}': {reason}. Rows that were added: {added}.",
-            "Correct what it says. The rows before it are in the stream.",
-        ),
     ),
-    "PACKAGE_MISSING": (
+    "PACKAGE_MISSING": Failure(
+        CommandError,
+        "{what} needs the package {package}, which is not installed.",
+        "pip install 'pystreams[{extra}]'",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "{what} needs the package {package}, which is not installed.",
-            "pip install 'pystreams[{extra}]'",
-        ),
     ),
-    "NO_TERMINAL": (
+    "NO_TERMINAL": Failure(
+        CommandError,
+        "{what} needs a terminal.",
+        "'pystreams groups lag --watch' writes lines.",
         Status.USAGE,
-        Condition(CommandError, "{what} needs a terminal.", "'pystreams groups lag --watch' writes lines."),
     ),
-    "PORT_UNUSABLE": (
+    "PORT_UNUSABLE": Failure(
+        CommandError,
+        "Nothing can listen on {address}: {reason}.",
+        "Choose another --port or --bind.",
         Status.FAILED,
-        Condition(CommandError, "Nothing can listen on {address}: {reason}.", "Choose another --port or --bind."),
     ),
-    "MISSING_SERVER": (
+    "MISSING_SERVER": Failure(
+        OptionsError,
+        "The job {job} has no server: without one it would start an engine that ends with it, and its data.",
+        "Add --url or set PYSTREAMS_URL; or keep an engine's data in a directory: --option embedded.dir=DIR.",
         Status.USAGE,
-        Condition(
-            OptionsError,
-            "The job {job} has no server: without one it would start an engine that ends with it, and its data.",
-            "Add --url or set PYSTREAMS_URL; or keep an engine's data in a directory: --option embedded.dir=DIR.",
-        ),
     ),
-    "MISSING_CHECKPOINT": (
+    "MISSING_CHECKPOINT": Failure(
+        OptionsError,
+        "The job {job} has no checkpoint: a restart would not know what is done.",
+        "Add --checkpoint URI, a directory that is this job's alone.",
         Status.USAGE,
-        Condition(
-            OptionsError,
-            "The job {job} has no checkpoint: a restart would not know what is done.",
-            "Add --checkpoint URI, a directory that is this job's alone.",
-        ),
     ),
-    "CHECKPOINT_TAKEN": (
+    "CHECKPOINT_TAKEN": Failure(
+        OptionsError,
+        "The checkpoint {checkpoint} belongs to {before}; this is {now}.",
+        "Go on with those settings, or name a directory that is this job's alone.",
         Status.USAGE,
-        Condition(
-            OptionsError,
-            "The checkpoint {checkpoint} belongs to {before}; this is {now}.",
-            "Go on with those settings, or name a directory that is this job's alone.",
-        ),
     ),
-    "NO_COLUMNS": (
+    "NO_COLUMNS": Failure(
+        OptionsError,
+        "Nothing in {source} says which columns there are: no file, or none with content.",
+        "Name them, --schema 'customer string, price double', or run the job when there are files.",
         Status.USAGE,
-        Condition(
-            OptionsError,
-            "Nothing in {source} says which columns there are: no file, or none with content.",
-            "Name them, --schema 'customer string, price double', or run the job when there are files.",
-        ),
     ),
-    "JOB_FILE_MALFORMED": (
+    "JOB_FILE_MALFORMED": Failure(
+        OptionsError,
+        "The file {file} cannot be used: {reason}.",
+        "'--help' shows the job's flags.",
         Status.USAGE,
-        Condition(OptionsError, "The file {file} cannot be used: {reason}.", "'--help' shows the job's flags."),
     ),
-    "NO_SUCH_JOB": (
+    "NO_SUCH_JOB": Failure(
+        CommandError,
+        "There is no job '{job}'.",
+        "'pystreams jobs ls' lists them: {known}.",
         Status.MISSING,
-        Condition(CommandError, "There is no job '{job}'.", "'pystreams jobs ls' lists them: {known}."),
     ),
-    "NO_SPARK_SUBMIT": (
+    "NO_SPARK_SUBMIT": Failure(
+        CommandError,
+        "There is no spark-submit beside {python}, in SPARK_HOME or on PATH.",
+        "Install pyspark for this Python: pip install pyspark.",
         Status.MISSING,
-        Condition(
-            CommandError,
-            "There is no spark-submit beside {python}, in SPARK_HOME or on PATH.",
-            "Install pyspark for this Python: pip install pyspark.",
-        ),
     ),
-    "ARCHIVE_MISSING": (
+    "ARCHIVE_MISSING": Failure(
+        CommandError,
+        "There is no archive in {directory}: no Parquet file.",
+        "Name the archive's directory.",
         Status.MISSING,
-        Condition(
-            CommandError, "There is no archive in {directory}: no Parquet file.", "Name the archive's directory."
-        ),
     ),
-    "REPLAY_OTHER": (
+    "REPLAY_OTHER": Failure(
+        CommandError,
+        "The checkpoint {checkpoint} belongs to another replay: that of {before}, not of {now}.",
+        "Go on with that one's flags, or name another checkpoint for a new replay.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The checkpoint {checkpoint} belongs to another replay: that of {before}, not of {now}.",
-            "Go on with that one's flags, or name another checkpoint for a new replay.",
-        ),
     ),
-    "ARCHIVE_NOT_TEXT": (
+    "ARCHIVE_NOT_TEXT": Failure(
+        CommandError,
+        "The entry {entry} of '{stream}' has bytes that are no text.",
+        "Keep bytes: --binary, and another directory.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "The entry {entry} of '{stream}' has bytes that are no text.",
-            "Keep bytes: --binary, and another directory.",
-        ),
     ),
-    "LEFTOVERS": (
+    "LEFTOVERS": Failure(
+        CommandError,
+        "{address} already has {names}, and this run has no checkpoint that belongs to them.",
+        "Continue with the --checkpoint of the run that wrote them, or delete them: redis-cli DEL {names}",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "{address} already has {names}, and this run has no checkpoint that belongs to them.",
-            "Continue with the --checkpoint of the run that wrote them, or delete them: redis-cli DEL {names}",
-        ),
     ),
-    "ARCHIVE_DIFFERS": (
+    "ARCHIVE_DIFFERS": Failure(
+        CommandError,
+        "Files of {directory} were merged, but the merged file has another number of rows. Nothing was changed.",
+        "See that no other program changes these files, and run the job again.",
         Status.FAILED,
-        Condition(
-            CommandError,
-            "Files of {directory} were merged, but the merged file has another number of rows. Nothing was changed.",
-            "See that no other program changes these files, and run the job again.",
-        ),
     ),
-    "INVALID_VALUE": (
+    "INVALID_VALUE": Failure(
+        OptionsError,
+        "{name} is '{value}', but {expected}.",
+        "'--help' shows examples.",
         Status.USAGE,
-        Condition(OptionsError, "{name} is '{value}', but {expected}.", "'--help' shows examples."),
     ),
-    "NOT_CONFIRMED": (
+    "NOT_CONFIRMED": Failure(
+        CommandError,
+        "This would change data, and there is no terminal to ask at: {plan}.",
+        "Add --yes to do it, or --dry-run to see what would be done.",
         Status.USAGE,
-        Condition(
-            CommandError,
-            "This would change data, and there is no terminal to ask at: {plan}.",
-            "Add --yes to do it, or --dry-run to see what would be done.",
-        ),
     ),
 }
-
-
-def error(condition: str, **parameters: object) -> PystreamsError:
-    """The error of this condition. The parameters fill the braces of its text and advice."""
-    _, entry = CONDITIONS[condition]
-    texts = {name: str(value) for name, value in parameters.items()}
-    return entry.error(f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}", condition, texts)
-
-
-def fail(condition: str, **parameters: object) -> NoReturn:
-    """Raise the error of this condition."""
-    raise error(condition, **parameters)
-
+CONDITIONS = Conditions(FAILURES)
+error, fail = CONDITIONS.error, CONDITIONS.fail
 
 _OF_THE_CONNECTOR = {
     "SERVER_UNREACHABLE": Status.UNREACHABLE,
@@ -304,6 +277,6 @@ _OF_THE_CONNECTOR = {
 
 def status_of(failure: PystreamsError) -> Status:
     """The exit status of the process for this error."""
-    if failure.condition in CONDITIONS:
-        return CONDITIONS[failure.condition][0]
+    if failure.condition in FAILURES:
+        return FAILURES[failure.condition].status
     return _OF_THE_CONNECTOR.get(failure.condition, Status.FAILED)

@@ -9,7 +9,8 @@ import re
 
 from pystreams import errors as command_line
 from scripts.generated import ROOT, Part
-from spark_streams.errors import CONDITIONS, Condition
+from spark_streams.errors import CONDITIONS
+from streamwire.errors import Condition
 
 _REFERENCE = ROOT / "docs" / "reference"
 PART = Part(_REFERENCE / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
@@ -33,8 +34,8 @@ def written() -> str:
 def written_of_command_line() -> str:
     """Return today's table of the command line's own errors, with their exit statuses."""
     lines = [
-        row(name, condition).replace(f"| {condition.error.__name__} |", f"| {int(status)} |")
-        for name, (status, condition) in sorted(command_line.CONDITIONS.items())
+        row(name, condition).replace(f"| {condition.error.__name__} |", f"| {int(condition.status)} |")
+        for name, condition in sorted(command_line.FAILURES.items())
     ]
     return "| condition | exit status | what it says | what to do |\n|---|---|---|---|\n" + "".join(lines)
 

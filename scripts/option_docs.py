@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from scripts.generated import ROOT, Part
-from spark_streams.config.option import Option, options_of
 from spark_streams.config.options import SECTIONS
+from streamclient.config.option import Option, options_of
 
 PART = Part(ROOT / "docs" / "reference" / "options.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
 

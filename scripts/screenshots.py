@@ -26,8 +26,8 @@ from pystreams.dashboard.app.site import site
 from pystreams.dashboard.history.series import History
 from pystreams.dashboard.sampling.sampler import Sampler
 from spark_streams.config import options
-from spark_streams.config.address import Address
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
+from streamclient.config.address import Address
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "images"

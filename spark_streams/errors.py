@@ -9,53 +9,35 @@
     |-- DataError           an entry cannot be represented in the schema's columns
     `-- WriteError          rows could not be written
 
-Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`. Its id never changes; its text
-says what happened and where, its advice what to do next. docs/reference/errors.md is generated from the table. No text
-may hold a password: addresses show themselves without one. One file above 400 lines: it is one table.
+Every error that a user can act on is raised through `fail`, from the table `CONDITIONS`, which has those of
+`streamclient.errors` as well. docs/reference/errors.md is generated from it. No text may hold a password: addresses
+show themselves without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NoReturn
+from streamclient.errors import CONDITIONS as OF_CLIENT
+from streamclient.errors import OptionsError, ServerError, StreamError, WriteError, first_of
+from streamwire.errors import Condition, Conditions, PystreamsError
 
-_NAMED = 3  # streams that an error names besides the first one
-
-
-class PystreamsError(Exception):
-    """Base of all errors of the connector. `condition` is the error's id; `parameters` fill the braces of its text.
-
-    `headline`: what Python prints before the error, in place of its cause (`spark_streams.headline`).
-    """
-
-    def __init__(self, message: str, condition: str = "", parameters: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.condition = condition
-        self.parameters = parameters or {}
-        self.headline: BaseException | None = None
-
-    @property
-    def __cause__(self) -> BaseException | None:
-        return self.headline or super().__cause__
-
-    @__cause__.setter
-    def __cause__(self, cause: BaseException | None) -> None:  # Spark removes causes when it shortens a traceback
-        vars(BaseException)["__cause__"].__set__(self, cause)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.args[0], self.condition, self.parameters)
-
-
-class OptionsError(PystreamsError, ValueError):
-    pass
+__all__ = [
+    "CONDITIONS",
+    "Condition",
+    "DataError",
+    "EmbeddedError",
+    "OptionsError",
+    "PystreamsError",
+    "SchemaError",
+    "ServerError",
+    "StreamError",
+    "WriteError",
+    "error",
+    "fail",
+    "first_of",
+]
 
 
 class SchemaError(PystreamsError):
-    pass
-
-
-class ServerError(PystreamsError):
     pass
 
 
@@ -63,28 +45,12 @@ class EmbeddedError(ServerError):
     pass
 
 
-class StreamError(PystreamsError):
-    pass
-
-
 class DataError(PystreamsError):
     pass
 
 
-class WriteError(PystreamsError):
-    pass
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One condition: the exception to raise, its text with parameters in braces, and what to do about it."""
-
-    error: type[PystreamsError]
-    text: str
-    advice: str
-
-
-CONDITIONS: dict[str, Condition] = {
+_TABLE: dict[str, Condition] = {
+    **OF_CLIENT,
     "UNKNOWN_OPTION": Condition(
         OptionsError, "There is no option '{option}' for {scope}.", "The nearest known name is '{nearest}'."
     ),
@@ -92,10 +58,6 @@ CONDITIONS: dict[str, Condition] = {
         OptionsError, "Option '{option}' is for {there}, and cannot be given for {here}.", "Remove it here."
     ),
     "FOREIGN_OPTION": Condition(OptionsError, "'{option}' is an option of {peer}, not of pystreams.", "{instead}"),
-    "INVALID_OPTION": Condition(OptionsError, "Option '{option}' is '{value}', but {expected}.", "Correct the option."),
-    "CONFLICTING_OPTIONS": Condition(
-        OptionsError, "Options '{option}' and '{other}' exclude each other.", "Set only one of the two."
-    ),
     "MISSING_STREAM": Condition(
         OptionsError,
         "No stream is named.",
@@ -148,72 +110,6 @@ CONDITIONS: dict[str, Condition] = {
         "Write at least one column that is none of the connector's own ('_id', '_stream', '_timestamp', "
         "'_deliveries').",
     ),
-    "SERVER_UNREACHABLE": Condition(
-        ServerError,
-        "Cannot connect to {address}: {reason}.",
-        "Check the option 'url' (host and port), and that the server is running there.",
-    ),
-    "SERVER_REFUSED": Condition(
-        ServerError,
-        "{address} refused {command}: {reason}{meaning}.",
-        "See what the server says, and its log. The option 'url' names it.",
-    ),
-    "LOGIN_REFUSED": Condition(
-        ServerError,
-        "{address} refused the login with {given}: {reason}.",
-        "Correct the options 'user' and 'password', passwordFile or credentialProvider (or what the URL has, or the "
-        "driver's environment variables PYSTREAMS_USER and PYSTREAMS_PASSWORD). Sentinels have sentinelUser and "
-        "sentinelPassword.",
-    ),
-    "NO_REPLICAS_TOLD": Condition(
-        ServerError,
-        "The option readFrom asks for replicas, but nobody at {address} says which there are: {reason}",
-        "Allow the user to do INFO and ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in "
-        "the option url, or set readFrom to primary.",
-    ),
-    "CREDENTIALS_MISSING": Condition(
-        ServerError,
-        "User and password were to come from {source}, which gave none on {host}: {reason}.",
-        "Correct the option passwordFile or credentialProvider. The file, and the module with its packages, must be on "
-        "every machine that runs the driver or tasks.",
-    ),
-    "NOT_PERMITTED": Condition(
-        ServerError,
-        "{address} does not allow the user '{user}' to do {command}: {reason}.",
-        "All that this query needs: ACL SETUSER {user} {needs} "
-        "('What an ACL user needs' in docs/guides/connecting.md).",
-    ),
-    "UNKNOWN_COMMAND": Condition(
-        ServerError,
-        "{address} does not know the command {command}: {reason}.",
-        "See that the option 'url' names a Redis 5 or later, a Valkey or the engine. For Sentinels it must begin with "
-        "redis+sentinel://.",
-    ),
-    "NOT_A_CLUSTER": Condition(
-        ServerError,
-        "{address} names a cluster, but the server there is none: {reason}.",
-        "Set the option 'url' to {url}.",
-    ),
-    "CLUSTER_NODE": Condition(
-        ServerError,
-        "{address} names a single server, but it is a node of a cluster: {reason}.",
-        "Set the option 'url' to {url}.",
-    ),
-    "NOT_A_SENTINEL": Condition(
-        ServerError,
-        "{address} names Sentinels, but the server there is none: {reason}.",
-        "Set the option 'url' to {url} to connect to that server, or name the Sentinels' port (26379 by default).",
-    ),
-    "TLS_NEEDED": Condition(
-        ServerError,
-        "{address} names a server without TLS, but the server there speaks TLS only.",
-        "Set the option 'url' to {url}.",
-    ),
-    "TLS_NOT_SPOKEN": Condition(
-        ServerError,
-        "{address} names a server with TLS, but the server there speaks without it.",
-        "Set the option 'url' to {url}, or to the server's TLS port.",
-    ),
     "EMBEDDED_NOT_STARTED": Condition(
         EmbeddedError,
         "The embedded engine did not start: {reason}.",
@@ -247,15 +143,6 @@ CONDITIONS: dict[str, Condition] = {
         "A StreamMonitor runs in the client of Spark Connect, but it was given no url, and the embedded engine of the "
         "queries is in the server's process.",
         "Give the monitor the url that the queries have: StreamMonitor.install(spark, url='redis://...').",
-    ),
-    "CONNECTION_BROKEN": Condition(
-        ServerError,
-        "The connection to the server broke in the middle of a command that may have been executed: {reason}.",
-        "See that the server is running, and run the query again. Set the option retryTimeoutMs longer than a failover "
-        "takes.",
-    ),
-    "NOT_A_STREAM": Condition(
-        StreamError, "The key '{stream}' at {address} is not a stream.", "Name a stream, or delete the key."
     ),
     "STREAM_MISSING": Condition(
         StreamError,
@@ -312,17 +199,6 @@ CONDITIONS: dict[str, Condition] = {
         "The group '{group}' of the stream '{stream}' was not made by this query: {found}.",
         "Use another group. To share this one with its consumers, set consume to shared. To take it over, set the "
         "option groupTakeover to true.",
-    ),
-    "GROUP_LOST": Condition(
-        StreamError,
-        "The stream '{stream}' at {address} no longer has the consumer group '{group}'.",
-        "Create the group at the ID where reading should continue. Or set the option failOnDataLoss to false: then it "
-        "is created at the stream's first entry.",
-    ),
-    "STREAM_NAME_NOT_TEXT": Condition(
-        StreamError,
-        "The pattern '{pattern}' matches the stream '{stream}', whose name is not UTF-8.",
-        "Use a pattern that does not match it, or rename the stream.",
     ),
     "NOTHING_FROM_GROUP": Condition(
         StreamError,
@@ -413,11 +289,6 @@ CONDITIONS: dict[str, Condition] = {
         "Row {row} of the task has null in the column '_stream'.",
         "Fill the column, or set the option 'stream'.",
     ),
-    "ROW_REFUSED": Condition(
-        WriteError,
-        "Row {row} of the task was refused by {address}: {reason}.",
-        "The rows of earlier chunks are written. With writeMode=append a retry of the task writes them again.",
-    ),
     "REPLAY_DIFFERS": Condition(
         WriteError,
         "Partition {partition} of batch {batch} was written before, completely or in part ({rows} rows in the stream "
@@ -464,12 +335,6 @@ CONDITIONS: dict[str, Condition] = {
         "Run the task again: it writes the missing rows. A server that must not lose writes needs appendfsync always; "
         "with replicas, set the option waitReplicas. The record is the key '{fence}'.",
     ),
-    "WRITE_CONTENDED": Condition(
-        WriteError,
-        "{address} did not accept the rows within retryTimeoutMs: another client keeps changing the same records or "
-        "streams, or the server keeps refusing for the moment.",
-        "Check that the query runs only once and that the cluster is complete, or set retryTimeoutMs higher.",
-    ),
     "NOT_REPLICATED": Condition(
         WriteError,
         "{found} replicas of {address} have confirmed the rows, but waitReplicas is {wanted}. The master has accepted "
@@ -499,28 +364,5 @@ CONDITIONS: dict[str, Condition] = {
         "Set the option writeMode to append.",
     ),
 }
-
-
-def fail(condition: str, **parameters: object) -> NoReturn:
-    """Raise the error of this condition. The parameters fill the braces of its text and advice."""
-    raise error(condition, **parameters)
-
-
-def error(condition: str, **parameters: object) -> PystreamsError:
-    """The error of this condition, for `raise ... from`."""
-    entry = CONDITIONS[condition]
-    texts = {name: str(value) for name, value in parameters.items()}
-    message = f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}"
-    return entry.error(message, condition, texts)
-
-
-def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
-    """The first of these errors, each of which is about a stream; with several it says how many, and names some."""
-    first, *others = problems.values()
-    if not others:
-        return first
-    names = [f"'{stream}'" for stream in list(problems)[1 : 1 + _NAMED]]
-    more = "one more stream" if len(others) == 1 else f"{len(others)} more streams"
-    etc = ", ..." if len(others) > _NAMED else ""
-    message = f"{first} There is such an error in {more}: {', '.join(names)}{etc}"
-    return type(first)(message, first.condition, first.parameters)
+CONDITIONS = Conditions(_TABLE)
+error, fail = CONDITIONS.error, CONDITIONS.fail

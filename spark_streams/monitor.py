@@ -31,17 +31,17 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.client.pool import borrow
 from spark_streams.config import options
-from spark_streams.config.address import Address, Embedded
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, summary, to_fields
-from spark_streams.server.lag import Budget, backlogs
-from spark_streams.server.model import StreamState
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address, Embedded
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.pool import borrow
+from streamclient.streams.lag import Budget, backlogs
+from streamclient.streams.model import StreamState
+from streamclient.streams.open import open_server
 from streamwire.stream_id import LAST, StreamId
 
 _COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell

@@ -24,8 +24,6 @@ from spark_streams import worker
 from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, permissions, time_zones
-from spark_streams.config.address import Address
-from spark_streams.config.option import refuse
 from spark_streams.config.read import ReadOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import fail
@@ -34,6 +32,8 @@ from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
 from spark_streams.write import sink
 from spark_streams.write.sink import BatchWriter, Sink, StreamWriter
+from streamclient.config.address import Address
+from streamclient.config.option import refuse
 
 _HAS_FILTERS = hasattr(datasource, "Filter")
 """Whether Spark pushes filters down to Python sources: from 4.1 on."""

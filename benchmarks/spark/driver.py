@@ -18,11 +18,11 @@ from typing import TypeVar
 from pyspark.sql.types import StructType
 
 from benchmarks import report
-from spark_streams.client.connection import Connection
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
-from spark_streams.config.address import Address
 from spark_streams.read.stream import StreamReader
+from streamclient.config.address import Address
+from streamclient.connection import Connection
 
 PREFIX = "bench-driver"
 _COMMANDS = 5000  # in one request

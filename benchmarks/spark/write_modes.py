@@ -22,9 +22,9 @@ import pyarrow as pa
 from benchmarks import report, servers
 from benchmarks.engine.client import Connection, command
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.write.sink import plan
+from streamclient.config.address import Address
 
 MODES = ("append", "exactlyOnce", "staged", "staged by the driver")
 _BATCH = 10_000

@@ -19,8 +19,8 @@ from pystreams.connect import profiles
 from pystreams.connect.server import Wanted, settings
 from pystreams.errors import fail, status_of
 from pystreams.output.out import Column, Output
-from spark_streams.config.connect import PASSWORD, USER
-from spark_streams.errors import PystreamsError
+from streamclient.config.connect import PASSWORD, USER
+from streamclient.errors import PystreamsError
 
 _PACKAGE = Path(__file__).parents[1]
 _SECRETS = {"user": USER, "password": PASSWORD}  # of a profile, which do not belong into arguments

@@ -17,7 +17,7 @@ from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import STYLES, Status, judge
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, times
-from spark_streams.server.lag import Budget
+from streamclient.streams.lag import Budget
 from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"

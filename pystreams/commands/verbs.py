@@ -24,9 +24,9 @@ from pystreams.errors import Status, error, fail, status_of
 from pystreams.output.out import Output, ReaderGoneError
 from pystreams.streams import asking, listing
 from pystreams.values import names
-from spark_streams.client.connection import BROKEN, Connection
-from spark_streams.errors import PystreamsError
-from spark_streams.errors import error as connector_error
+from streamclient.connection import BROKEN, Connection
+from streamclient.errors import PystreamsError
+from streamclient.errors import error as client_error
 from streamwire.stream_id import StreamId
 
 _COMPLETIONS = 50
@@ -333,7 +333,7 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
             if isinstance(cause, OSError) and cause.filename is not None:
                 reason = cause.strerror or type(cause).__name__
                 raise error("FILE_UNUSABLE", file=cause.filename, reason=reason) from cause
-            raise connector_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")) from cause
+            raise client_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")) from cause
     except PystreamsError as failure:
         run.out.failed(failure)
         status = status_of(failure)

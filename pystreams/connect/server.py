@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pystreams.connect import profiles
-from spark_streams.client.connection import Connection
 from spark_streams.config import options
-from spark_streams.config.address import Address
+from streamclient.config.address import Address
+from streamclient.connection import Connection
 
 LOCAL = "redis://127.0.0.1:6379"
 _FIRST_MS = 2500

@@ -28,8 +28,8 @@ from pystreams.errors import fail
 from pystreams.jobs.filesystem import Files
 from pystreams.jobs.session import session
 from pystreams.values import times
-from spark_streams.config.option import options_of
 from spark_streams.config.options import SECTIONS
+from streamclient.config.option import options_of
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FROM_FILE = "pystreams.options"

@@ -25,10 +25,10 @@ from pystreams.errors import CONDITIONS, Status, status_of
 from pystreams.jobs.flags import options_given, server_flags
 from pystreams.jobs.run import Run
 from pystreams.values.names import printable
-from spark_streams.client.link import BROKEN
 from spark_streams.errors import CONDITIONS as CONNECTORS
-from spark_streams.errors import PystreamsError
-from spark_streams.errors import error as connector_error
+from streamclient.errors import PystreamsError
+from streamclient.errors import error as client_error
+from streamclient.link import BROKEN
 
 _SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
 """A condition of Spark's. STREAM_FAILED only says that a query failed."""
@@ -93,7 +93,7 @@ def _guarded(run: Run, work: Callable[[], None]) -> int:
     except PystreamsError as failure:
         return _failed(failure)
     except BROKEN as cause:
-        return _failed(connector_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")))
+        return _failed(client_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")))
     except Py4JJavaError as failure:
         return _of_spark(str(failure.java_exception.toString()), _causes(failure.java_exception))
     except PySparkException as failure:
@@ -124,7 +124,7 @@ def _causes(thrown: Any) -> list[str]:
 
 def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
     """Show what Spark says: an error of the connector or of a job alone, else its own line and the cause's."""
-    known = {**CONNECTORS, **{name: entry for name, (_, entry) in CONDITIONS.items()}}
+    known = {**CONNECTORS, **CONDITIONS}
     text = text.partition(_PLAN)[0]
     for found in re.finditer(r"\[([A-Z][A-Z_]+)\] (?=([^\n]*))", "\n".join((text, *causes))):
         if found[1] in known:

@@ -23,14 +23,14 @@ from pystreams.jobs.flags import Reading, split
 from pystreams.jobs.session import session
 from pystreams.jobs.stopping import Stop, StopAskedError
 from pystreams.values.names import printable
-from spark_streams.client.connection import Connection
-from spark_streams.client.pool import borrow
 from spark_streams.config import options as of_connector
-from spark_streams.config.address import Address, Embedded
-from spark_streams.config.connect import ConnectOptions
-from spark_streams.config.option import options_of
 from spark_streams.embedded import launcher
 from spark_streams.monitor import StreamMonitor
+from streamclient.config.address import Address, Embedded
+from streamclient.config.connect import ConnectOptions
+from streamclient.config.option import options_of
+from streamclient.connection import Connection
+from streamclient.pool import borrow
 
 Work = Callable[[DataFrame, int], None]
 """What is done with a batch: its rows and its number."""

@@ -24,9 +24,9 @@ from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.history import History
 from pystreams.streams.queries import Queries
 from pystreams.values import names
-from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.errors import PystreamsError
-from spark_streams.server.lag import Budget
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import PystreamsError
+from streamclient.streams.lag import Budget
 
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 """Rules of ACL SETUSER for an exporter's user."""

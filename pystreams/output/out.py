@@ -21,7 +21,7 @@ from rich.text import Text
 
 from pystreams.errors import fail
 from pystreams.values.names import printable
-from spark_streams.errors import PystreamsError
+from streamclient.errors import PystreamsError
 
 _WIDEST = 120  # places to which the cells of a column are padded
 

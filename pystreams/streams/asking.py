@@ -10,11 +10,11 @@ import redis
 
 from pystreams.errors import error
 from pystreams.values.names import shown
-from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.client.refusals import refused
-from spark_streams.config.address import Endpoint
-from spark_streams.errors import PystreamsError
-from spark_streams.errors import error as connector_error
+from streamclient.config.address import Endpoint
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import PystreamsError
+from streamclient.errors import error as client_error
+from streamclient.refusals import refused
 
 PAGE = 200
 """Streams or groups that are asked about at a time."""
@@ -57,7 +57,7 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
     if "no such key" in text or "requires the key to exist" in text:
         return error("NO_SUCH_STREAM", stream=stream, address=address)
     if "WRONGTYPE" in text:
-        return connector_error("NOT_A_STREAM", stream=stream, address=address)
+        return client_error("NOT_A_STREAM", stream=stream, address=address)
     if "BUSYGROUP" in text:
         return error("GROUP_EXISTS", stream=stream, group=group)
     return refused(address, command[0], reply)

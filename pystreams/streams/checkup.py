@@ -16,7 +16,7 @@ from typing import Any
 
 import redis
 
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 
 _CLOCK_MS = 2000
 _WAIT_MS = 50

@@ -15,7 +15,7 @@ from pystreams.streams.asking import ask, ask_all, pages
 from pystreams.streams.letter_transfer import transfer
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")

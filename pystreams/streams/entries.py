@@ -8,8 +8,8 @@ from pystreams.streams.asking import ask
 from pystreams.streams.listing import Stream
 from pystreams.values.fields import Entry
 from pystreams.values.positions import Position
-from spark_streams.client.connection import Connection
-from spark_streams.server.entries.page_size import PageSize
+from streamclient.connection import Connection
+from streamclient.streams.entries.page_size import PageSize
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _LARGEST_PAGE = 2000

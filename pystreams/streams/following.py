@@ -13,8 +13,8 @@ from typing import Any
 from pystreams.streams import entries
 from pystreams.streams.asking import ask_all
 from pystreams.values.fields import Entry
-from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.errors import PystreamsError
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import PystreamsError
 from streamwire.slots import slot_of
 from streamwire.stream_id import StreamId
 

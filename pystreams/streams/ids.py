@@ -16,8 +16,8 @@ import redis
 
 from pystreams.streams.asking import pages
 from pystreams.values.names import to_shell
-from spark_streams.client.connection import Command, Connection
-from spark_streams.server import scripts
+from streamclient.connection import Command, Connection
+from streamclient.streams import scripts
 from streamwire.stream_id import LAST, StreamId
 
 _nth: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()

@@ -25,9 +25,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import redis
 
 from pystreams.streams.asking import ask, ask_all, failure, pages, pairs
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.guarded import change
-from spark_streams.client.refusals import refused
+from streamclient.connection import Command, Connection
+from streamclient.guarded import change
+from streamclient.refusals import refused
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, ZERO, StreamId
 

@@ -11,10 +11,10 @@ import redis
 
 from pystreams.streams import ids
 from pystreams.streams.asking import ask_all, failure, number, pages, pairs
-from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.client.link import Link
-from spark_streams.server.lag import Backlog, Budget, backlogs
-from spark_streams.server.model import StreamState
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.link import Link
+from streamclient.streams.lag import Backlog, Budget, backlogs
+from streamclient.streams.model import StreamState
 from streamwire.stream_id import ZERO, StreamId
 
 _SCANNED = 1000  # keys that the server looks at before it answers

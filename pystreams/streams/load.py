@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pystreams.streams.asking import ask, ask_all
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 
 _SINGLE = 10  # a tenth of the entries is added one by one
 _PAGE = 100

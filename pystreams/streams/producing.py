@@ -11,7 +11,7 @@ import redis
 from pystreams.errors import fail
 from pystreams.streams.asking import failure
 from pystreams.values.names import shown
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 from streamwire.slots import checksum
 
 _BATCH_ENTRIES = 500

@@ -12,8 +12,8 @@ from typing import Any
 
 import redis
 
-from spark_streams.client.connection import Connection
 from spark_streams.reports import STREAM, QueryReport, from_fields
+from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _COUNT = 200

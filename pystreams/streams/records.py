@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pystreams.streams.asking import ask, ask_all, pages
 from pystreams.streams.listing import scan_pages
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 from streamwire.slots import same_slot_tag
 
 _PREFIX = b"pystreams:fence:"

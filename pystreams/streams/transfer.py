@@ -16,7 +16,7 @@ from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.streams.listing import Stream, parsed
 from pystreams.values.names import shown
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO, StreamId
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pystreams.streams import listing
 from pystreams.streams.asking import ask, ask_all, pairs
 from pystreams.streams.listing import Stream
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 from streamwire.stream_id import StreamId
 
 _STEP = 10_000  # entries that one command removes at most

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_streams.codec.reply import Page
+from streamclient.codec.reply import Page
 
 KEY = "_key"
 """The column of the event's key."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_streams.codec.reply import Page
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.errors import error
+from streamclient.codec.reply import Page
 
 _log = logging.getLogger("spark_streams")
 _SAMPLE = 100  # entries whose fields are named in the message

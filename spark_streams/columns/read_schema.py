@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_streams.codec.reply import Page
 from spark_streams.columns import debezium, json_reference, json_values, values, zones
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import (
@@ -39,6 +38,7 @@ from spark_streams.config import time_zones
 from spark_streams.config.columns import Mode
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
+from streamclient.codec.reply import Page
 
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
@@ -120,20 +120,24 @@ class ReadSchema:
     def batch(self, page: Page, stream: Origin, deliveries: Any = None, kept: Any = None) -> Any:
         """The page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
-        `deliveries` is an int32 array of each entry's deliveries, or None. Raises MALFORMED_ENTRY in mode FAILFAST, and
-        NULL_IN_COLUMN.
+        `deliveries` is an int32 array of each entry's deliveries, or None. In mode FAILFAST
+        MALFORMED_ENTRY is raised about the first such entry, whatever the pages are. Raises NULL_IN_COLUMN.
         """
         columns: list[Any] = []
         malformed: Any = None
+        first: tuple[int, Any] | None = None  # the first row that does not fit, and the column that says so
         rows = self._members(page)
         for field in self.arrow:
             column, wrong = self._column(field, page, stream, deliveries, rows)
             columns.append(column)
             if wrong is not None:
                 wrong = wrong if kept is None else pc.and_(wrong, kept)
-                if self.mode == "FAILFAST" and pc.any(wrong).as_py():
-                    self._fail(field, page, stream, pc.index(wrong, True).as_py())
+                row = pc.index(wrong, True).as_py()
+                if row >= 0 and (first is None or row < first[0]):
+                    first = row, field
                 malformed = wrong if malformed is None else pc.or_(malformed, wrong)
+        if first is not None and self.mode == "FAILFAST":
+            self._fail(first[1], page, stream, first[0])
         if not columns:
             batch = pa.RecordBatch.from_struct_array(pa.array([{}] * page.count, pa.struct([])))
         else:

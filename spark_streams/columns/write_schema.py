@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from spark_streams.codec.encode import Column
 from spark_streams.columns import json_writer, values, zones
 from spark_streams.columns.names import FIELDS, ID, OWN, STREAM, check_own, has_text, is_fields_map
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
+from streamclient.codec.encode import Column
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from spark_streams.config import time_zones
-from spark_streams.config.option import parsed
+from streamclient.config.option import parsed
 
 _SETTING = "spark.sql.session.timeZone"
 

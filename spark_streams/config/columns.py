@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_streams.config.kinds import FLAG, TEXT, choice, whole
-from spark_streams.config.option import option
+from streamclient.config.kinds import FLAG, TEXT, choice, whole
+from streamclient.config.option import option
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 

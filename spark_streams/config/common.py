@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_streams.config import time_zones
-from spark_streams.config.address import Address, Embedded
-from spark_streams.config.kinds import ANY_TEXT, TEXT, Kind, choice
-from spark_streams.config.option import conflict, option
+from streamclient.config.address import Address, Embedded
+from streamclient.config.kinds import ANY_TEXT, TEXT, Kind, choice
+from streamclient.config.option import conflict, option
 
 
 @dataclass(frozen=True, kw_only=True)

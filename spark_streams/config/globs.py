@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from spark_streams.config.kinds import InvalidTextError
+from streamwire.errors import InvalidTextError
 
 _PART = re.compile(
     r"\[(?P<set>\^?[\w:.-]+)\]|\\(?P<literal>[^\w\s])|(?P<any>\.)(?P<count>[*+]?)|(?P<plain>[^\\^$.|?*+()\[\]{}])"

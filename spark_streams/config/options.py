@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from spark_streams.config import foreign
-from spark_streams.config.address import Address, Embedded
 from spark_streams.config.columns import ColumnOptions
 from spark_streams.config.common import CommonOptions
-from spark_streams.config.connect import ConnectOptions
-from spark_streams.config.option import Option, options_of, refuse
 from spark_streams.config.read import GroupOptions, LimitOptions, RangeOptions, ReadOptions
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
+from streamclient.config.address import Address, Embedded
+from streamclient.config.connect import ConnectOptions
+from streamclient.config.option import Option, options_of, refuse
 
 SECTIONS: tuple[type[Any], ...] = (
     ConnectOptions,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
+from streamclient.commands import ENGINE_RULES
+from streamclient.config.address import Address
 
-ENGINE = "+ps.state +ps.nth +ps.split +ps.deliver +ps.ackrange"
 RULES: dict[str, str] = {
     "everything": "+echo",
     "writing with exactlyOnce, atomic or staged": "+watch +unwatch +multi +exec +hmget +hset +hgetall +hdel "
@@ -37,7 +37,7 @@ RULES: dict[str, str] = {
     "+xpending +watch +multi +exec +hget +hmget +hkeys +hset +hdel +set +get +pexpire +del +xrange",
     "deadLetterStream": "+xadd +xack +hgetall",
     "having dead letters moved by a script (not needed)": "+eval",
-    "recognizing the engine (not needed)": f"+command|info {ENGINE}",
+    "recognizing the engine (not needed)": f"+command|info {ENGINE_RULES}",
     "reading ranges from the engine as columns (not needed)": "+command|info +ps.columns",
     "triggers without data at a small cost (not needed)": "+xread +xlen",
     "planning without having entries of more than 1 KiB sent (not needed)": "+eval",

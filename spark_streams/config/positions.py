@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from spark_streams.config import time_zones
-from spark_streams.config.kinds import InvalidTextError
+from streamwire.errors import InvalidTextError
 from streamwire.stream_id import U64_MAX, StreamId, is_date
 
 Kind = Literal["earliest", "latest", "group", "id"]

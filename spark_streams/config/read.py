@@ -13,10 +13,10 @@ from typing import Literal
 from spark_streams.config import globs, positions, time_zones
 from spark_streams.config.columns import ColumnOptions
 from spark_streams.config.common import CommonOptions
-from spark_streams.config.kinds import DURATION, FLAG, NAMES, TEXT, Kind, choice, whole
-from spark_streams.config.option import check_exclusive, conflict, name_of, option, parsed, refuse
 from spark_streams.config.positions import Positions
 from spark_streams.errors import fail
+from streamclient.config.kinds import DURATION, FLAG, NAMES, TEXT, Kind, choice, whole
+from streamclient.config.option import check_exclusive, conflict, name_of, option, parsed, refuse
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import zoneinfo
 from collections.abc import Mapping
 from pathlib import Path
 
-from spark_streams.config.kinds import InvalidTextError
+from streamwire.errors import InvalidTextError
 
 UTC = "UTC"
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_streams.config.common import CommonOptions
-from spark_streams.config.kinds import DURATION, FLAG, STREAM_ID, TEXT, Kind, choice, whole
-from spark_streams.config.option import check_exclusive, conflict, name_of, option, refuse
+from streamclient.config.kinds import DURATION, FLAG, STREAM_ID, TEXT, Kind, choice, whole
+from streamclient.config.option import check_exclusive, conflict, name_of, option, refuse
 from streamwire.stream_id import StreamId
 
 RefPolicy = Literal["keepref", "delref", "acked"]

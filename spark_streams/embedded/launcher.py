@@ -25,12 +25,12 @@ from typing import Any
 
 import redis
 
-from spark_streams.config.address import Address, Embedded
 from spark_streams.embedded import drivers, life, processes, record
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
 from spark_streams.errors import fail
+from streamclient.config.address import Address, Embedded
 from streamwire import bootstrap
 
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"

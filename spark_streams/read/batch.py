@@ -12,9 +12,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_streams import worker
-from spark_streams.client.pool import borrow
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
@@ -25,9 +23,11 @@ from spark_streams.read.query.loss import Known
 from spark_streams.read.query.selection import end_of, start_of, streams_of
 from spark_streams.read.ranges.from_replicas import Preference
 from spark_streams.read.ranges.task import RangePartition, known_of
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Cut, Range, StreamState, last_id_of
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address
+from streamclient.pool import borrow
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Cut, Range, StreamState, last_id_of
+from streamclient.streams.open import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _EARLIEST, _LATEST = Position("earliest"), Position("latest")

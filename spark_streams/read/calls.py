@@ -31,9 +31,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_streams import worker
-from spark_streams.client import pool
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.headline import headed
 from spark_streams.read.query.offsets import Offsets
@@ -41,6 +39,8 @@ from spark_streams.read.ranges.source import RangeSource
 from spark_streams.read.ranges.task import RangePartition
 from spark_streams.read.shared.source import SharedSource
 from spark_streams.read.shared.task import SharedPartition
+from streamclient import pool
+from streamclient.config.address import Address
 
 _KEPT_OFFSETS = 3  # a batch's two, and where the streams end
 

@@ -6,16 +6,16 @@ import itertools
 
 from pyspark.sql.types import StructType
 
-from spark_streams.client.pool import borrow
-from spark_streams.codec.reply import Page
 from spark_streams.columns import inference
 from spark_streams.columns.inference import Entry
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.query.selection import streams_of
-from spark_streams.server.entries import xrange
-from spark_streams.server.open import open_server
+from streamclient.codec.reply import Page
+from streamclient.config.address import Address
+from streamclient.pool import borrow
+from streamclient.streams.entries import xrange
+from streamclient.streams.open import open_server
 from streamwire.stream_id import LAST, ZERO
 
 

@@ -22,13 +22,13 @@ from pyspark import __version__
 from pyspark.sql.datasource import InputPartition
 
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config.address import Address
-from spark_streams.config.option import name_of
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.headline import headed
 from spark_streams.read.calls import StreamCalls
 from spark_streams.read.query.offsets import Offsets
+from streamclient.config.address import Address
+from streamclient.config.option import name_of
 
 _NEEDS_ADMISSION = ("max_entries", "min_entries", "max_bytes", "group_prefix")
 """Options that cannot be kept without knowing the trigger, or where the batch begins."""

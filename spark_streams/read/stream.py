@@ -17,13 +17,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.headline import headed
 from spark_streams.read.calls import StreamCalls
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.source import RangeSource
 from spark_streams.read.shared.source import SharedSource
+from streamclient.config.address import Address
 
 
 class StreamReader(StreamCalls, SupportsTriggerAvailableNow):

@@ -19,10 +19,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from spark_streams import worker
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.pool import borrow
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import ServerError, fail
@@ -35,6 +32,9 @@ from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from streamclient.config.address import Address
+from streamclient.connection import Command, Connection
+from streamclient.pool import borrow
 from streamwire.stream_id import StreamId
 
 if hasattr(datasource, "DataSourceStreamArrowWriter"):

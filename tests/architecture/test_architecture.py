@@ -27,6 +27,7 @@ def test_every_room_stands_in_a_contract() -> None:
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for package in (
             "streamwire",
+            "streamclient",
             "engine",
             "engine/core",
             "engine/shell",
@@ -50,7 +51,7 @@ def test_every_room_says_what_it_owns() -> None:
 
 def test_the_pages_name_files_that_exist() -> None:
     """Every path on a page is a file or folder of the checkout, or is made by a run."""
-    folders = "streamwire|engine|spark_streams|pystreams|tests|scripts|jobs|conf|benchmarks|docs"
+    folders = "streamwire|streamclient|engine|spark_streams|pystreams|tests|scripts|jobs|conf|benchmarks|docs"
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     paths = {path for page in pages for path in re.findall(rf"`((?:{folders})/[\w/.]*)`", page.read_text())}
     assert len(paths) > 80
@@ -73,9 +74,9 @@ _FORBIDDEN = [
     ),
     (
         "spark_streams/reports.py",
-        "from spark_streams.client import connection",
+        "from spark_streams.config import options",
         "connector-layers",
-        "spark_streams.reports -> spark_streams.client.connection",
+        "spark_streams.reports -> spark_streams.config.options",
     ),
     (
         "spark_streams/write/records/fence.py",
@@ -84,10 +85,10 @@ _FORBIDDEN = [
         "spark_streams.write.records.fence -> spark_streams.write.tasks.replicas",
     ),
     (
-        "spark_streams/client/link.py",
+        "streamclient/link.py",
         "import engine.wire.parser",
-        "two-halves",
-        "spark_streams.client.link -> engine.wire.parser",
+        "client",
+        "streamclient.link -> engine.wire.parser",
     ),
     (
         "pystreams/streams/listing.py",
@@ -106,7 +107,7 @@ _FORBIDDEN = [
 
 def test_contracts_can_fail(tmp_path: Path) -> None:
     """An import that goes up, across or in a circle fails the check, even one for the type checker alone."""
-    for name in ("streamwire", "engine", "spark_streams", "pystreams"):
+    for name in ("streamwire", "streamclient", "engine", "spark_streams", "pystreams"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for module, line, _, _ in _FORBIDDEN:

@@ -45,16 +45,17 @@ PURE = {
 #: Names that reach for the outside without an import.
 FORBIDDEN_NAMES = {"open", "print", "input", "__import__", "eval", "exec", "breakpoint"}
 #: The packages of the distribution.
-TOPS = ("streamwire", "engine", "spark_streams", "pystreams")
+TOPS = ("streamwire", "streamclient", "engine", "spark_streams", "pystreams")
 #: For each package of ours, what of ours it may import besides itself.
 ARROWS = {
     "streamwire": set(),
+    "streamclient": {"streamwire"},
     "engine/core": {"engine.text", "engine.settings", "engine.version", "streamwire"},
     "engine/wire": {"engine.text", "engine.core.protocol", "streamwire"},
     "engine/shell": {"engine", "streamwire"},
-    "spark_streams": {"streamwire"},
-    "pystreams": {"spark_streams", "streamwire"},
-    "jobs": {"spark_streams", "pystreams", "streamwire"},
+    "spark_streams": {"streamclient", "streamwire"},
+    "pystreams": {"spark_streams", "streamclient", "streamwire"},
+    "jobs": {"spark_streams", "pystreams", "streamclient", "streamwire"},
 }
 
 
@@ -78,6 +79,7 @@ def imports(path: Path) -> Iterator[str]:
 def ours(name: str) -> bool:
     return name.partition(".")[0] in {
         "streamwire",
+        "streamclient",
         "engine",
         "spark_streams",
         "pystreams",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests import ROOT
 
-_TOPS = ("streamwire", "engine", "spark_streams", "pystreams", "jobs", "benchmarks", "scripts", "tests")
+_TOPS = ("streamwire", "streamclient", "engine", "spark_streams", "pystreams", "jobs", "benchmarks", "scripts", "tests")
 
 
 def files() -> list[Path]:

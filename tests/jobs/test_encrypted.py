@@ -13,7 +13,7 @@ from lag import lag
 from redrive import redrive
 
 from pystreams.jobs.job import Job
-from spark_streams.client import pool
+from streamclient import pool
 from tests import servers
 from tests.jobs.conftest import archived
 from tests.jobs.processes import PATIENCE, submitted

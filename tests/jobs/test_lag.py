@@ -9,11 +9,11 @@ import pytest
 import redis
 
 from pystreams.streams.groups.status import Sample, Status
-from spark_streams.client.connection import Connection
-from spark_streams.client.pool import borrow, close_all
 from spark_streams.config import options
-from spark_streams.config.address import Address
-from spark_streams.server.lag import Budget
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.pool import borrow, close_all
+from streamclient.streams.lag import Budget
 from tests import servers
 
 #: Words of the command line that cannot be followed, the exit status, and what the error says.

@@ -196,13 +196,16 @@ def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: P
         assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
     top = {name.partition("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == {
+        "streamclient",
         "streamwire",
         "engine",
         "spark_streams",
         "pystreams",
         "pyspark_pystreams.py",
     }
-    assert {f"{package}/py.typed" for package in ("streamwire", "engine", "spark_streams", "pystreams")} <= names
+    assert {
+        f"{package}/py.typed" for package in ("streamclient", "streamwire", "engine", "spark_streams", "pystreams")
+    } <= names
     code = {
         str(path.relative_to(ROOT))
         for package in ("streamwire", "engine", "spark_streams", "pystreams")

@@ -1,6 +1,6 @@
 """Streaming queries while their servers move: a slot of a cluster, a master that dies; and queries over TLS.
 
-Here the queries run; what the connection does by itself is in `tests/spark_streams/client/test_topologies.py`.
+Here the queries run; what the connection does by itself is in `tests/streamclient/test_topologies.py`.
 The session's tasks are tried once (`local[2]`), so a query that goes on has met nothing that a task would have to be
 repeated for.
 """

@@ -1,35 +1,5 @@
-"""A server, a real Redis and the engine in turn, for the connector's tests without Spark."""
+"""Fixtures for tests of the connector without Spark."""
 
-from __future__ import annotations
+from tests.harness.sites import client, connection, site
 
-from collections.abc import Iterator
-
-import pytest
-import redis
-
-from spark_streams.client import pool
-from spark_streams.client.connection import Connection
-from spark_streams.config.address import Address
-from tests import servers
-from tests.spark_streams.driver import Site
-
-
-@pytest.fixture
-def client(client: redis.Redis) -> Iterator[redis.Redis]:
-    """The same; afterwards no connection of the connector's to that server is left."""
-    yield client
-    pool.close_all()
-
-
-@pytest.fixture
-def site(place: servers.Running, client: redis.Redis, request: pytest.FixtureRequest) -> Site:
-    """The same as an address, a client and the server's kind."""
-    return Site(place.url, client, request.node.callspec.params["place"])
-
-
-@pytest.fixture
-def connection(place: servers.Running) -> Iterator[Connection]:
-    """A connection of the connector to that server."""
-    made = Connection(Address(place.url))
-    yield made
-    made.close()
+__all__ = ["client", "connection", "site"]

@@ -11,9 +11,10 @@ import redis
 from pyspark.sql.types import StructType
 
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config import address, options
+from spark_streams.config import options
 from spark_streams.read.remembering import RememberingReader
 from spark_streams.source import StreamReader
+from streamclient.config import address
 
 _NAMES = {"int": "integer", "bigint": "long"}
 

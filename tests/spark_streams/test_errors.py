@@ -13,13 +13,9 @@ import pytest
 from pyspark.sql import types as t
 
 from scripts import error_docs, rules_docs
-from spark_streams.client.connection import Connection, Link
-from spark_streams.client.pool import borrow
-from spark_streams.codec import decode_reference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config import address, options
-from spark_streams.config.address import Address
+from spark_streams.config import options
 from spark_streams.embedded import launcher
 from spark_streams.errors import CONDITIONS, PystreamsError
 from spark_streams.read import infer
@@ -29,6 +25,11 @@ from spark_streams.write import sink
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from streamclient.codec import decode_reference
+from streamclient.config import address
+from streamclient.config.address import Address
+from streamclient.connection import Connection, Link
+from streamclient.pool import borrow
 from tests import ROOT
 from tests.spark_streams.driver import Query, Site, schema_of
 

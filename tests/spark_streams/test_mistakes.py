@@ -20,9 +20,9 @@ import redis
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader
 from pyspark.util import handle_worker_exception
 
-from spark_streams.client import pool
-from spark_streams.config import connect
 from spark_streams.source import PystreamsDataSource
+from streamclient import pool
+from streamclient.config import connect
 from tests import servers
 from tests.spark_streams.driver import schema_of
 

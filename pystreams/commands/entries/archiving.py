@@ -22,7 +22,7 @@ from pystreams.streams.groups import pending
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, positions
 from pystreams.values.columns import columns_of
-from spark_streams.client.connection import Connection
+from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _FORMS = ("jsonl", "csv", "parquet")

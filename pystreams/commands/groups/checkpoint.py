@@ -16,7 +16,7 @@ from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers
-from spark_streams.server.lag import Backlog
+from streamclient.streams.lag import Backlog
 from streamwire.stream_id import ZERO, StreamId
 
 _READS = "+xinfo +time"

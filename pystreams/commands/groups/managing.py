@@ -31,7 +31,7 @@ from pystreams.streams.groups import seeking
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import LIMIT_MS, STYLES, Sample, Status, judge
 from pystreams.values import names, numbers, positions, times
-from spark_streams.server.lag import Budget
+from streamclient.streams.lag import Budget
 from streamwire.stream_id import ZERO
 
 _READS = "+scan +xinfo +xpending +xrange +time"

@@ -21,7 +21,7 @@ from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups import pending, seeking
 from pystreams.streams.groups.pending import Pending
 from pystreams.values import names, numbers, positions, times
-from spark_streams.client.connection import Connection
+from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _SECONDS = 3.0  # after which a long change stops and says that there is more

@@ -23,7 +23,7 @@ from pystreams.files import archives
 from pystreams.streams import asking, entries, listing
 from pystreams.values import names, positions
 from pystreams.values.columns import columns_of
-from spark_streams.client.connection import Connection
+from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
 MOST_EXPORTS = 2  # at a time, for all sessions together

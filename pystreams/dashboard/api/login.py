@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from pystreams.dashboard.security.sessions import Session, Sessions, same
-from spark_streams.client.connection import BROKEN, Connection
-from spark_streams.config.address import Address
-from spark_streams.errors import PystreamsError
+from streamclient.config.address import Address
+from streamclient.connection import BROKEN, Connection
+from streamclient.errors import PystreamsError
 
 _RETRY_MS = 1500
 _ANSWER_SECONDS = 10.0

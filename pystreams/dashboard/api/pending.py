@@ -15,7 +15,7 @@ from pystreams.streams.asking import ask, ask_all
 from pystreams.streams.groups import pending
 from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import times
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 from streamwire.stream_id import ZERO, StreamId
 
 AGES_MS = (1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)

@@ -11,7 +11,7 @@ from pystreams.dashboard.api.overview import server_facts
 from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.sampling.looking import info_of
 from pystreams.streams import asking
-from spark_streams.client.connection import Command
+from streamclient.connection import Command
 
 _MOST_CLIENTS = 100
 _SLOW = 50

@@ -14,7 +14,7 @@ from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times, where
 from pystreams.values.fields import Entry
-from spark_streams.client.connection import Connection
+from streamclient.connection import Connection
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _MOST_GROUPS = 200

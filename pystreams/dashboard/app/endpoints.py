@@ -21,8 +21,8 @@ from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.sessions import Session, Sessions, same
 from pystreams.errors import Status, status_of
-from spark_streams.client.connection import BROKEN
-from spark_streams.errors import PystreamsError
+from streamclient.connection import BROKEN
+from streamclient.errors import PystreamsError
 
 _log = logging.getLogger("pystreams.dashboard")
 

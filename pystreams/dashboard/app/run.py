@@ -25,7 +25,7 @@ from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.app.endpoints import Metrics
 from pystreams.dashboard.app.site import Site, site
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
-from spark_streams.config.address import Address
+from streamclient.config.address import Address
 
 _LOOK_SECONDS = 5.0
 _HEADER_LOOKS = 3  # looks after which a connection must have asked for something

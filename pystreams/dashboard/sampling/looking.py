@@ -20,8 +20,8 @@ from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from pystreams.streams.listing import Stream
-from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.server.lag import Budget
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.streams.lag import Budget
 
 _NAMES_EVERY, _LETTERS_EVERY = 5, 30  # looks
 _SAMPLE_EVERY_MS = 10_000  # for the status of a group

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pystreams.dashboard.history.series import Curve, History
 from pystreams.dashboard.sampling.looking import CountingConnection, Looks, numbers_of
 from pystreams.dashboard.sampling.snapshot import EMPTY, Snapshot
-from spark_streams.client.connection import BROKEN
-from spark_streams.config.address import Address
-from spark_streams.errors import PystreamsError
+from streamclient.config.address import Address
+from streamclient.connection import BROKEN
+from streamclient.errors import PystreamsError
 
 INTERVAL = 2.0
 _PAUSE_GONE = 1.0

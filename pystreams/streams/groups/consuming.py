@@ -9,8 +9,8 @@ import redis
 from pystreams.streams import following
 from pystreams.streams.asking import ask
 from pystreams.values.fields import Entry
-from spark_streams.client.connection import BROKEN, Connection
-from spark_streams.errors import PystreamsError
+from streamclient.connection import BROKEN, Connection
+from streamclient.errors import PystreamsError
 
 _COUNT = 100
 _WAIT_MS = 1000

@@ -19,9 +19,9 @@ from pystreams.streams.groups.pending import idle_of
 from pystreams.streams.groups.status import Sample
 from pystreams.streams.listing import Stream, look, parsed
 from pystreams.values.names import shown
-from spark_streams.client.connection import Command, Connection
-from spark_streams.server import lag as lags
-from spark_streams.server.lag import Budget
+from streamclient.connection import Command, Connection
+from streamclient.streams import lag as lags
+from streamclient.streams.lag import Budget
 from streamwire.stream_id import StreamId
 
 

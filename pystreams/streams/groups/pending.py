@@ -13,7 +13,7 @@ from typing import Any
 import redis
 
 from pystreams.streams.asking import ask, ask_all, failure, pages
-from spark_streams.client.connection import Command, Connection
+from streamclient.connection import Command, Connection
 from streamwire.stream_id import StreamId
 
 _PAGE = 1000

@@ -15,8 +15,8 @@ from pystreams.streams import entries, listing
 from pystreams.streams.asking import ask, failure
 from pystreams.streams.groups.describing import Group
 from pystreams.values.positions import Position
-from spark_streams.client.connection import Command, Connection
-from spark_streams.errors import PystreamsError
+from streamclient.connection import Command, Connection
+from streamclient.errors import PystreamsError
 from streamwire.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # it owns the group; it is delivering to it

@@ -13,10 +13,10 @@ import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.read.query.offsets import Offsets, Source
+from streamclient.config.address import Address
 
 _log = logging.getLogger("spark_streams")
 

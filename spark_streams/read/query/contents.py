@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_streams.read.query.loss import Known, Loss, find_another
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Range, StreamState
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Range, StreamState
 from streamwire.stream_id import LAST, StreamId
 
 

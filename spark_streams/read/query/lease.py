@@ -23,14 +23,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn, Protocol
 
-from spark_streams.client.connection import Connection
-from spark_streams.client.routing import UNREACHABLE
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError, ServerError, fail
 from spark_streams.read.query.ending import when_spark_ends_this_process
-from spark_streams.server.api import StreamServer
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.routing import UNREACHABLE
+from streamclient.streams.api import StreamServer
+from streamclient.streams.open import open_server
 
 _log = logging.getLogger("spark_streams")
 _STOP_SECONDS = 2.0  # the longest that the end of a query waits for a renewal under way

@@ -12,9 +12,9 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError, error
-from spark_streams.server.model import StreamState
+from streamclient.config.address import Address
+from streamclient.streams.model import StreamState
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_streams.errors import error, fail
-from spark_streams.server.model import Cut
+from streamclient.streams.model import Cut
 from streamwire.stream_id import ZERO, StreamId
 
 VERSION = 5

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from spark_streams.config.read import LimitOptions
-from spark_streams.server.model import Cut, Range
+from streamclient.streams.model import Cut, Range
 from streamwire.stream_id import StreamId
 
 _RANGE_COST = 30  # what a range costs besides its entries, as a number of entries

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import StreamState, last_id_of
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import StreamState, last_id_of
 
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:

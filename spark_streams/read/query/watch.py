@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import StreamState
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import StreamState
 
 _LOOK_SECONDS = 10.0  # all streams are looked at about this often
 _STREAM_SECONDS = 0.005  # and less often where there are many: this much more for each

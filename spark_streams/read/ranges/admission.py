@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import planning
-from spark_streams.server import rounds
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import StreamState
-from spark_streams.server.rounds import Steps
+from streamclient.streams import rounds
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import StreamState
+from streamclient.streams.rounds import Steps
 from streamwire.stream_id import StreamId
 
 _SAMPLED = 20  # streams whose entries are looked at to learn their size

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Counted, StreamState
+from streamclient.config.address import Address
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Counted, StreamState
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from spark_streams.client.connection import Connection
-from spark_streams.client.link import BROKEN
-from spark_streams.config.address import Address
-from spark_streams.server.api import StreamServer
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.link import BROKEN
+from streamclient.streams.api import StreamServer
+from streamclient.streams.open import open_server
 
 _STOP_SECONDS = 2.0  # the longest that the end of a query waits for a page under way
 

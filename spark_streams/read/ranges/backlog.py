@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_streams.server import rounds
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import StreamState
-from spark_streams.server.rounds import Steps
+from streamclient.streams import rounds
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import StreamState
+from streamclient.streams.rounds import Steps
 from streamwire.stream_id import StreamId
 
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import loss
 from spark_streams.read.query.contents import find_missing
@@ -18,9 +17,10 @@ from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.backlog import counted_backlog
 from spark_streams.read.ranges.owned_group import OwnedGroup
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Range, StreamState
-from spark_streams.server.rounds import Steps
+from streamclient.config.address import Address
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Range, StreamState
+from streamclient.streams.rounds import Steps
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -1,6 +1,6 @@
 """The next batch of a query that is behind, delivered to its group before it is planned.
 
-That finds the batch's end, too (`spark_streams.server.delivery_ahead`). It changes nothing that a batch is made of:
+That finds the batch's end, too (`streamclient.streams.delivery_ahead`). It changes nothing that a batch is made of:
 what was delivered is pending, as a batch is whose driver was killed, and what a later batch has of it is not delivered
 again. Owns which consumers get it, so that the running batch's are acknowledged by themselves, and takes it back when
 the query is stopped, for then nobody reads it soon.
@@ -13,8 +13,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from spark_streams.config.read import ReadOptions
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Counted
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Counted
 from streamwire.stream_id import LAST, StreamId
 
 

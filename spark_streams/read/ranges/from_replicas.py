@@ -14,16 +14,16 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from spark_streams.client import replicas
-from spark_streams.client.connection import Connection
-from spark_streams.client.pool import borrow
-from spark_streams.client.replicas import Mark
-from spark_streams.codec.reply import Page
-from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import ServerError, StreamError
-from spark_streams.server.entries import small_ranges
-from spark_streams.server.entries.small_ranges import Pages
-from spark_streams.server.model import Range
+from streamclient import replicas
+from streamclient.codec.reply import Page
+from streamclient.config.address import Address, Endpoint
+from streamclient.connection import Connection
+from streamclient.pool import borrow
+from streamclient.replicas import Mark
+from streamclient.streams.entries import small_ranges
+from streamclient.streams.entries.small_ranges import Pages
+from streamclient.streams.model import Range
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")

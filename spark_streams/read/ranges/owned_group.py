@@ -11,7 +11,6 @@ import re
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import ServerError, fail
 from spark_streams.read.query.lease import lease_name
@@ -19,10 +18,11 @@ from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.backlog import added_upto
 from spark_streams.read.ranges.delivered_ahead import DeliveredAhead
-from spark_streams.server import rounds
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Counted, Range, StreamState
-from spark_streams.server.rounds import Steps
+from streamclient.config.address import Address
+from streamclient.streams import rounds
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Counted, Range, StreamState
+from streamclient.streams.rounds import Steps
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 Batch = tuple[Sequence[Range], StreamState, int | None]

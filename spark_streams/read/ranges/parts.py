@@ -8,8 +8,8 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import planning
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.continuity import Begin
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Cut, Range, StreamState
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Cut, Range, StreamState
 from streamwire.stream_id import ZERO, StreamId
 
 States = Mapping[str, StreamState | None]

@@ -12,8 +12,6 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from spark_streams.client.pool import borrow
-from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import belonging, planning
@@ -30,10 +28,12 @@ from spark_streams.read.ranges.from_replicas import Preference
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.parts import States, cuts_of, ranges_between, ranges_of_whole, tasks_between, whole_from
 from spark_streams.read.ranges.task import RangePartition, known_of
-from spark_streams.server import rounds
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import Cut, Range, StreamState, last_id_of
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address
+from streamclient.pool import borrow
+from streamclient.streams import rounds
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import Cut, Range, StreamState, last_id_of
+from streamclient.streams.open import open_server
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

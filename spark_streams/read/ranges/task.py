@@ -13,22 +13,22 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from spark_streams.client.connection import Connection
-from spark_streams.client.pool import borrow
 from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, first_of
 from spark_streams.read.query.contents import Read, find_missing
 from spark_streams.read.query.loss import Baseline, Known
 from spark_streams.read.ranges import from_replicas
 from spark_streams.read.ranges.from_replicas import PRIMARY, Preference
-from spark_streams.server.entries import xrange
-from spark_streams.server.entries.small_ranges import Pages
-from spark_streams.server.entries.xrange import Delivery
-from spark_streams.server.model import Range, StreamState
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.pool import borrow
+from streamclient.streams.entries import xrange
+from streamclient.streams.entries.small_ranges import Pages
+from streamclient.streams.entries.xrange import Delivery
+from streamclient.streams.model import Range, StreamState
+from streamclient.streams.open import open_server
 from streamwire.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")

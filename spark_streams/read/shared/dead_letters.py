@@ -28,13 +28,13 @@ from typing import Any
 
 import redis
 
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.guarded import change
-from spark_streams.client.refusals import refused
-from spark_streams.client.retry import Refusal, is_forbidden, refusal_of
-from spark_streams.codec.reply import Page
 from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
+from streamclient.codec.reply import Page
+from streamclient.connection import Command, Connection
+from streamclient.guarded import change
+from streamclient.refusals import refused
+from streamclient.retry import Refusal, is_forbidden, refusal_of
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_streams.client.connection import Command
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline
+from streamclient.connection import Command
 from streamwire.slots import same_slot_tag
 
 DONE = "done"

@@ -14,9 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.pool import borrow
-from spark_streams.config.address import Address
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
@@ -29,11 +26,14 @@ from spark_streams.read.query.watch import Watch
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
-from spark_streams.server import rounds
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import GroupState, Range, StreamState, last_id_of
-from spark_streams.server.open import open_server
-from spark_streams.server.rounds import Steps
+from streamclient.config.address import Address
+from streamclient.connection import Command, Connection
+from streamclient.pool import borrow
+from streamclient.streams import rounds
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import GroupState, Range, StreamState, last_id_of
+from streamclient.streams.open import open_server
+from streamclient.streams.rounds import Steps
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -17,25 +17,25 @@ import pyarrow as pa
 import redis
 from pyspark.sql.datasource import InputPartition
 
-from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.pool import borrow
-from spark_streams.client.refusals import RefusedForNowError, refused
-from spark_streams.client.retry import is_transient
-from spark_streams.codec.reply import Page
 from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import Origin, ReadSchema
-from spark_streams.config.address import Address
 from spark_streams.embedded import launcher
 from spark_streams.errors import StreamError, error
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.shared import dead_letters, protocol, together
 from spark_streams.read.shared.protocol import SharedTask
-from spark_streams.server.entries import xreadgroup
-from spark_streams.server.entries.page_size import PageSize
-from spark_streams.server.entries.xreadgroup import Claim, Consumer
-from spark_streams.server.model import StreamState
-from spark_streams.server.open import open_server
+from streamclient.codec.reply import Page
+from streamclient.config.address import Address
+from streamclient.connection import Command, Connection, Link
+from streamclient.pool import borrow
+from streamclient.refusals import RefusedForNowError, refused
+from streamclient.retry import is_transient
+from streamclient.streams.entries import xreadgroup
+from streamclient.streams.entries.page_size import PageSize
+from streamclient.streams.entries.xreadgroup import Claim, Consumer
+from streamclient.streams.model import StreamState
+from streamclient.streams.open import open_server
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -12,18 +12,18 @@ from typing import Any
 
 import redis
 
-from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.refusals import RefusedForNowError
-from spark_streams.client.routing import UNREACHABLE
-from spark_streams.codec.reply import Page
 from spark_streams.read.query import loss
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
-from spark_streams.server.api import StreamServer
-from spark_streams.server.entries import xreadgroup
-from spark_streams.server.entries.page_size import PageSize
-from spark_streams.server.entries.xreadgroup import Claim, Consumer, Read
-from spark_streams.server.open import open_server
+from streamclient.codec.reply import Page
+from streamclient.connection import Command, Connection, Link
+from streamclient.refusals import RefusedForNowError
+from streamclient.routing import UNREACHABLE
+from streamclient.streams.api import StreamServer
+from streamclient.streams.entries import xreadgroup
+from streamclient.streams.entries.page_size import PageSize
+from streamclient.streams.entries.xreadgroup import Claim, Consumer, Read
+from streamclient.streams.open import open_server
 
 _MOST_TASKS = 100
 MOST_ENTRIES = 10_000

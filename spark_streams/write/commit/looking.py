@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from spark_streams.client.connection import Command, Connection
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
 from spark_streams.write.records.stream_state import StreamState, gone_streams
 from spark_streams.write.rows.digest import RowDigest
+from streamclient.connection import Command, Connection
 
 _AT_ONCE = 500
 """So many streams, or fences, are asked for in one request."""

@@ -18,9 +18,6 @@ from weakref import WeakKeyDictionary
 
 import redis
 
-from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.refusals import row_refused
-from spark_streams.client.retry import Refusal, is_transient, reason_of, refusal_of
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, shown
@@ -29,6 +26,9 @@ from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks.replicas import ReplicaWait
 from spark_streams.write.tasks.slot_transaction import Terms
 from spark_streams.write.tasks.staging import ChunkState
+from streamclient.connection import Command, Connection, Link
+from streamclient.refusals import row_refused
+from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
 
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call

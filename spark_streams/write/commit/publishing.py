@@ -22,8 +22,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.guarded import change
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.commit.looking import Look, is_left, joined, look_at
@@ -46,6 +44,8 @@ from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.tasks.staging import parse_states, states_of, unpack_rows
+from streamclient.connection import Command, Connection
+from streamclient.guarded import change
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from spark_streams.client.link import Command
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import RowDigest
+from streamclient.link import Command
 from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.guarded import change
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, shown
 from spark_streams.write.records.ledger import kept_ms
+from streamclient.connection import Command, Connection
+from streamclient.guarded import change
 
 _RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
 

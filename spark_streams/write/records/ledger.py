@@ -22,12 +22,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.guarded import change
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, WriterId, shown
 from spark_streams.write.rows.digest import RowDigest
+from streamclient.connection import Command, Connection
+from streamclient.guarded import change
 
 _REMOVED_AT_ONCE = 1000
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import redis
 
-from spark_streams.client.connection import Command, Connection
-from spark_streams.client.refusals import refused
-from spark_streams.client.retry import Refusal, is_forbidden, refusal_of
 from spark_streams.write.records.batch_record import BatchRecord
+from streamclient.connection import Command, Connection
+from streamclient.refusals import refused
+from streamclient.retry import Refusal, is_forbidden, refusal_of
 from streamwire.stream_id import ZERO, StreamId
 
 

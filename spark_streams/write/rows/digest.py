@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_streams.codec.encode import Column
+from streamclient.codec.encode import Column
 
 _MASK = (1 << 64) - 1
 _MARK = "o"  # digests of earlier forms had none, or "m", or "n"
@@ -42,7 +42,7 @@ _FACTORS = _factors(256)
 def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, ids: Any | None, rows: int) -> Any:
     """The hash of each row, as an array of uint64: of its fields, whatever their order, and of its own ID.
 
-    `columns`, `pairs` and `ids` are those of `spark_streams.codec.encode.encode_adds`.
+    `columns`, `pairs` and `ids` are those of `streamclient.codec.encode.encode_adds`.
     """
     hashes = np.zeros(rows, np.uint64)
     if not rows:

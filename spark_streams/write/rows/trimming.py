@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import redis
 
-from spark_streams.client.connection import Command, Connection
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
+from streamclient.connection import Command, Connection
 
 
 def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:

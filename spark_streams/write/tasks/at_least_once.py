@@ -16,17 +16,17 @@ from itertools import pairwise
 
 import redis
 
-from spark_streams.client.abilities import is_refused
-from spark_streams.client.connection import BROKEN, Connection, Link
-from spark_streams.client.refusals import refused, row_refused
-from spark_streams.client.replies import end_of_ids, pack, parse
-from spark_streams.client.retry import is_transient
-from spark_streams.client.routing import UNREACHABLE
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
 from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks import columns
+from streamclient.abilities import is_refused
+from streamclient.connection import BROKEN, Connection, Link
+from streamclient.refusals import refused, row_refused
+from streamclient.replies import end_of_ids, pack, parse
+from streamclient.retry import is_transient
+from streamclient.routing import UNREACHABLE
 
 _AHEAD = 2
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spark_streams.client.abilities import has_commands
-from spark_streams.client.connection import Command, Connection
 from spark_streams.write.rows.encoding import EncodedRows
+from streamclient.abilities import has_commands
+from streamclient.connection import Command, Connection
 
 _MOST_BYTES = 64 << 20
 """Of the entries that one command makes: a server serves nobody else meanwhile."""

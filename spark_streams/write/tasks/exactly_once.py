@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_streams.client.connection import Command, Connection
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
@@ -20,6 +19,7 @@ from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.tasks.staging import Stager
+from streamclient.connection import Command, Connection
 from streamwire.slots import slot_of
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import redis
 
-from spark_streams.client.connection import Command, Connection, Link
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import FIELDS, StreamFence
+from streamclient.connection import Command, Connection, Link
 
 
 class ReplicaWait:

@@ -29,11 +29,6 @@ from typing import Any
 
 import redis
 
-from spark_streams.client.abilities import is_refused
-from spark_streams.client.connection import Command, Connection, Link
-from spark_streams.client.refusals import refused, row_refused
-from spark_streams.client.replies import TransactionResult, pack, transaction_result
-from spark_streams.client.retry import Refusal, is_transient, reason_of, refusal_of
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
@@ -45,6 +40,11 @@ from spark_streams.write.rows.own_ids import check_ids
 from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks import columns
 from spark_streams.write.tasks.replicas import ReplicaWait
+from streamclient.abilities import is_refused
+from streamclient.connection import Command, Connection, Link
+from streamclient.refusals import refused, row_refused
+from streamclient.replies import TransactionResult, pack, transaction_result
+from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
 from streamwire.stream_id import ZERO, StreamId
 
 _ASKING_REPLY = b"+OK\r\n"

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_streams.client.connection import Command
 from spark_streams.errors import PystreamsError
 from spark_streams.write.records.batch_record import TaskRows
 from spark_streams.write.records.fence import StreamFence
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import EncodedRows
+from streamclient.connection import Command
 from streamwire.stream_id import StreamId
 
 STAGED_MS = 86_400_000

@@ -15,9 +15,9 @@ import pytest
 import redis
 
 from pystreams.streams import following
-from spark_streams.client.connection import Connection
-from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
+from streamclient.config.address import Address
+from streamclient.connection import Connection
 from streamwire.stream_id import ZERO
 from tests import ROOT, servers
 from tests.pystreams.conftest import Cli

@@ -19,7 +19,7 @@ from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
-from spark_streams.config.address import Address
+from streamclient.config.address import Address
 from tests import servers
 from tests.suite.waiting import wait_for
 

@@ -27,8 +27,8 @@ from pystreams.jobs.job import Job, _of_spark
 from pystreams.jobs.run import Run
 from pystreams.metrics import exposition
 from pystreams.metrics.collector import Chosen, Collector
-from spark_streams.client.pool import close_all
 from spark_streams.errors import PystreamsError
+from streamclient.pool import close_all
 from tests import ROOT
 from tests.servers import Running
 

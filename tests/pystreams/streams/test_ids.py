@@ -11,7 +11,7 @@ from pystreams.connect.server import Wanted, connect
 from pystreams.streams import dead_letters, ids, listing
 from pystreams.streams.groups import describing as groups
 from pystreams.streams.listing import Stream, parsed
-from spark_streams.client.connection import Connection
+from streamclient.connection import Connection
 from tests import servers
 
 _LARGE = b"x" * 300_000

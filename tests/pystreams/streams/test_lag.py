@@ -11,8 +11,8 @@ from pystreams.connect.server import Wanted, connect
 from pystreams.streams.groups import describing as groups
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import Status, judge
-from spark_streams.client.connection import Connection
-from spark_streams.server.lag import Budget
+from streamclient.connection import Connection
+from streamclient.streams.lag import Budget
 from tests import servers
 
 _BEFORE, _AFTER = 300, 2_000

@@ -14,11 +14,11 @@ import redis
 
 from pystreams.streams import dead_letters, letter_transfer, listing
 from pystreams.streams.dead_letters import Letter, Which
-from spark_streams.client.connection import Connection
-from spark_streams.client.link import Command, Link
 from spark_streams.config import options
-from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.link import Command, Link
 from streamwire.slots import slot_of
 from streamwire.stream_id import LAST, StreamId
 from tests import servers

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type
 
-from spark_streams.codec import decode_reference
 from spark_streams.columns import inference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config import address, options, positions, time_zones
+from spark_streams.config import options, positions, time_zones
 from spark_streams.errors import OptionsError
 from spark_streams.read import infer
+from streamclient.codec import decode_reference
+from streamclient.config import address
 from tests.spark_streams.columns.test_json_text import SCALARS, nested, unhurried
 from tests.spark_streams.columns.test_schema import page_of
 from tests.spark_streams.driver import Site

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as t
 
-from spark_streams.codec import decode_reference
-from spark_streams.codec.decode import decode_page
-from spark_streams.codec.reply import Page
 from spark_streams.columns import inference
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import DataError, SchemaError
+from streamclient.codec import decode_reference
+from streamclient.codec.decode import decode_page
+from streamclient.codec.reply import Page
 from tests.spark_streams.driver import schema_of
 
 Entry = dict[bytes, bytes]

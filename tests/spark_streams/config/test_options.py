@@ -7,20 +7,21 @@ import dataclasses
 import pickle
 import re
 import string
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_streams import errors
-from spark_streams.config import connect, foreign, options
-from spark_streams.config.address import Address, Embedded
-from spark_streams.config.connect import ConnectOptions
-from spark_streams.config.option import Option, options_of
+from spark_streams.config import foreign, options
 from spark_streams.config.options import SECTIONS
 from spark_streams.config.read import ReadOptions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import OptionsError
+from streamclient.config import connect
+from streamclient.config.address import Address, Embedded
+from streamclient.config.connect import ConnectOptions
+from streamclient.config.option import Option, options_of
+from tests import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -148,8 +149,9 @@ def test_every_option_is_documented_and_every_field_is_an_option() -> None:
 
 
 def test_every_option_is_used() -> None:
-    """The field of each option is read somewhere in the connector."""
-    trees = [ast.parse(path.read_text()) for path in Path(errors.__file__).parent.rglob("*.py")]
+    """The field of each option is read somewhere in the connector or its client."""
+    packages = (ROOT / "spark_streams", ROOT / "streamclient")
+    trees = [ast.parse(path.read_text()) for package in packages for path in package.rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree)]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     named = {node.value for node in nodes if isinstance(node, ast.Constant)}  # for `getattr`

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams.client import connection as client_connection
-from spark_streams.client import pool
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config import address, options, permissions
+from spark_streams.config import options, permissions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges import owned_group
 from spark_streams.write.records import foreach_batch
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from streamclient import connection as client_connection
+from streamclient import pool
+from streamclient.config import address
 from tests import servers
 from tests.spark_streams.driver import Query
 from tests.spark_streams.write.commit.test_attempts import Attempt, numbers

@@ -10,10 +10,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from spark_streams.config.address import Address
 from spark_streams.embedded import drivers, launcher, processes
 from spark_streams.embedded.processes import Process
 from spark_streams.errors import EmbeddedError, OptionsError
+from streamclient.config.address import Address
 
 SPARKS = re.compile("|".join(drivers.SET_BY_SPARK))
 

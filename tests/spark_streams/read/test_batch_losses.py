@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from spark_streams.client.connection import Connection
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config import address, options
+from spark_streams.config import options
 from spark_streams.errors import StreamError
 from spark_streams.read.batch import BatchReader
 from spark_streams.read.ranges.task import RangePartition
-from spark_streams.server import redis_streams
+from streamclient.config import address
+from streamclient.connection import Connection
+from streamclient.streams import redis_streams
 from tests.spark_streams.driver import Site, schema_of
 
 PLANS: dict[str, dict[str, Any]] = {

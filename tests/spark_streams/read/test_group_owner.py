@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from spark_streams.client.connection import Connection
-from spark_streams.config.address import Address
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import StreamError
 from spark_streams.read.query.lease import Lease
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.streams.open import open_server
 from tests.spark_streams.driver import Site, numbers
 from tests.suite.waiting import wait_for
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spark_streams.client.connection import Connection
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import StreamError
 from spark_streams.read.query.selection import Selection
-from spark_streams.server.open import open_server
+from streamclient.connection import Connection
+from streamclient.streams.open import open_server
 from tests.spark_streams.driver import Query, Site, numbers
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from spark_streams.client.link import Command, Link
 from spark_streams.errors import StreamError
+from streamclient.link import Command, Link
 from tests.spark_streams.driver import Site, numbers
 
 

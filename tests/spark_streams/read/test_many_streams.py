@@ -11,13 +11,14 @@ from dataclasses import replace
 
 import pytest
 
-from spark_streams.client.link import Link
 from spark_streams.columns.read_schema import ReadSchema
-from spark_streams.config import address, options, permissions
+from spark_streams.config import options, permissions
 from spark_streams.errors import StreamError
 from spark_streams.read.batch import BatchReader
-from spark_streams.server import redis_streams
 from spark_streams.source import PystreamsDataSource
+from streamclient.config import address
+from streamclient.link import Link
+from streamclient.streams import redis_streams
 from tests.spark_streams.driver import Query, Site, schema_of
 from tests.suite.waiting import wait_for
 

@@ -11,18 +11,18 @@ import hiredis
 import pyarrow as pa
 import pytest
 
-from spark_streams.client import link as link_module
-from spark_streams.client import pool
-from spark_streams.client.connection import Connection
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.server import delivery
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from streamclient import link as link_module
+from streamclient import pool
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.streams import delivery
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import wait_for

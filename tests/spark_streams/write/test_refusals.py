@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.client.link import Link
-from spark_streams.client.pool import close_all
-from spark_streams.client.replies import pack
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import parse
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
 from spark_streams.write.sink import Sink
+from streamclient.config.address import parse
+from streamclient.link import Link
+from streamclient.pool import close_all
+from streamclient.replies import pack
 from tests import servers
 from tests.spark_streams.write.commit.test_attempts import Attempt, numbers
 from tests.suite.long import FULL

@@ -10,10 +10,10 @@ import pytest
 import redis
 
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import WriteError
 from spark_streams.write.sink import Sink, Written, plan
+from streamclient.config.address import Address
 from tests import servers
 
 MODES = ("exactlyOnce", "atomic", "staged", "append")

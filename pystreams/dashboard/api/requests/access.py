@@ -16,8 +16,8 @@ from dataclasses import replace
 import redis
 
 from pystreams.dashboard.security.sessions import Session
-from spark_streams.client.connection import BROKEN, Command, Connection
-from spark_streams.errors import PystreamsError, error
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import PystreamsError, error
 
 _RETRY_MS = 1000
 _MOST_CONNECTIONS = 4

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_streams.read.query.contents import Read, expect, find_missing
 from spark_streams.read.query.loss import Known, Loss
-from spark_streams.server.model import Range, StreamState
+from streamclient.streams.model import Range, StreamState
 from streamwire.stream_id import ZERO, StreamId
 
 

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from spark_streams.client.connection import Connection
-from spark_streams.config.address import Address
 from spark_streams.read.query import loss
-from spark_streams.server.api import StreamServer
-from spark_streams.server.model import StreamState
-from spark_streams.server.open import open_server
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import StreamState
+from streamclient.streams.open import open_server
 from tests.spark_streams.driver import Site, numbers
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from spark_streams.client.refusals import refused
-from spark_streams.config import address
 from spark_streams.read.ranges import ahead
 from spark_streams.read.ranges.ahead import Question
-from spark_streams.server import sampling
-from spark_streams.server.entries import xrange
-from spark_streams.server.entries.xrange import Counting
-from spark_streams.server.model import StreamState
-from spark_streams.server.redis import RedisServer
+from streamclient.config import address
+from streamclient.refusals import refused
+from streamclient.streams import sampling
+from streamclient.streams.entries import xrange
+from streamclient.streams.entries.xrange import Counting
+from streamclient.streams.model import StreamState
+from streamclient.streams.redis import RedisServer
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.spark_streams.read.ranges.test_losses import LOSSES, lose

@@ -11,8 +11,8 @@ import pytest
 
 from spark_streams.errors import ServerError, StreamError, error
 from spark_streams.read.ranges import owned_group
-from spark_streams.server import delivery as redis_delivery
-from spark_streams.server.redis import RedisServer
+from streamclient.streams import delivery as redis_delivery
+from streamclient.streams.redis import RedisServer
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import DEADLINE
 

@@ -13,21 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from spark_streams.client import abilities, pool
-from spark_streams.client.connection import Connection
-from spark_streams.codec import decode_reference
-from spark_streams.codec.blocks import ColumnPage
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
-from spark_streams.config.address import Address
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.task import RangePartition
-from spark_streams.server.entries import columns, page_size, small_ranges, xrange
-from spark_streams.server.model import Range
+from streamclient import abilities, pool
+from streamclient.codec import decode_reference
+from streamclient.codec.blocks import ColumnPage
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.streams.entries import columns, page_size, small_ranges, xrange
+from streamclient.streams.model import Range
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests import servers
-from tests.spark_streams.codec.test_arrow import unhurried
 from tests.spark_streams.driver import add_entries as add
+from tests.streamclient.codec.test_arrow import unhurried
 from tests.suite.waiting import wait_for
 
 

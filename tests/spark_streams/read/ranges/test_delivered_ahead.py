@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from spark_streams.client.connection import Connection
 from spark_streams.read.ranges import ahead, owned_group
-from spark_streams.server import delivery, delivery_ahead, sampling
-from spark_streams.server import redis as redis_server
-from spark_streams.server.redis import RedisServer
+from streamclient.connection import Connection
+from streamclient.streams import delivery, delivery_ahead, sampling
+from streamclient.streams import redis as redis_server
+from streamclient.streams.redis import RedisServer
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import DEADLINE, wait_for

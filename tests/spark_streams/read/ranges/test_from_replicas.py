@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pytest
 import redis
 
-from spark_streams.client import pool, replicas
-from spark_streams.client.routing import Topology
 from spark_streams.config import options
-from spark_streams.config.address import Address, Endpoint
 from spark_streams.errors import OptionsError, ServerError
 from spark_streams.read.batch import BatchReader
 from spark_streams.read.ranges import from_replicas
+from streamclient import pool, replicas
+from streamclient.config.address import Address, Endpoint
+from streamclient.routing import Topology
 from tests import servers
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site

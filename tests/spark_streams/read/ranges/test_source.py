@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from spark_streams.client.link import Command, Link
 from spark_streams.errors import StreamError
-from spark_streams.server import delivery, sampling
-from spark_streams.server.entries import xrange
+from streamclient.link import Command, Link
+from streamclient.streams import delivery, sampling
+from streamclient.streams.entries import xrange
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from spark_streams.client.link import Link
 from spark_streams.errors import PystreamsError
 from spark_streams.read.shared import dead_letters
+from streamclient.link import Link
 from tests.spark_streams.driver import Query, Site
 from tests.spark_streams.write.test_refusals import STATES, refusing, without
 

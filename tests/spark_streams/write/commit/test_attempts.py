@@ -15,9 +15,7 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.client.connection import Connection
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
 from spark_streams.write.commit.moving import Mover
@@ -30,6 +28,8 @@ from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.sink import Sink, plan
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from spark_streams.write.tasks.staging import ChunkState, pack_index, unpack_rows
+from streamclient.config.address import Address
+from streamclient.connection import Connection
 from tests import servers
 
 QUERY = "0b8e9a10-0000-4000-8000-000000000002"

@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.client.connection import Connection
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import WriteError
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from streamclient.config.address import Address
+from streamclient.connection import Connection
 from tests import servers
 from tests.spark_streams.write.tasks.test_exactly_once import Task, numbers, table
 

@@ -9,9 +9,7 @@ import pyarrow as pa
 import pytest
 import redis
 
-from spark_streams.client.connection import Connection
 from spark_streams.columns.write_schema import WriteSchema
-from spark_streams.config.address import Address
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
 from spark_streams.write.records.fence import WriterId
@@ -19,6 +17,8 @@ from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.sink import Sink
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from streamclient.config.address import Address
+from streamclient.connection import Connection
 from tests import servers
 from tests.chaos.proxy import proxy
 from tests.suite.waiting import wait_for

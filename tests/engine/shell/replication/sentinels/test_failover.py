@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams.client.pool import close_all
+from streamclient.pool import close_all
 from tests.servers.connection import Connection
 from tests.servers.sentinels import Member
 from tests.spark_streams.driver import Query, numbers

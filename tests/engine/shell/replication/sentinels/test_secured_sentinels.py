@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams.client.connection import Connection as ConnectorConnection
-from spark_streams.config.address import Address, Credentials, Tls
+from streamclient.config.address import Address, Credentials, Tls
+from streamclient.connection import Connection as ConnectorConnection
 from tests import servers
 from tests.servers.certificates import authority, certificate
 from tests.servers.sentinels import PATIENCE, QUICK, Member

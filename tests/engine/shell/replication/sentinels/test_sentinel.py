@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import redis
 
-from spark_streams.client.connection import Connection as ConnectorConnection
-from spark_streams.config.address import Address
+from streamclient.config.address import Address
+from streamclient.connection import Connection as ConnectorConnection
 from tests.servers.connection import Connection
 from tests.servers.sentinels import PATIENCE, Member, Sentinels, family, sentinels
 from tests.suite.waiting import wait_for

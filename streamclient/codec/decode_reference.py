@@ -1,0 +1,87 @@
+"""The slow, obvious twin of `streamclient.codec.decode` and `streamclient.codec.alike`: frames parsed by hiredis.
+
+The oracle of their tests, and the fallback for whatever they decline. Be plain here, not fast; the columns must be the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import hiredis
+import pyarrow as pa
+
+
+def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
+    """The page of `count` frames in `buffer[start:stop]`; ValueError if that is not what lies there.
+
+    Entries without fields (`*-1`, as the history of a consumer shows deleted ones) are left out.
+    """
+    reader = hiredis.Reader()
+    reader.feed(bytes(buffer[start:stop]))
+    entries: list[tuple[bytes, list[bytes]]] = []
+    for _ in range(count):
+        frame = reader.gets()
+        if not isinstance(frame, list) or len(frame) != 2:
+            raise ValueError(f"an entry was expected, the reply has {frame!r:.80}")
+        if frame[1] is not None:
+            entries.append((frame[0], frame[1]))
+    if reader.has_data():
+        raise ValueError(f"the reply is longer than its {count} entries")
+    return ScalarPage(entries)
+
+
+def milliseconds(ids: Sequence[bytes]) -> Any:
+    """The first half of each ID, as an int64 array; null where it is not a number that fits."""
+    halves = [entry_id.partition(b"-")[0] for entry_id in ids]
+    numbers = [int(half) if half.isdigit() and len(half) <= 20 else 2**63 for half in halves]
+    return pa.array([number if number < 2**63 else None for number in numbers], pa.int64())
+
+
+class ScalarPage:
+    """A page of parsed entries: (ID, [name, value, name, value, ...])."""
+
+    def __init__(self, entries: list[tuple[bytes, list[bytes]]]) -> None:
+        self.count = len(entries)
+        self._entries = entries
+
+    def last_id(self) -> bytes:
+        return self._entries[-1][0]
+
+    def ids(self) -> Any:
+        return pa.array([entry_id for entry_id, _ in self._entries], pa.binary())
+
+    def milliseconds(self) -> Any:
+        return milliseconds([entry_id for entry_id, _ in self._entries])
+
+    def column(self, name: bytes) -> Any:
+        return pa.array([_fields(pairs).get(name) for _, pairs in self._entries], pa.binary())
+
+    def integers(self, name: bytes) -> Any:
+        """None: the caller reads the texts."""
+        del name
+
+    def floats(self, name: bytes) -> Any:
+        """None: the caller reads the texts."""
+        del name
+
+    def fields(self) -> tuple[Any, Any, Any]:
+        offsets: list[int] = [0]
+        names: list[bytes] = []
+        values: list[bytes] = []
+        for _, pairs in self._entries:
+            fields = _fields(pairs)
+            names.extend(fields.keys())
+            values.extend(fields.values())
+            offsets.append(len(names))
+        return pa.array(offsets, pa.int32()), pa.array(names, pa.binary()), pa.array(values, pa.binary())
+
+
+def _fields(pairs: list[bytes]) -> dict[bytes, bytes]:
+    """An entry's fields. Of a name that occurs twice, only the last field counts, in its position."""
+    fields: dict[bytes, bytes] = {}
+    for name, value in zip(pairs[0::2], pairs[1::2], strict=True):
+        fields.pop(name, None)
+        fields[name] = value
+    return fields

@@ -1,0 +1,70 @@
+"""A reply to XRANGE as its readers see it: its first line, and the page of entries behind it.
+
+Knows bytes; the ways to make a page of them are `streamclient.codec.decode` and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class ReplyError(Exception):
+    """The server replied with an error; its text is the argument."""
+
+
+def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int]:
+    """The number of elements of the array that begins at `position` (-1: null), and where the first one begins.
+
+    Raises `ReplyError` for an error reply and ValueError for anything that is not an array.
+    """
+    end = buffer.find(b"\r\n", position)
+    if end < 0:
+        raise ValueError("a reply that ends before its first line does")
+    kind, text = bytes(buffer[position : position + 1]), bytes(buffer[position + 1 : end])
+    if kind == b"-":
+        raise ReplyError(text.decode("utf-8", "replace"))
+    if kind != b"*":
+        raise ValueError(f"an array was expected, the reply begins with {kind + text[:40]!r}")
+    return int(text), end + 2
+
+
+def last_of(names: Sequence[bytes]) -> dict[bytes, int]:
+    """The number of each name's last field, which is the one that counts. In the order of these numbers."""
+    last = {name: number for number, name in enumerate(names)}
+    return last if len(last) == len(names) else dict(sorted(last.items(), key=lambda item: item[1]))
+
+
+class Page(Protocol):
+    """The entries of one reply, as columns: `pyarrow.BinaryArray`s of `count` values unless said otherwise."""
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        ...
+
+    def last_id(self) -> bytes:
+        """The last entry's ID; only for a page that is not empty."""
+        ...
+
+    def ids(self) -> Any: ...
+
+    def milliseconds(self) -> Any:
+        """An int64 array: the first half of each ID."""
+        ...
+
+    def column(self, name: bytes) -> Any:
+        """The values of one field, null where an entry does not have it."""
+        ...
+
+    def integers(self, name: bytes) -> Any:
+        """The values of one field as an array of whole numbers; None where they are not all plain whole numbers."""
+        ...
+
+    def floats(self, name: bytes) -> Any:
+        """The values of one field as a float64 array; None where they are not all plain numbers."""
+        ...
+
+    def fields(self) -> tuple[Any, Any, Any]:
+        """All fields: int32 offsets (count + 1), names, values."""
+        ...

@@ -1,0 +1,141 @@
+"""The options of a connection, and the server that they and the driver's environment name. Opens nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from streamclient.config import address
+from streamclient.config.address import Address, Credentials, Embedded, Login, Tls
+from streamclient.config.kinds import TEXT, Kind, choice, whole
+from streamclient.config.option import check_exclusive, option, parsed, refuse
+from streamwire.errors import InvalidTextError
+
+URL, USER, PASSWORD = "PYSTREAMS_URL", "PYSTREAMS_USER", "PYSTREAMS_PASSWORD"
+"""Environment variables."""
+
+
+def _function(text: str) -> str:
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", text.strip()):
+        raise InvalidTextError("it must be a module and a function in it, as in 'company.secrets:redis_credentials'")
+    return text.strip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectOptions:
+    """Connection, for reads and writes."""
+
+    url: Address | None = option(
+        "url",
+        Kind(address.parse),
+        None,
+        "Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. Without "
+        "it, the environment variable `PYSTREAMS_URL` is used; without both, the embedded engine.",
+    )
+    embedded_dir: str | None = option(
+        "embedded.dir",
+        TEXT,
+        None,
+        "Data directory of the embedded engine: an absolute path, or a name below `PYSTREAMS_HOME` (by default "
+        "`pystreams` in the user's state directory). Without it, data is kept in memory only.",
+    )
+    user: str | None = option(
+        "user",
+        TEXT,
+        None,
+        "ACL user. Overrides the user in the URL. Without either, the environment variable `PYSTREAMS_USER` is used.",
+    )
+    password: str | None = option(
+        "password",
+        TEXT,
+        None,
+        "Password. Overrides the password in the URL. Without either, the environment variable `PYSTREAMS_PASSWORD` is "
+        "used.",
+        secret=True,
+    )
+    password_file: str | None = option(
+        "passwordFile",
+        TEXT,
+        None,
+        "File with the password, on every machine that runs tasks. It is read for each connection, so the password "
+        "may change. In place of `password`.",
+    )
+    credential_provider: str | None = option(
+        "credentialProvider",
+        Kind(_function),
+        None,
+        "Python function that says user and password, as `module:function`: called without arguments, it returns a "
+        "credential provider of redis-py. It is asked for each connection, and every five minutes while one is in use. "
+        "In place of `user` and `password`.",
+    )
+    sentinel_user: str | None = option(
+        "sentinelUser", TEXT, None, "ACL user at the Sentinels, which have users of their own."
+    )
+    sentinel_password: str | None = option("sentinelPassword", TEXT, None, "Password at the Sentinels.", secret=True)
+    tls_ca_file: str | None = option(
+        "tls.caFile",
+        TEXT,
+        None,
+        "File with the CA certificates to trust. Without it, the system's are trusted.",
+    )
+    tls_cert_file: str | None = option("tls.certFile", TEXT, None, "File with the client certificate.")
+    tls_key_file: str | None = option("tls.keyFile", TEXT, None, "File with the client certificate's private key.")
+    tls_key_password: str | None = option("tls.keyPassword", TEXT, None, "Password of the private key.", secret=True)
+    tls_verify: Literal["full", "ca", "none"] = option(
+        "tls.verify",
+        choice("full", "ca", "none"),
+        "full",
+        "What is verified of the server's certificate: `full` (CA and host name), `ca` (CA only) or `none`.",
+    )
+    retry_ms: int = option(
+        "retryTimeoutMs",
+        whole(0),
+        address.RETRY_MS,
+        "How long to retry, in milliseconds, when a connection breaks or the server is not ready. Set it longer than a "
+        "failover takes.",
+    )
+
+    def _check_one_secret(self, in_url: Login) -> None:
+        """Refuse a password from two places: one of them would be ignored in silence."""
+        check_exclusive(self, "password", "password_file", "credential_provider")
+        check_exclusive(self, "user", "credential_provider")
+        for name in ("password_file", "credential_provider"):
+            if getattr(self, name) is not None and in_url.password is not None:
+                refuse(self, name, "the url has a password: remove one of them")
+        if self.credential_provider is not None and in_url.username is not None:
+            refuse(
+                self, "credential_provider", "the url has a user, and the provider says the user: remove one of them"
+            )
+
+    def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
+        """The server's address, or which embedded engine is meant where neither option nor environment names one.
+
+        The environment is the driver's: it is read here, once, because a worker's may differ.
+        """
+        url = self.url
+        if url is None and environment.get(URL):
+            url = parsed(URL, address.parse, environment[URL])
+        for name in ("tls_ca_file", "tls_cert_file", "tls_key_file", "tls_key_password"):
+            if getattr(self, name) is not None and (url is None or not url.encrypted):
+                refuse(self, name, "TLS needs a url that begins with rediss")
+        if url is None:
+            return Embedded(self.embedded_dir)
+        if self.embedded_dir is not None:
+            refuse(self, "embedded_dir", f"it applies to the embedded engine only, and a url (option or {URL}) is set")
+        in_url = url.login
+        user = self.user or (None if in_url.username else environment.get(USER)) or None
+        password = self.password or (None if in_url.password else environment.get(PASSWORD)) or None
+        self._check_one_secret(in_url)
+        credentials = Credentials(
+            None if self.credential_provider else user,
+            None if self.credential_provider or self.password_file else password,
+            self.sentinel_user,
+            self.sentinel_password,
+            Tls(self.tls_ca_file, self.tls_cert_file, self.tls_key_file, self.tls_key_password, self.tls_verify),
+            self.password_file,
+            self.credential_provider,
+        )
+        return replace(url, credentials=credentials, retry_ms=self.retry_ms)

@@ -1,0 +1,127 @@
+"""What an option is: the declaration of a dataclass's field.
+
+    max_entries: int | None = option("maxEntriesPerTrigger", whole(1), None, "Maximum entries per micro-batch ...")
+
+The line says all there is to say of an option, and its name stands nowhere else: the field that it fills is the one
+that it declares, and the type checker compares the field's type with the kind and the default. Parsing, checks, error
+messages and the README's tables read these declarations. Knows no option by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn, TypeVar
+
+from streamclient.config.kinds import Kind
+from streamclient.errors import error, fail
+from streamwire.errors import InvalidTextError
+
+Value = TypeVar("Value")
+Default = TypeVar("Default")
+
+_KEY = "option"
+_SECRET = "..."  # noqa: S105 - what is shown in place of one
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `default_text` documents a default that depends on more than the option itself.
+
+    `aliases`: further names. `batch_only`: refused in streaming reads and writes unless it has its default value;
+    `streaming_only` is the reverse. `secret`: the value is never shown.
+    """
+
+    name: str
+    kind: Kind[Any]
+    default: Any
+    meaning: str
+    default_text: str = ""
+    aliases: tuple[str, ...] = ()
+    batch_only: bool = False
+    streaming_only: bool = False
+    secret: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+    def check_use(self, value: Any, noun: str, *, streaming: bool | None) -> None:
+        """Raise INVALID_OPTION if this use of the option is only for the other sort of `noun`, batch or streaming.
+
+        `streaming` is None while it is not known which one it is.
+        """
+        wrong = self.streaming_only if streaming is False else self.batch_only and bool(streaming)
+        if wrong and value != self.default:
+            here, there = ("streaming", "batch") if streaming else ("batch", "streaming")
+            expected = f"it is for {there} {noun} only and this is a {here} one: remove it"
+            fail("INVALID_OPTION", option=self.name, value=self.show(value), expected=expected)
+
+    def parse(self, text: str, name: str = "") -> Any:
+        """The value of a text that was given under `name`, one of the option's."""
+        return parsed(name or self.name, self.kind.parse, text, secret=self.secret)
+
+    def show(self, value: Any) -> str:
+        return _SECRET if self.secret else self.kind.show(value)
+
+    def shown_default(self) -> str:
+        """The default as the documents show it; empty if there is none."""
+        return self.default_text or ("" if self.default in (None, ()) else self.kind.show(self.default))
+
+
+def option(
+    name: str,
+    kind: Kind[Value],
+    default: Default,
+    meaning: str,
+    *,
+    default_text: str = "",
+    aliases: tuple[str, ...] = (),
+    batch_only: bool = False,
+    streaming_only: bool = False,
+    secret: bool = False,
+) -> Value | Default:
+    """Declare the dataclass field on the left as this option; see `Option`."""
+    made = Option(name, kind, default, meaning, default_text, aliases, batch_only, streaming_only, secret)
+    declared: Any = field(default=default, repr=not secret, metadata={_KEY: made})
+    return declared  # type: ignore[no-any-return]  # `dataclass` replaces it with a value of this type
+
+
+def options_of(section: type[Any]) -> dict[str, Option]:
+    """The options of a dataclass, inherited ones included, by the names of their fields."""
+    return {each.name: each.metadata[_KEY] for each in fields(section) if _KEY in each.metadata}
+
+
+def name_of(options: object, field: str) -> str:
+    """The name of the option that fills this field."""
+    return options_of(type(options))[field].name
+
+
+def parsed(name: str, parse: Callable[[str], Value], text: str, *, secret: bool = False) -> Value:
+    """The value of a text that was given as `name`. INVALID_OPTION if `parse` refuses it."""
+    try:
+        return parse(text)
+    except InvalidTextError as refused:
+        shown = _SECRET if secret else text if refused.shown is None else refused.shown
+        raise error("INVALID_OPTION", option=name, value=shown, expected=refused.expected) from refused
+
+
+def refuse(options: object, name: str, expected: str) -> NoReturn:
+    """Raise INVALID_OPTION about the option in the field `name`."""
+    refused = options_of(type(options))[name]
+    fail("INVALID_OPTION", option=refused.name, value=refused.show(getattr(options, name)), expected=expected)
+
+
+def check_exclusive(options: object, *names: str) -> None:
+    """Raise CONFLICTING_OPTIONS if more than one of these fields has another value than its default."""
+    table = options_of(type(options))
+    given = [table[name].name for name in names if getattr(options, name) != table[name].default]
+    if len(given) > 1:
+        fail("CONFLICTING_OPTIONS", option=given[0], other=given[1])
+
+
+def conflict(options: object, name: str, other: str) -> NoReturn:
+    """Raise CONFLICTING_OPTIONS: the option in the field `name` excludes the value that `other` has."""
+    table = options_of(type(options))
+    value = table[other].show(getattr(options, other))
+    fail("CONFLICTING_OPTIONS", option=table[name].name, other=f"{table[other].name}={value}")

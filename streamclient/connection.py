@@ -1,0 +1,415 @@
+"""A connection to an address, whatever is behind it: one server, a master found by Sentinels, or a cluster.
+
+Owns the links to the address's nodes and their replacement. Commands go to the node that has their key. Redirections
+are followed (MOVED, ASK), temporary refusals are retried (LOADING, TRYAGAIN, CLUSTERDOWN, READONLY after a failover),
+and a broken link is replaced, with pauses, until the address's retry time is over. Callers need not know whether there
+is a cluster.
+
+The rule to keep: a command whose link broke may have been executed. Only idempotent commands are sent again
+(`retry.is_idempotent`). For others the failure goes to the caller, unless it said how to go on (`Resume`). A refused
+command was not executed, so it is always sent again.
+
+It is one file of four hundred lines: what may be sent again, and where, depends on the links' state.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import redis
+
+from streamclient.config.address import Address, Endpoint
+from streamclient.errors import PystreamsError, error
+from streamclient.link import BROKEN, Command, Link, OtherProtocolError
+from streamclient.refusals import login_refused, refused, speaks_otherwise
+from streamclient.retry import Budget, is_idempotent, is_permanent, is_transient, reason_of
+from streamclient.routing import UNREACHABLE, Topology, key_of, keys_of
+
+__all__ = ["BROKEN", "Command", "Connection", "Link"]
+
+Resume = Callable[[], list[Command]]
+"""Called where it is not known how much of a request was executed: gives the commands that are left to be sent.
+
+It may ask the server.
+"""
+
+_IDLE_SECONDS = 30.0  # a connection that was idle for longer is tested with a PING before it is used again
+_ASKING_REPLY = b"+OK\r\n"
+_GENERATIONS = itertools.count(1)
+T = TypeVar("T")
+
+
+@dataclass
+class _Request:
+    """A raw request that was not received yet: its commands, the link it went to (None: not sent), its token there."""
+
+    commands: list[Command]
+    resume: Resume | None
+    link: Link | None = None
+    token: bytes = b""
+    asking: bool = False
+
+    @property
+    def can_be_resent(self) -> bool:
+        """Whether it may be sent again when it is not known whether it was executed."""
+        return self.resume is not None or all(map(is_idempotent, self.commands))
+
+
+class Connection:
+    """A connection to an address: one server, or all masters of a cluster.
+
+    Errors: SERVER_UNREACHABLE where retries did not help; `BROKEN` where a request that is not idempotent may have been
+    executed.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.topology = Topology(address)
+        self._links: dict[Endpoint, Link] = {}
+        self.generation = 0
+        """Changes whenever a link is opened, and no two connections have the same: the server may be another one."""
+        self._requests: dict[bytes, _Request] = {}
+        self._reliably(lambda: self.link(None))
+
+    def serve(self, address: Address) -> None:
+        """Use this address from now on. It is equal, but may say otherwise how long to retry and what errors show."""
+        self.address = self.topology.address = address
+
+    def close(self) -> None:
+        """Close all links."""
+        while self._links:
+            self._links.popitem()[1].close()
+
+    def link(self, key: bytes | None) -> Link:
+        """The link to the server that has the key (None: any). Tries once; raises `UNREACHABLE`."""
+        return self.link_to(self.topology.endpoint(key))
+
+    def link_to(self, endpoint: Endpoint) -> Link:
+        """The link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not exist.
+
+        ECHO marks where replies end (`Link.request`): without the permission they would be waited for in vain.
+        """
+        link = self._links.get(endpoint)
+        if link is None:
+            login = self.address.login
+            try:
+                link = Link(endpoint, login)
+            except redis.ResponseError as refusal:
+                # redis-py takes the first word of what it knows away.
+                said = f"NOPERM {refusal}" if isinstance(refusal, redis.exceptions.NoPermissionError) else str(refusal)
+                raise refused(self.address, f"SELECT {login.database}", said) from None
+            (reply,) = link.pipeline([("ECHO", "")])
+            if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+                link.close()
+                raise refused(self.address, "ECHO", reply)
+            if self.address.says_readonly:
+                link.pipeline([("READONLY",)])
+            self._links[endpoint] = link
+            self.generation = next(_GENERATIONS)
+        elif link.logs_in_again:
+            link.renew()
+        return link
+
+    def node_of(self, stream: str) -> Endpoint | None:
+        """The node of a cluster that has the key; None where there is one server, or the node is not known now."""
+        if not self.topology.is_cluster:
+            return None
+        try:
+            return self.topology.endpoint(stream.encode())
+        except UNREACHABLE:
+            return None
+
+    def link_for_ask(self, refusal: str) -> Link:
+        """The link to the node that a refusal `ASK slot host:port` names."""
+        return self.link_to(self.topology.asked(refusal))
+
+    def on_each_master(self, ask: Callable[[Link], T]) -> list[T]:
+        """The answers of all servers that have keys, for what concerns each of them, such as SCAN.
+
+        If one fails, all are asked again: `ask` must be idempotent.
+        """
+
+        def all_of_them() -> list[T]:
+            found: list[T] = []
+            for endpoint in self.topology.masters():
+                link = self.link_to(endpoint)
+                try:
+                    found.append(ask(link))
+                except BROKEN:
+                    self.drop(link)
+                    raise
+            return found
+
+        return self._reliably(all_of_them)
+
+    def keeps(self, link: Link) -> bool:
+        """Whether the link is still in use: neither replaced nor dropped."""
+        return self._links.get(link.endpoint) is link
+
+    def drop(self, link: Link | None) -> None:
+        """Close a broken link, or one whose server has changed its role, and look for the servers again."""
+        if link is not None:
+            link.close()
+            self._links.pop(link.endpoint, None)
+        self.topology.forget()
+
+    def unreachable(self, cause: BaseException) -> PystreamsError:
+        """The error SERVER_UNREACHABLE with that cause."""
+        reason = _reason(cause)
+        if self.topology.is_announced(reason):
+            reason += "; the cluster announces this address for a node, and it must be in reach from here"
+        return error("SERVER_UNREACHABLE", address=self.address.shown, reason=reason)
+
+    def raise_permanent(self, cause: BaseException) -> None:
+        """Raise what the cause is if a retry cannot help: LOGIN_REFUSED, TLS_NEEDED, ... or SERVER_UNREACHABLE."""
+        if isinstance(cause, redis.AuthenticationError):
+            raise login_refused(self.address, cause) from None
+        if isinstance(cause, OtherProtocolError):
+            raise speaks_otherwise(self.address, encrypted=cause.encrypted) from None
+        if is_permanent(cause):
+            raise self.unreachable(cause) from None
+
+    def retry(self, attempt: Callable[[], T | None], lost: Callable[[], None]) -> T | None:
+        """Repeat `attempt` until it returns something; None if the retry time is over.
+
+        The attempt returns None where the server refused for the moment. If it raises `UNREACHABLE`, `lost` is called
+        to drop the link. Raises SERVER_UNREACHABLE if that was the last attempt, or if the failure is permanent.
+        """
+        budget: Budget | None = None
+        while True:
+            cause: BaseException | None = None
+            try:
+                result = attempt()
+                if result is not None:
+                    return result
+            except UNREACHABLE as failure:
+                lost()
+                self.raise_permanent(failure)
+                cause = failure
+            budget = budget or Budget(self.address.retry_ms)
+            if not budget.pause():
+                if cause is not None:
+                    raise self.unreachable(cause) from cause
+                return None
+
+    def _reliably(self, action: Callable[[], T]) -> T:
+        try:
+            result = self.retry(action, self.topology.forget)
+        except PystreamsError:
+            raise
+        except ValueError as cause:
+            raise self.unreachable(cause) from None
+        assert result is not None
+        return result
+
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands and return their replies; an error reply is an element, not raised.
+
+        Commands to one server are executed in their order. If one is refused for the moment it is executed later, and
+        idempotent ones behind it are executed again: a read behind a write must not show what was there before.
+        """
+        budget = Budget(self.address.retry_ms)
+        replies: list[Any] = [None] * len(commands)
+        left = list(range(len(commands)))
+        while left:
+            left, cause = self._attempt(commands, left, replies)
+            if left and not budget.pause():
+                if cause is not None:
+                    raise self.unreachable(cause) from cause
+                break
+        return replies
+
+    def _attempt(
+        self, commands: Sequence[Command], wanted: Sequence[int], replies: list[Any]
+    ) -> tuple[list[int], BaseException | None]:
+        """Send the commands of these indexes once. Returns the indexes to be sent again, and a link's failure."""
+        again: list[int] = []
+        try:
+            routed: dict[Endpoint, list[int]] = {}
+            if self.topology.is_cluster:
+                for at, key in zip(wanted, keys_of([commands[at] for at in wanted]), strict=True):
+                    routed.setdefault(self.topology.endpoint(key), []).append(at)
+            else:
+                routed[self.topology.endpoint(None)] = list(wanted)
+        except UNREACHABLE as cause:
+            self._not_sent(cause)
+            return list(wanted), cause
+        failure: BaseException | None = None
+        for endpoint, indexes in routed.items():
+            try:
+                link = self.link_to(endpoint)
+            except BROKEN as cause:
+                self._not_sent(cause)
+                again += indexes
+                failure = cause
+                continue
+            try:
+                found = link.pipeline([commands[at] for at in indexes])
+            except BROKEN as cause:
+                self.drop(link)
+                if not all(is_idempotent(commands[at]) for at in indexes):
+                    raise
+                again += indexes
+                failure = cause
+                continue
+            is_behind = False
+            for at, reply in zip(indexes, found, strict=True):
+                replies[at] = reply
+                if isinstance(reply, redis.ResponseError):
+                    replies[at] = reply = self._follow_ask(commands[at], reply)
+                if is_transient(reply):
+                    self.learn_from(str(reply), link)
+                    is_behind = True
+                    again.append(at)
+                elif is_behind and is_idempotent(commands[at]):
+                    again.append(at)
+        return sorted(again), failure
+
+    def _not_sent(self, cause: BaseException) -> None:
+        """A server could not be reached: look for it again."""
+        self.topology.forget()
+        self.raise_permanent(cause)
+
+    def _follow_ask(self, command: Command, reply: redis.ResponseError) -> Any:
+        """The reply of the node that an ASK redirection names; any other refusal as it is."""
+        if not str(reply).startswith("ASK "):
+            return reply
+        try:
+            return self.link_for_ask(str(reply)).pipeline([("ASKING",), command])[1]
+        except BROKEN:
+            return reply
+
+    def learn_from(self, refusal: str, link: Link | None) -> None:
+        """Update the routing after a temporary refusal by that link's server. Raises CLUSTER_NODE."""
+        refusal = reason_of(refusal)
+        if refusal.startswith("MOVED "):
+            if self.address.kind == "single":
+                raise refused(self.address, "commands", refusal)
+            self.topology.learn_moved(refusal)
+        elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN")):
+            self.drop(link)
+
+    def learn_or_raise(self, reply: redis.ResponseError, command: str, link: Link | None) -> None:
+        """Update the routing if that link's server refused for the moment; otherwise raise what the reply means."""
+        if not is_transient(reply):
+            raise refused(self.address, command, reply)
+        self.learn_from(str(reply), link)
+
+    def commands(self, commands: Sequence[Command]) -> list[Any]:
+        """As `pipeline`, but the first error reply is raised as SERVER_REFUSED."""
+        replies = self.pipeline(commands)
+        self.check(commands, replies)
+        return replies
+
+    def check(self, commands: Sequence[Command], replies: Sequence[Any]) -> None:
+        """Raise the first error among the replies to these commands as SERVER_REFUSED or NOT_PERMITTED."""
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, redis.ResponseError):
+                raise refused(self.address, command[0], reply, key_of(command))
+
+    def command(self, *words: bytes | str | int) -> Any:
+        """Send one command and return its reply. An error reply is raised as SERVER_REFUSED."""
+        return self.commands([words])[0]
+
+    def request(self, commands: Sequence[Command], resume: Resume | None = None) -> bytes:
+        """Send commands to one server whose replies will be received as bytes. Returns the token for `receive`.
+
+        If the link breaks, or the server refuses for the moment, the commands that `resume` gives are sent instead.
+        """
+        request = _Request(list(commands), resume)
+        try:
+            self._send(request)
+        except UNREACHABLE as cause:
+            self._failed(request, cause)
+        token = secrets.token_hex(16).encode()
+        self._requests[token] = request
+        return token
+
+    def _send(self, request: _Request) -> None:
+        key = next((found for found in map(key_of, request.commands) if found is not None), None)
+        request.asking = False
+        request.link = self.link(key)
+        request.token = request.link.request(request.commands)
+
+    def _failed(self, request: _Request, cause: BaseException) -> None:
+        """Drop the request's link. Raise the failure unless the request may be sent again."""
+        self.drop(request.link)
+        request.link = None
+        self.raise_permanent(cause)
+        if not request.can_be_resent:
+            raise cause
+
+    def receive(self, token: bytes) -> tuple[bytearray, int]:
+        """The replies to a request: a buffer, and the position in it where they end. The caller keeps the buffer."""
+        request = self._requests.pop(token)
+        budget: Budget | None = None
+        while True:
+            cause: BaseException | None = None
+            try:
+                if request.link is None or not self.keeps(request.link):
+                    self._send_again(request)
+                assert request.link is not None
+                buffer, stop = request.link.receive(request.token)
+                if request.asking:
+                    buffer, stop = buffer[len(_ASKING_REPLY) :], stop - len(_ASKING_REPLY)
+                if stop == 0 or buffer[0] != ord("-"):
+                    return buffer, stop
+                refusal = bytes(buffer[1 : buffer.find(b"\r\n")]).decode("utf-8", "replace")
+                if not is_transient(redis.ResponseError(refusal)):
+                    return buffer, stop
+                if refusal.startswith("ASK "):
+                    request.link = self.link_for_ask(refusal)
+                    request.token = request.link.request([("ASKING",), *request.commands])
+                    request.asking = True
+                    continue
+                self.learn_from(refusal, request.link)
+                request.link = None
+            except UNREACHABLE as failure:
+                self._failed(request, failure)
+                cause = failure
+            budget = budget or Budget(self.address.retry_ms)
+            if not budget.pause():
+                if cause is not None:
+                    raise self.unreachable(cause) from cause
+                return buffer, stop
+
+    def _send_again(self, request: _Request) -> None:
+        """Send a request whose link was dropped or replaced."""
+        if request.link is not None and not request.can_be_resent:
+            raise redis.ConnectionError("the connection broke")
+        if request.resume is not None:
+            request.commands = request.resume()
+        self._send(request)
+
+    def can_skip_replies(self) -> bool:
+        """Whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
+        return self._reliably(lambda: self.link(None).can_skip_replies())
+
+    def usable(self) -> bool:
+        """Whether the connection can be used again. No reply is due, so input means that the server is closing it."""
+        try:
+            for link in self._links.values():
+                idle = time.monotonic() - link.last_used > _IDLE_SECONDS
+                if link.has_input() or (idle and link.pipeline([("PING",)]) != [b"PONG"]):
+                    return False
+        except (redis.RedisError, OSError):
+            return False
+        return bool(self._links)
+
+    def mark_idle(self) -> None:
+        """Forget the requests that nobody received, and note the time."""
+        self._requests.clear()
+        for link in self._links.values():
+            link.last_used = time.monotonic()
+
+
+def _reason(cause: BaseException) -> str:
+    text = f"{cause}".rstrip(".") or type(cause).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return f"{text}; tls.caFile names the certificates to trust, tls.verify says what is checked"
+    return text

@@ -1,0 +1,165 @@
+"""What goes wrong between a program and a server: exceptions, and the conditions that name them.
+
+    PystreamsError
+    |-- OptionsError    the options are wrong or contradict each other (also a ValueError)
+    |-- ServerError     the server cannot be reached, or refused a command
+    |-- StreamError     a stream or its consumer group is not what is needed
+    `-- WriteError      rows could not be written
+
+No text may hold a password: addresses show themselves without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamwire.errors import Condition, Conditions, PystreamsError
+
+__all__ = [
+    "CONDITIONS",
+    "OptionsError",
+    "PystreamsError",
+    "ServerError",
+    "StreamError",
+    "WriteError",
+    "error",
+    "fail",
+    "first_of",
+]
+
+_NAMED = 3  # streams that an error names besides the first one
+
+
+class OptionsError(PystreamsError, ValueError):
+    pass
+
+
+class ServerError(PystreamsError):
+    pass
+
+
+class StreamError(PystreamsError):
+    pass
+
+
+class WriteError(PystreamsError):
+    pass
+
+
+_TABLE: dict[str, Condition] = {
+    "INVALID_OPTION": Condition(OptionsError, "Option '{option}' is '{value}', but {expected}.", "Correct the option."),
+    "CONFLICTING_OPTIONS": Condition(
+        OptionsError, "Options '{option}' and '{other}' exclude each other.", "Set only one of the two."
+    ),
+    "SERVER_UNREACHABLE": Condition(
+        ServerError,
+        "Cannot connect to {address}: {reason}.",
+        "Check the option 'url' (host and port), and that the server is running there.",
+    ),
+    "SERVER_REFUSED": Condition(
+        ServerError,
+        "{address} refused {command}: {reason}{meaning}.",
+        "See what the server says, and its log. The option 'url' names it.",
+    ),
+    "LOGIN_REFUSED": Condition(
+        ServerError,
+        "{address} refused the login with {given}: {reason}.",
+        "Correct the options 'user' and 'password', passwordFile or credentialProvider (or what the URL has, or the "
+        "driver's environment variables PYSTREAMS_USER and PYSTREAMS_PASSWORD). Sentinels have sentinelUser and "
+        "sentinelPassword.",
+    ),
+    "CREDENTIALS_MISSING": Condition(
+        ServerError,
+        "User and password were to come from {source}, which gave none on {host}: {reason}.",
+        "Correct the option passwordFile or credentialProvider. The file, and the module with its packages, must be on "
+        "every machine that runs the driver or tasks.",
+    ),
+    "NOT_PERMITTED": Condition(
+        ServerError,
+        "{address} does not allow the user '{user}' to do {command}: {reason}.",
+        "All that this query needs: ACL SETUSER {user} {needs} "
+        "('What an ACL user needs' in docs/guides/connecting.md).",
+    ),
+    "UNKNOWN_COMMAND": Condition(
+        ServerError,
+        "{address} does not know the command {command}: {reason}.",
+        "See that the option 'url' names a Redis 5 or later, a Valkey or the engine. For Sentinels it must begin with "
+        "redis+sentinel://.",
+    ),
+    "NOT_A_CLUSTER": Condition(
+        ServerError,
+        "{address} names a cluster, but the server there is none: {reason}.",
+        "Set the option 'url' to {url}.",
+    ),
+    "CLUSTER_NODE": Condition(
+        ServerError,
+        "{address} names a single server, but it is a node of a cluster: {reason}.",
+        "Set the option 'url' to {url}.",
+    ),
+    "NOT_A_SENTINEL": Condition(
+        ServerError,
+        "{address} names Sentinels, but the server there is none: {reason}.",
+        "Set the option 'url' to {url} to connect to that server, or name the Sentinels' port (26379 by default).",
+    ),
+    "TLS_NEEDED": Condition(
+        ServerError,
+        "{address} names a server without TLS, but the server there speaks TLS only.",
+        "Set the option 'url' to {url}.",
+    ),
+    "TLS_NOT_SPOKEN": Condition(
+        ServerError,
+        "{address} names a server with TLS, but the server there speaks without it.",
+        "Set the option 'url' to {url}, or to the server's TLS port.",
+    ),
+    "CONNECTION_BROKEN": Condition(
+        ServerError,
+        "The connection to the server broke in the middle of a command that may have been executed: {reason}.",
+        "See that the server is running, and run the query again. Set the option retryTimeoutMs longer than a failover "
+        "takes.",
+    ),
+    "NO_REPLICAS_TOLD": Condition(
+        ServerError,
+        "The option readFrom asks for replicas, but nobody at {address} says which there are: {reason}",
+        "Allow the user to do INFO and ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in "
+        "the option url, or set readFrom to primary.",
+    ),
+    "NOT_A_STREAM": Condition(
+        StreamError, "The key '{stream}' at {address} is not a stream.", "Name a stream, or delete the key."
+    ),
+    "STREAM_NAME_NOT_TEXT": Condition(
+        StreamError,
+        "The pattern '{pattern}' matches the stream '{stream}', whose name is not UTF-8.",
+        "Use a pattern that does not match it, or rename the stream.",
+    ),
+    "GROUP_LOST": Condition(
+        StreamError,
+        "The stream '{stream}' at {address} no longer has the consumer group '{group}'.",
+        "Create the group at the ID where reading should continue. Or set the option failOnDataLoss to false: then it "
+        "is created at the stream's first entry.",
+    ),
+    "ROW_REFUSED": Condition(
+        WriteError,
+        "Row {row} of the task was refused by {address}: {reason}.",
+        "The rows of earlier chunks are written. With writeMode=append a retry of the task writes them again.",
+    ),
+    "WRITE_CONTENDED": Condition(
+        WriteError,
+        "{address} did not accept the rows within retryTimeoutMs: another client keeps changing the same records or "
+        "streams, or the server keeps refusing for the moment.",
+        "Check that the query runs only once and that the cluster is complete, or set retryTimeoutMs higher.",
+    ),
+}
+CONDITIONS = Conditions(_TABLE)
+error, fail = CONDITIONS.error, CONDITIONS.fail
+
+
+def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
+    """The first of these errors, each of which is about a stream; with several it says how many, and names some."""
+    first, *others = problems.values()
+    if not others:
+        return first
+    names = [f"'{stream}'" for stream in list(problems)[1 : 1 + _NAMED]]
+    more = "one more stream" if len(others) == 1 else f"{len(others)} more streams"
+    etc = ", ..." if len(others) > _NAMED else ""
+    message = f"{first} There is such an error in {more}: {', '.join(names)}{etc}"
+    return type(first)(message, first.condition, first.parameters)

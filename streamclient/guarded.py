@@ -1,0 +1,59 @@
+"""Changes to records that hold only if nobody else has changed them since they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import redis
+
+from streamclient.connection import Command, Connection, Link
+from streamclient.errors import fail
+
+Decide = Callable[[list[Any]], list[Command]]
+"""The commands that make the change, from the replies of what was read; none if there is nothing to change."""
+
+
+def change(
+    connection: Connection, keys: Sequence[bytes], reads: Sequence[Command], decide: Decide, *, partial: bool = False
+) -> list[Any]:
+    """Read, decide, and execute the commands, unless one of `keys` has changed meanwhile: then again. Their replies.
+
+    The keys are in one slot. After a broken connection nobody knows whether the commands were executed, and `decide` is
+    asked once more. Raises WRITE_CONTENDED, what `decide` raises, and the error of a command that was refused. If the
+    change may be `partial`, that error is among the replies instead.
+    """
+    link: Link | None = None
+    done: list[Any] = []
+
+    def attempt() -> bool | None:
+        nonlocal link, done
+        link = None
+        link = connection.link(keys[0])
+        looking: list[Command] = [("WATCH", *keys), *reads]
+        found = link.pipeline(looking)
+        if _is_refused(looking, found, link):
+            return None
+        commands = decide(found[1:])
+        if not commands:
+            link.pipeline([("UNWATCH",)])
+            return True
+        changing: list[Command] = [("MULTI",), *commands, ("EXEC",)]
+        replies = link.pipeline(changing)
+        if _is_refused(changing, replies, link):
+            return None
+        done = replies[-1] or []
+        if done and not partial:
+            connection.check(commands, done)
+        return True if replies[-1] is not None else None
+
+    def _is_refused(commands: Sequence[Command], replies: Sequence[Any], link: Link) -> bool:
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, redis.ResponseError):
+                connection.learn_or_raise(reply, str(command[0]), link)
+                return True
+        return False
+
+    if not connection.retry(attempt, lambda: connection.drop(link)):
+        fail("WRITE_CONTENDED", address=connection.address)
+    return done

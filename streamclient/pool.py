@@ -1,0 +1,62 @@
+"""The connections that this process keeps: one per server and login, borrowed by one user at a time.
+
+Queries with the same server and login share it, whatever else differs. Spark runs one task at a time in a process, so
+an executor has about as many connections to a server (to each node of a cluster) as it has cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.link import BROKEN
+
+_MOST = 8  # connections that are kept; of more, those that were used longest ago are closed
+_kept: dict[tuple[int, Address], Connection] = {}  # in the order of their last use
+
+
+@contextmanager
+def borrow(address: Address) -> Iterator[Connection]:
+    """Lend the connection of this process to an address, and keep it afterwards unless the block fails.
+
+    Failures of the connection are raised as SERVER_UNREACHABLE. A connection is never lent twice at a time: an iterator
+    that was left unfinished still has it.
+    """
+    key = (os.getpid(), address)
+    connection = _kept.pop(key, None)
+    if connection is not None and not connection.usable():
+        connection.close()
+        connection = None
+    if connection is None:
+        connection = Connection(address)
+    connection.serve(address)
+    try:
+        yield connection
+    except BROKEN as cause:
+        connection.close()
+        raise connection.unreachable(cause) from cause
+    except BaseException:
+        connection.close()
+        raise
+    connection.mark_idle()
+    if key in _kept:
+        connection.close()
+    else:
+        _kept[key] = connection
+        while len(_kept) > _MOST:
+            _kept.pop(next(iter(_kept))).close()
+
+
+def has(address: Address) -> bool:
+    """Whether a connection to this address is kept that can be used."""
+    connection = _kept.get((os.getpid(), address))
+    return connection is not None and connection.usable()
+
+
+def close_all() -> None:
+    """Close the connections that this process keeps."""
+    while _kept:
+        _kept.popitem()[1].close()

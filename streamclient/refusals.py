@@ -1,0 +1,100 @@
+"""What an error reply of a server means to the user: which condition it is, with what to do about it.
+
+Knows the texts of servers' replies. Whether a reply is worth another attempt is `streamclient.retry`'s to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from streamclient.commands import ENGINE_RULES
+from streamclient.config.address import Address
+from streamclient.errors import PystreamsError, error
+from streamclient.retry import Refusal, is_forbidden, reason_of, refusal_of
+
+_MEANINGS = {
+    "READONLY": "this server is a replica: name its primary, or the Sentinels",
+    "OOM": "it has reached its maxmemory",
+    "MISCONF": "it cannot save its data",
+    "NOREPLICAS": "fewer replicas are connected than min-replicas-to-write asks for",
+}
+"""What the first word of a refusal says to the user."""
+
+
+class RefusedForNowError(Exception):
+    """The server refused what it may accept a moment later, or another one may, or it must be asked in another way.
+
+    The text is its error reply.
+    """
+
+
+def refused(
+    address: Address, command: bytes | str | int, reason: Any, key: bytes | str | None = None
+) -> PystreamsError:
+    """The error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it.
+
+    `key` is the key that the command is about: of many streams the user may be refused one, and the server names none.
+    """
+    text = reason_of(reason).rstrip(". ")
+    shown = command.decode("utf-8", "replace") if isinstance(command, bytes) else str(command)
+    if text.startswith(("NOAUTH", "WRONGPASS")):
+        return login_refused(address, text)
+    if is_forbidden(redis.ResponseError(text)):
+        name = address.login.username or "default"
+        needs = address.needs or "~... +..."
+        needs += f" {ENGINE_RULES}" if shown.startswith("PS.") else ""
+        if key is not None and "key" in text:
+            shown += f" with the key '{key.decode('utf-8', 'replace') if isinstance(key, bytes) else key}'"
+        return error("NOT_PERMITTED", address=address.shown, user=name, command=shown, reason=text, needs=needs)
+    if text.startswith("MOVED ") and address.kind == "single":
+        return error("CLUSTER_NODE", address=address.shown, reason=text, url=_url(address, "+cluster"))
+    if "cluster support disabled" in text:
+        return error("NOT_A_CLUSTER", address=address.shown, reason=text, url=_url(address, ""))
+    if "unknown command" in text.lower():
+        if shown.upper() == "SENTINEL":
+            return error("NOT_A_SENTINEL", address=address.shown, reason=text, url=_url(address, ""))
+        return error("UNKNOWN_COMMAND", address=address.shown, command=shown, reason=text)
+    meaning = _MEANINGS.get(text.partition(" ")[0])
+    return error(
+        "SERVER_REFUSED",
+        address=address.shown,
+        command=shown,
+        reason=text,
+        meaning=f" ({meaning})" if meaning else "",
+    )
+
+
+def row_refused(address: Address, row: int, reason: Any, command: str = "XADD") -> PystreamsError:
+    """The error for a refused row: ROW_REFUSED if the server has judged it; otherwise what `refused` makes of it."""
+    if refusal_of(reason) is not Refusal.ROW:
+        return refused(address, command, reason)
+    return error("ROW_REFUSED", row=row, address=address.shown, reason=str(reason).rstrip(". "))
+
+
+def login_refused(address: Address, reason: Any) -> PystreamsError:
+    """The error for a wrong user or password, or for one that is missing."""
+    login = address.login
+    given = f"user '{login.username or 'default'}'" if login.password or login.username else "no user and no password"
+    if login.password_file is not None:
+        given = f"user '{login.username or 'default'}' and the password in the file {login.password_file}"
+    if login.provider is not None:
+        given = f"what {login.provider} says"
+    return error("LOGIN_REFUSED", address=address.shown, given=given, reason=str(reason).rstrip(". "))
+
+
+def speaks_otherwise(address: Address, *, encrypted: bool) -> PystreamsError:
+    """The error where TLS meets a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
+    condition = "TLS_NEEDED" if encrypted else "TLS_NOT_SPOKEN"
+    scheme, _, rest = address.shown.partition("://")
+    plain = scheme.replace("rediss", "redis")
+    url = f"{plain.replace('redis', 'rediss') if encrypted else plain}://{rest}"
+    return error(condition, address=address.shown, url=url)
+
+
+def _url(address: Address, kind: str) -> str:
+    """The same hosts, without a password, with a URL of another kind."""
+    scheme = "rediss" if address.encrypted else "redis"
+    hosts = ",".join(map(str, address.endpoints)) if kind else str(address.endpoints[0])
+    return f"{scheme}{kind}://{hosts}"

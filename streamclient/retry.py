@@ -1,0 +1,185 @@
+"""Retries: what is worth trying again, and how long to go on; what a refusal is about.
+
+Owns the pauses between attempts, and the classification of commands, refusals and failures. Opens and sends nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+import socket
+import ssl
+import time
+from typing import Any
+
+import redis
+
+from streamclient.link import Command
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
+
+
+class Refusal(enum.Enum):
+    """What an error reply is about. Only a refusal of the `ROW` may be remembered: the others pass."""
+
+    LATER = "not now or not here: the command was not executed, and may succeed later or at another node"
+    SERVER = "the server's state, the user's rights or a script: the command's arguments were not judged"
+    ROW = "the command's arguments or its key: the same command is refused again"
+
+
+_REFUSALS: dict[str, Refusal] = {
+    "MOVED": Refusal.LATER,
+    "ASK": Refusal.LATER,
+    "TRYAGAIN": Refusal.LATER,
+    "CLUSTERDOWN": Refusal.LATER,
+    "LOADING": Refusal.LATER,
+    "MASTERDOWN": Refusal.LATER,
+    "READONLY": Refusal.LATER,
+    "NOREPLICAS": Refusal.LATER,
+    "BUSY": Refusal.LATER,
+    "OOM": Refusal.SERVER,
+    "NOPERM": Refusal.SERVER,
+    "NOAUTH": Refusal.SERVER,
+    "MISCONF": Refusal.SERVER,
+    "NOSCRIPT": Refusal.SERVER,
+    "EXECABORT": Refusal.SERVER,
+    "CROSSSLOT": Refusal.SERVER,
+    "ERR": Refusal.ROW,
+    "WRONGTYPE": Refusal.ROW,
+    "NOGROUP": Refusal.ROW,
+}
+"""By the first word of the reply. Words that are not listed are `SERVER`; texts below come first."""
+
+_FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
+"""What stands for NOPERM within a script, in Redis 7.0, and in later releases and Valkey."""
+
+_REFUSALS_IN_ERR: dict[str, Refusal] = {
+    "unknown command": Refusal.SERVER,
+    "Unknown Redis command": Refusal.SERVER,
+    "unknown subcommand": Refusal.SERVER,
+    **dict.fromkeys(_FORBIDDEN_IN_SCRIPT, Refusal.SERVER),
+    "running script": Refusal.SERVER,
+    "compiling script": Refusal.SERVER,
+    "not allowed from script": Refusal.SERVER,
+    "Script killed": Refusal.SERVER,
+    "user_script:": Refusal.SERVER,
+}
+"""By a part of a reply that begins with ERR."""
+
+_ABORTED = "EXECABORT Transaction discarded because of: "
+"""Precedes the reason when EXEC is refused: the server's state has changed since the commands were queued."""
+
+#: Idempotent commands: they may be sent again when it is not known whether they were executed.
+_IDEMPOTENT = frozenset(
+    (
+        "PING",
+        "ECHO",
+        "TIME",
+        "INFO",
+        "ROLE",
+        "TYPE",
+        "EXISTS",
+        "SCAN",
+        "COMMAND",
+        "CLUSTER",
+        "CLIENT",
+        "CONFIG",
+        "MULTI",
+        "EXEC",  # the commands in between are judged by themselves
+        "XINFO",
+        "XRANGE",
+        "XREVRANGE",
+        "XPENDING",
+        "XLEN",
+        "XREAD",
+        "XACK",
+        "XDEL",
+        "XTRIM",
+        "XGROUP",
+        "HGET",
+        "HMGET",
+        "HGETALL",
+        "HKEYS",
+        "HSET",
+        "HSETNX",
+        "HDEL",
+        "DEL",
+        "UNLINK",
+        "PEXPIRE",
+        "EVAL",  # scripts that are sent this way only read, or do nothing the second time
+        "PS.STATE",
+        "PS.NTH",
+        "PS.COLUMNS",
+        "PS.SPLIT",
+        "PS.ACKRANGE",
+        "PS.DELIVER",
+    )
+)
+
+
+class Budget:
+    """The time that is left for retries: `milliseconds` from now, with pauses that grow from 5 ms to half a second."""
+
+    def __init__(self, milliseconds: float) -> None:
+        self._end = time.monotonic() + milliseconds / 1000
+        self._pause = _FIRST_PAUSE
+
+    def pause(self) -> bool:
+        """Sleep before the next attempt. False, without sleeping, if the time is up."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(left, self._pause * random.uniform(0.5, 1.0)))
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+def reason_of(reply: object) -> str:
+    """The text of an error reply; of a refused EXEC the reason that it gives."""
+    return str(reply).removeprefix(_ABORTED)
+
+
+def refusal_of(reply: object) -> Refusal:
+    """What an error reply, or its text, is about."""
+    text = reason_of(reply)
+    word = text.partition(" ")[0]
+    if word == "ERR":
+        for part, meaning in _REFUSALS_IN_ERR.items():
+            if part in text:
+                return meaning
+    if not word.isupper():  # the connector's own words about a row
+        return Refusal.ROW
+    return _REFUSALS.get(word, Refusal.SERVER)
+
+
+def is_transient(reply: Any) -> bool:
+    """Whether the reply is an error that may not occur a moment later, or at another node."""
+    return isinstance(reply, redis.ResponseError) and refusal_of(reply) is Refusal.LATER
+
+
+def is_forbidden(reply: Any) -> bool:
+    """Whether the reply is an error about the user's rights."""
+    text = reason_of(reply)
+    return isinstance(reply, redis.ResponseError) and (
+        text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
+    )
+
+
+def is_idempotent(command: Command) -> bool:
+    """Whether executing the command twice has the same effect as once."""
+    word = str(command[0]).upper()
+    if word == "XREADGROUP":  # reading a consumer's history is, reading new entries is not
+        return ">" not in command
+    return word in _IDEMPOTENT
+
+
+def is_permanent(cause: BaseException) -> bool:
+    """Whether a failure will not go away: a wrong password, an unknown host, a certificate that is refused."""
+    seen: BaseException | None = cause
+    while seen is not None:
+        if isinstance(seen, (redis.AuthenticationError, socket.gaierror, ssl.SSLCertVerificationError)):
+            return True
+        if isinstance(seen, ssl.SSLError) and ("certificate" in str(seen).lower() or "alert" in str(seen).lower()):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -1,0 +1,246 @@
+"""Routing: which server has a key. That is the URL's server, the master that Sentinels name, or a cluster's node.
+
+Owns what is known of a cluster's slots and of the master's endpoint, and how to learn it again. Every question opens a
+link and closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import redis
+
+from streamclient.config.address import Address, Endpoint, Login
+from streamclient.link import BROKEN, Command, Link, streams_at
+from streamclient.refusals import refused
+from streamwire.slots import COUNT, slot_of
+
+_KEYLESS = frozenset(
+    (
+        "PING",
+        "ECHO",
+        "TIME",
+        "INFO",
+        "ROLE",
+        "SCAN",
+        "COMMAND",
+        "CLUSTER",
+        "CLIENT",
+        "CONFIG",
+        "WAIT",
+        "ASKING",
+        "MULTI",
+        "EXEC",
+        "DISCARD",
+        "UNWATCH",
+        "ACL",
+        "DBSIZE",
+    )
+)
+_SUBCOMMANDS = frozenset(("XINFO", "XGROUP", "OBJECT", "MEMORY"))
+
+
+class NoServerError(Exception):
+    """No server is known to have the key, or to be the master."""
+
+
+UNREACHABLE = (*BROKEN, NoServerError)
+"""Exceptions of an attempt to reach the server of a key."""
+
+
+class Topology:
+    """Where the keys of an address are. Its methods raise `UNREACHABLE`, and ServerError for what will not go away."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.is_cluster = address.kind == "cluster"
+        """Whether keys are spread over several nodes."""
+        self._ranges: list[tuple[int, int, Endpoint]] | None = None
+        self._owners: list[Endpoint | None] = []  # of each slot, where the ranges are known
+        self._nodes: list[Endpoint] = []
+        self._followers: dict[Endpoint, list[Endpoint]] = {}  # the replicas of a cluster's masters
+        self._master: Endpoint | None = None
+
+    def endpoint(self, key: bytes | None) -> Endpoint:
+        """The server that has the key (None: any server)."""
+        if self.is_cluster:
+            ranges = self._slots()
+            if key is None:
+                return ranges[0][2]
+            slot = slot_of(key)
+            owner = self._owners[slot]
+            if owner is None:
+                raise NoServerError(f"no node serves the slot {slot}")
+            return owner
+        if self._master is None:
+            self._master = self._find_master()
+        return self._master
+
+    def masters(self) -> list[Endpoint]:
+        """Every server that has keys."""
+        if not self.is_cluster:
+            return [self.endpoint(None)]
+        return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
+
+    def replicas(self, node: Endpoint | None) -> list[Endpoint]:
+        """The replicas of a cluster's node (None: of the one server) that are said to be up."""
+        address = self.address
+        if self.is_cluster:
+            self._slots()
+            return [] if node is None else self._followers.get(node, [])
+        if address.kind == "sentinel":
+            question = ("SENTINEL", "REPLICAS", address.service)
+            ((_, reply),) = self._first_answer(address.endpoints, address.sentinel_login, question)
+            each = [dict(zip(words[::2], words[1::2], strict=True)) for words in reply]
+            down = (b"s_down", b"o_down", b"disconnected")
+            up = [one for one in each if not set(one[b"flags"].split(b",")).intersection(down)]
+            return [Endpoint(one[b"ip"].decode(), int(one[b"port"])) for one in up]
+        ((_, role),) = self._first_answer([self.endpoint(None)], address.login, ("ROLE",))
+        return [Endpoint(host.decode(), int(port)) for host, port, _ in role[2]] if role[0] == b"master" else []
+
+    def forget(self) -> None:
+        """Ask again when the answer is needed next: what is known may be wrong."""
+        self._ranges = None
+        self._master = None
+
+    def learn_moved(self, refusal: str) -> None:
+        """Learn from `MOVED slot host:port`. All slots are asked for again: more than one may have moved.
+
+        The refusals of many keys come together: where the slot is known to be there already, nobody is asked.
+        """
+        _, slot, place = refusal.split()[:3]
+        number, target = int(slot), None if place.startswith("?:") else self._endpoint_of(place)
+        known = self._ranges
+        if known is not None and self._owners[number] == target is not None:
+            return
+        self._ranges = None
+        with suppress(*UNREACHABLE):
+            known = self._slots()
+        moved = [] if target is None else [(number, number, target)]
+        self._learn([*moved, *(known or [])])
+
+    def is_announced(self, text: str) -> bool:
+        """Whether a text names an address of a node that the cluster announces and the user has not given."""
+        return any(str(node) in text for node in self._nodes if node not in self.address.endpoints)
+
+    def asked(self, refusal: str) -> Endpoint:
+        """The node that `ASK slot host:port` names."""
+        return self._endpoint_of(refusal.split()[2])
+
+    def _endpoint_of(self, text: str) -> Endpoint:
+        """The `host:port` of a redirection; an empty host means the one that was asked."""
+        host, _, port = text.rpartition(":")
+        return Endpoint(host or self.address.endpoints[0].host, int(port))
+
+    def _slots(self) -> list[tuple[int, int, Endpoint]]:
+        if self._ranges is None:
+            ranges = self._ask_slots([*self._nodes, *self.address.endpoints])
+            self._learn(ranges)
+            self._nodes = [endpoint for _, _, endpoint in ranges]
+            return ranges
+        return self._ranges
+
+    def _learn(self, ranges: list[tuple[int, int, Endpoint]]) -> None:
+        """The nodes of all slots. What stands first holds."""
+        owners: list[Endpoint | None] = [None] * COUNT
+        for first, last, endpoint in reversed(ranges):
+            owners[first : last + 1] = [endpoint] * (last + 1 - first)
+        self._ranges, self._owners = ranges, owners
+
+    def _ask_slots(self, endpoints: Sequence[Endpoint]) -> list[tuple[int, int, Endpoint]]:
+        for endpoint, reply in self._first_answer(endpoints, self.address.login, ("CLUSTER", "SLOTS")):
+            ranges: list[tuple[int, int, Endpoint]] = []
+            self._followers = {}
+            for first, last, *nodes in reply:
+                master, *others = [_endpoint_in(node, endpoint) for node in nodes]
+                ranges.append((int(first), int(last), master))
+                self._followers[master] = others
+            if ranges:
+                return ranges
+        raise NoServerError("no node knows of slots that are served")
+
+    def _find_master(self) -> Endpoint:
+        address = self.address
+        if address.kind == "single":
+            return address.endpoints[0]
+        question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", address.service)
+        for _, reply in self._first_answer(address.endpoints, address.sentinel_login, question):
+            if reply:
+                found = Endpoint(reply[0].decode(), int(reply[1]))
+                # A Sentinel may not have noticed a failover yet: the server itself must say that it is a master.
+                for _, role in self._first_answer([found], address.login, ("ROLE",)):
+                    if role[0] == b"master":
+                        return found
+        raise NoServerError(f"no Sentinel names a master of {address.service!r} that is one")
+
+    def _first_answer(
+        self, endpoints: Sequence[Endpoint], login: Login, question: Command
+    ) -> list[tuple[Endpoint, Any]]:
+        """The first answer of one of these, with its endpoint, in a list of one. Raises the last failure.
+
+        A refusal that is none for the moment is an error that no retry helps, such as NOT_A_CLUSTER.
+        """
+        failure: BaseException | None = None
+        for endpoint in dict.fromkeys(endpoints):
+            try:
+                link = Link(endpoint, login)
+            except BROKEN as cause:
+                failure = cause
+                continue
+            try:
+                (reply,) = link.pipeline([question])
+            except BROKEN as cause:
+                failure = cause
+                continue
+            finally:
+                link.close()
+            if isinstance(reply, redis.ResponseError):
+                problem = refused(self.address, question[0], reply)
+                failure = NoServerError(str(reply)) if problem.condition == "SERVER_REFUSED" else problem
+                continue
+            return [(endpoint, reply)]
+        raise failure if failure is not None else NoServerError("nobody to ask")
+
+
+def _endpoint_in(node: Sequence[Any], asked: Endpoint) -> Endpoint:
+    """Where a node in the reply of CLUSTER SLOTS is.
+
+    Without a host it is on the one that was asked. Where names are preferred and it has none, the host is `?`, and
+    the IP stands behind.
+    """
+    host, port, *more = node
+    name = (host or b"").decode()
+    if name == "?":
+        said = more[1] if len(more) > 1 else []
+        name = dict(zip(said[::2], said[1::2], strict=False)).get(b"ip", b"").decode()
+    return Endpoint(name or asked.host, int(port))
+
+
+def key_of(command: Command) -> bytes | None:
+    """The first key of a command; None where it has none."""
+    word = str(command[0]).upper()
+    if word in _KEYLESS or len(command) < 2:
+        return None
+    if word in ("XREAD", "XREADGROUP"):
+        at = streams_at(command) + 1
+    elif word == "EVAL":
+        at = 3
+    else:
+        at = 2 if word in _SUBCOMMANDS else 1
+    if at >= len(command):
+        return None
+    key = command[at]
+    return key if isinstance(key, bytes) else str(key).encode()
+
+
+def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
+    """The key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last."""
+    keys = [key_of(command) for command in commands]
+    last = next((key for key in reversed(keys) if key is not None), None)
+    for at in range(len(keys) - 1, -1, -1):
+        if keys[at] is None:
+            keys[at] = last
+        last = keys[at]
+    return keys

@@ -1,0 +1,93 @@
+"""Reads a range of a stream as columns, where the server has them (PS.COLUMNS); elsewhere by XRANGE.
+
+The rows are the same either way. A reply ends where it has about a megabyte, and says by its last entry where to go on:
+what another server answers after a failover, or a refusal, changes nothing in that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from streamclient.abilities import forget, has_commands, is_refused
+from streamclient.codec import blocks
+from streamclient.codec.blocks import Block, Frames
+from streamclient.codec.reply import Page, ReplyError
+from streamclient.connection import Command, Connection
+from streamclient.streams.entries import xrange
+from streamclient.streams.entries.page_size import PageSize
+from streamwire.stream_id import StreamId
+
+_COMMAND = "PS.COLUMNS"
+
+
+def pages(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    upto: StreamId,
+    most: int,
+    fields: Sequence[bytes] | None = None,
+    size: PageSize | None = None,
+) -> Iterator[Page]:
+    """As `xrange.pages`, without delivery.
+
+    Of other fields than `fields` pages may have nothing but the names (None: all fields are needed).
+    """
+    size = size or PageSize(most)
+    if connection.topology.is_cluster or not has_commands(connection, _COMMAND):
+        yield from xrange.pages(connection, stream, after, upto, most, size=size)
+        return
+
+    def ask(behind: StreamId) -> bytes:
+        # What other commands may ask for later is judged by whole entries.
+        named = fields if size.is_known else None
+        return connection.request([_command(stream, behind, upto, most, size.bytes, named)])
+
+    token = ask(after)
+    while True:
+        buffer, _ = connection.receive(token)
+        try:
+            found = blocks.blocks(buffer)
+        except ReplyError as refusal:
+            if not is_refused(str(refusal)):
+                raise xrange.failure(connection, stream, _COMMAND, refusal) from None
+            forget(connection, _COMMAND)
+            yield from xrange.pages(connection, stream, after, upto, most, size=size)
+            return
+        if not found:
+            return
+        _learn(size, buffer, found)
+        guess = _last_id(buffer, found[-1])
+        ahead = None if guess is None or guess >= upto else ask(guess)
+        for page in blocks.pages(buffer, found):
+            after = StreamId.parse(page.last_id())
+            yield page
+        if ahead is not None and guess != after:
+            connection.receive(ahead)
+            ahead = None
+        if after >= upto:
+            return
+        token = ahead or ask(after)
+
+
+def _command(
+    stream: str, after: StreamId, upto: StreamId, most: int, size: int, fields: Sequence[bytes] | None
+) -> Command:
+    named: Command = () if fields is None else ("FIELDS", len(fields), *fields)
+    return (_COMMAND, stream, f"({after}", str(upto), "COUNT", most, "BYTES", size, *named)
+
+
+def _learn(size: PageSize, buffer: bytearray, found: Sequence[Block]) -> None:
+    """Learn how large entries are, if all of them were sent."""
+    whole = [block for block in found if isinstance(block, Frames) or block.is_whole]
+    if len(whole) == len(found):
+        first = whole[0]
+        fields = xrange.fields_at(buffer, first.span[0]) if isinstance(first, Frames) else len(first.names)
+        size.learn(sum(block.count for block in whole), sum(block.frame_bytes for block in whole), fields)
+
+
+def _last_id(buffer: bytearray, last: Block) -> StreamId | None:
+    """The ID of a block's last entry; of frames most likely."""
+    if isinstance(last, Frames):
+        return xrange.last_id(buffer, last.span[1])
+    return StreamId.parse(blocks.ColumnPage(buffer, [last]).last_id())

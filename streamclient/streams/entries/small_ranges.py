@@ -1,0 +1,132 @@
+"""Reads ranges of many streams: small ones by several XRANGE in a request, their entries decoded together.
+
+A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
+asks for as many ranges as make about a megabyte, and the next one is under way while one is decoded. Whatever is not as
+planned (an error, a range with more entries than expected, a large one) is left to `columns` beside this module, which
+knows how to go on. So the entries are the same either way, and in the order of their stream.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from streamclient.codec.decode import decode_page
+from streamclient.codec.reply import Page
+from streamclient.config.address import Endpoint
+from streamclient.connection import Command, Connection
+from streamclient.streams.entries import columns, xrange
+from streamclient.streams.entries.page_size import PageSize
+from streamclient.streams.model import Range
+
+_MOST_RANGES = 256  # in one request
+_UNKNOWN = 100  # entries that are expected of a range of which nothing is known
+_LINE = b"\r\n"
+_SPARE = bytes(16)  # the codec may look that far behind the last entry
+
+Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
+"""Pages; each with the ranges that its entries are of, in order, and the number of entries of each."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request under way: its ranges, how many entries of each were asked for, and what is between their replies."""
+
+    ranges: Sequence[Range]
+    asked: Sequence[int]
+    separator: bytes
+    token: bytes
+
+
+def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Sequence[bytes] | None = None) -> Pages:
+    """The entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
+
+    Of other fields than `fields` pages may have nothing but the names (None: all fields are needed).
+    """
+    size = PageSize(most)
+    for of_node in _by_node(connection, ranges):
+        left = list(reversed(of_node))
+        under_way: _Request | None = None
+        while left or under_way is not None:
+            following = None
+            if left and not _is_large(left[-1], size):
+                following = _send(connection, left, size)
+            elif left and under_way is None:
+                part = left.pop()
+                for page in columns.pages(connection, part.stream, part.after, part.upto, most, fields, size):
+                    yield page, [(part, page.count)]
+            if under_way is not None:
+                yield from _received(connection, under_way, size, most, fields)
+            under_way = following
+
+
+def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
+    """The ranges of each node: a request goes to one."""
+    nodes: dict[Endpoint | None, list[Range]] = {}
+    for part in ranges:
+        nodes.setdefault(connection.node_of(part.stream), []).append(part)
+    return list(nodes.values())
+
+
+def _expected(part: Range) -> int:
+    return _UNKNOWN if part.size is None else part.size
+
+
+def _is_large(part: Range, size: PageSize) -> bool:
+    """Whether the range fills a page by itself."""
+    return _expected(part) >= size.now
+
+
+def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request:
+    """Ask for the next ranges that make a page together; they are taken from the end of `left`."""
+    ranges: list[Range] = []
+    asked: list[int] = []
+    room = size.now
+    while left and len(ranges) < _MOST_RANGES and (not ranges or _expected(left[-1]) <= room):
+        part = left.pop()
+        ranges.append(part)
+        asked.append(_expected(part) + 1)  # one more: a full reply has entries that nobody expected
+        room -= _expected(part)
+    mark = secrets.token_hex(16).encode()
+    commands: list[Command] = []
+    for part, count in zip(ranges, asked, strict=True):
+        commands += [xrange.command(part.stream, part.after, part.upto, count), ("ECHO", mark)]
+    return _Request(ranges, asked, b"$32\r\n%b\r\n" % mark, connection.request(commands))
+
+
+def joined(bodies: Sequence[bytes], count: int) -> Page:
+    """The page of the `count` entries that these replies have behind their first line."""
+    body = b"".join((_LINE, *bodies, _SPARE))
+    return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
+
+
+def _received(
+    connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
+) -> Pages:
+    """The entries of a request's ranges: those that came as planned in one page, the others behind."""
+    buffer, stop = connection.receive(request.token)
+    bodies: list[bytes] = []
+    found: list[tuple[Range, int]] = []
+    others: list[Range] = []
+    at = 0
+    with memoryview(buffer) as view:
+        for part, asked in zip(request.ranges, request.asked, strict=True):
+            end = buffer.find(request.separator, at, stop)
+            head = buffer.find(_LINE, at, max(end, at))
+            if end < 0 or head < 0 or buffer[at] != ord("*"):
+                others.append(part)  # an error, perhaps of the whole request
+            elif (count := int(buffer[at + 1 : head])) >= asked:
+                others.append(part)
+            else:
+                found.append((part, max(count, 0)))
+                bodies.append(bytes(view[head + 2 : end]))
+            at = at if end < 0 else end + len(request.separator)
+    total = sum(count for _, count in found)
+    if total:
+        page = joined(bodies, total)
+        size.learn(total, sum(map(len, bodies)))
+        yield page, found
+    for part in others:
+        for page in columns.pages(connection, part.stream, part.after, part.upto, most, fields, size):
+            yield page, [(part, page.count)]

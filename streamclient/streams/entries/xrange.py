@@ -1,0 +1,306 @@
+"""Reads a range of a stream: XRANGE page by page, and the delivery of the entries to a consumer group.
+
+The entries of a range always come from XRANGE over exactly that range. So they are the same on every attempt, whatever
+the group's state is. Delivery is bookkeeping beside it: XREADGROUP with the number of entries that the page has behind
+the group's position, its reply suppressed where the server can do that. Keep the two apart: what the group has or has
+not read must never decide which rows a partition yields.
+
+Knows the codec's pages and a connection; no Spark, no offsets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from streamclient.codec.decode import decode_page
+from streamclient.codec.reply import Page, ReplyError, array_header
+from streamclient.connection import Command, Connection, Resume
+from streamclient.errors import PystreamsError, error
+from streamclient.refusals import refused
+from streamclient.streams.entries.page_size import PageSize
+from streamwire.stream_id import LAST, StreamId
+
+_COUNT_PAGE = 10_000
+_SAMPLE_BYTES = 1 << 18
+_SAMPLE_GROWTH = 10
+_SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # of short ranges that are read at a time
+_AT_ONCE = 8  # streams that are counted at a time
+_HEAD_BYTES = 80  # those of an entry before its fields are no more
+_HEAD = b"*2\r\n$"
+
+Counting = tuple[str, StreamId, StreamId, int, int, int]
+"""What `marks` is asked: (stream, after, upto, grid, counted, most).
+
+`counted`: how many entries were counted before `after` already; they are part of the numbers.
+"""
+
+_Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Entries that are read are delivered to `consumer` of `group`, as far as they lie behind `position`.
+
+    `current_position` asks the server for the group's last-delivered ID. It is called after a connection broke, when it
+    is not known what was delivered; None where there is no way to ask.
+    """
+
+    group: str
+    consumer: str
+    position: StreamId
+    current_position: Callable[[], StreamId] | None = None
+
+
+def pages(
+    connection: Connection,
+    stream: str,
+    after: StreamId,
+    upto: StreamId,
+    most: int,
+    delivery: Delivery | None = None,
+    size: PageSize | None = None,
+) -> Iterator[Page]:
+    """The entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
+
+    `size` is what was learned from pages before.
+
+    The next page is requested before a page is decoded and yielded, so that the server works meanwhile. Raises
+    NOT_A_STREAM and SERVER_REFUSED.
+    """
+    size = size or PageSize(most)
+    asked = size.now
+    token = connection.request([command(stream, after, upto, asked)])
+    while True:
+        buffer, stop = connection.receive(token)
+        count, start = _head(connection, stream, buffer)
+        if count < 1:
+            break
+        full = count >= asked
+        size.learn(count, stop, fields_at(buffer, start))
+        guess = last_id(buffer, stop) if full and delivery is None else None
+        if guess is not None and guess >= upto:
+            guess = None
+        if guess is not None:
+            asked = size.now
+            token = connection.request([command(stream, guess, upto, asked)])
+        page = decode_page(buffer, start, stop, count)
+        last = StreamId.parse(page.last_id())
+        finished = not full or last >= upto
+        if guess is not None and (finished or guess != last):
+            connection.receive(token)
+            guess = None
+        commands: list[Command] = []
+        if not finished and guess is None:
+            asked = size.now
+            commands.append(command(stream, last, upto, asked))
+        resume: Resume | None = None
+        if delivery is not None:
+            resume = _resumption(connection, stream, delivery, page, commands)
+            commands = _with_delivery(connection, stream, delivery, page, commands)
+        if commands:
+            token = connection.request(commands, resume)
+        yield page
+        if finished:
+            if commands:
+                connection.receive(token)
+            break
+
+
+def fields_at(buffer: bytearray, start: int) -> int:
+    """How many fields the entry that begins there has, most likely; 0 if it is no plain entry."""
+    head = bytes(buffer[start : start + _HEAD_BYTES]).split(b"\r\n", 4)
+    width = head[3][1:] if len(head) == 5 else b""
+    return int(width) // 2 if width.isdigit() else 0
+
+
+def last_id(buffer: bytearray, stop: int) -> StreamId | None:
+    """The last entry's ID, most likely. A value may look like the head of an entry, so decoding has to confirm it."""
+    at = buffer.rfind(_HEAD, 0, stop)
+    if at < 0:
+        return None
+    begin = buffer.find(b"\n", at + len(_HEAD), stop) + 1
+    end = buffer.find(b"\r", begin, stop)
+    try:
+        return StreamId.parse(bytes(buffer[begin:end]))
+    except ValueError:
+        return None
+
+
+def marks(connection: Connection, asked: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
+    """Of each: the ID of every `grid`-th entry in (after, upto], and the number of all; `most` are read at most.
+
+    Some streams are read at a time: the server works on one while another's entries are counted.
+    """
+    found: list[tuple[list[StreamId], int]] = [([], 0)] * len(asked)
+    left = deque(enumerate(asked))
+    under_way: deque[tuple[int, _Counted, bytes]] = deque()
+
+    def go_on(at: int, counted: _Counted, reply: tuple[bytearray, int] | None) -> None:
+        try:
+            under_way.append((at, counted, counted.send(reply)))  # type: ignore[arg-type]  # None begins it
+        except StopIteration as end:
+            found[at] = end.value
+
+    while left or under_way:
+        while left and len(under_way) < _AT_ONCE:
+            at, one = left.popleft()
+            go_on(at, _counted(connection, *one), None)
+        if under_way:
+            at, counted, token = under_way.popleft()
+            go_on(at, counted, connection.receive(token))
+    return found
+
+
+def _counted(
+    connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int, counted: int, most: int
+) -> _Counted:
+    """What `marks` says of one stream: a generator of requests' tokens that gets their replies.
+
+    As in `pages`, the next page is requested before a page is decoded.
+    """
+    found: list[StreamId] = []
+    total = counted
+    size = PageSize(_COUNT_PAGE)
+
+    def ask(behind: StreamId, left: int) -> tuple[int, bytes]:
+        asked = min(size.now, left)
+        return asked, connection.request([command(stream, behind, upto, asked)])
+
+    asked, token = ask(after, most - total)
+    while True:
+        buffer, stop = yield token
+        count, start = _head(connection, stream, buffer)
+        if count < 1:
+            break
+        ahead: tuple[int, bytes] | None = None
+        goes_on = count >= asked and total + count < most
+        size.learn(count, stop)
+        guess = last_id(buffer, stop) if goes_on else None
+        if guess is not None:
+            ahead = ask(guess, most - total - count)
+        page = decode_page(buffer, start, stop, count)
+        first = (grid - 1 - total) % grid
+        found.extend(StreamId.parse(entry_id) for entry_id in page.ids()[first::grid].to_pylist())
+        total += count
+        if not goes_on:
+            break
+        after = StreamId.parse(page.last_id())
+        if ahead is not None and guess != after:
+            yield ahead[1]
+            ahead = None
+        asked, token = ahead or ask(after, most - total)
+    return found, total
+
+
+def short_ids(connection: Connection, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> Iterator[list[bytes]]:
+    """The IDs of the first entries of each (stream, after, count, upto); `count` is their largest number.
+
+    Many ranges are read at a time.
+    """
+    at = 0
+    while at < len(asked):
+        some, entries = [asked[at]], asked[at][2]
+        for one in asked[at + 1 : at + _SHORT_RANGES]:
+            entries += one[2]
+            if entries > _SHORT_ENTRIES:
+                break
+            some.append(one)
+        tokens = [connection.request([command(stream, after, upto, count)]) for stream, after, count, upto in some]
+        for (stream, *_), token in zip(some, tokens, strict=True):
+            page = _page(connection, stream, *connection.receive(token))
+            yield [] if page is None else page.ids().to_pylist()
+        at += len(some)
+
+
+def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
+    """The average size on the wire, in bytes, of the next entries behind `after`; 0 if there are none.
+
+    At most `sample` of them are read: one, then more and more until they have some hundred kilobytes together.
+    """
+    found = size = 0
+    asked = 1
+    while found < sample and size < _SAMPLE_BYTES:
+        buffer, stop = connection.receive(
+            connection.request([command(stream, after, LAST, min(asked, sample - found))])
+        )
+        page = _page(connection, stream, buffer, stop)
+        if page is None:
+            break
+        found, size, after = found + page.count, size + stop, StreamId.parse(page.last_id())
+        if page.count < asked:
+            break
+        asked *= _SAMPLE_GROWTH
+    return size / found if found else 0.0
+
+
+def command(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
+    """The command that reads at most `count` entries in (after, upto]."""
+    return ("XRANGE", stream, f"({after}", str(upto), "COUNT", count)
+
+
+def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, int]:
+    """The number of entries in a reply, and the position of the first one."""
+    try:
+        return array_header(buffer)
+    except ReplyError as refusal:
+        raise failure(connection, stream, "XRANGE", refusal) from None
+
+
+def failure(connection: Connection, stream: str, command: str, refusal: ReplyError) -> PystreamsError:
+    """What an error reply to a command that reads entries means: NOT_A_STREAM or SERVER_REFUSED."""
+    if str(refusal).startswith("WRONGTYPE"):
+        return error("NOT_A_STREAM", stream=stream, address=connection.address)
+    return refused(connection.address, command, refusal, stream)
+
+
+def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> Page | None:
+    count, start = _head(connection, stream, buffer)
+    return decode_page(buffer, start, stop, count) if count > 0 else None
+
+
+def empty_read(stream: str) -> Command:
+    """A command that reads nothing, to be sent behind commands whose replies are suppressed.
+
+    Their refusals are suppressed as well. What the server refuses to them (the key has moved, say) it refuses to this
+    one too, so the refusal is seen.
+    """
+    return ("XRANGE", stream, "1-0", "0-0")
+
+
+def _with_delivery(
+    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
+) -> list[Command]:
+    """The commands that deliver the page's entries, and those behind. Without suppressed replies it delivers now."""
+    last = StreamId.parse(page.last_id())
+    if last <= delivery.position:
+        return behind
+    count = page.count
+    if StreamId.parse(page.ids()[0].as_py()) <= delivery.position:
+        count = sum(StreamId.parse(entry_id) > delivery.position for entry_id in page.ids().to_pylist())
+    read: Command = (
+        "XREADGROUP",
+        "GROUP",
+        delivery.group,
+        delivery.consumer,
+        "COUNT",
+        count,
+        "STREAMS",
+        stream,
+        ">",
+    )
+    if connection.can_skip_replies():
+        return [("CLIENT", "REPLY", "SKIP"), read, *(behind or [empty_read(stream)])]
+    connection.receive(connection.request([read], _resumption(connection, stream, delivery, page, [])))
+    return behind
+
+
+def _resumption(
+    connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
+) -> Resume | None:
+    """What to send if it is not known whether the page was delivered: the group's position tells what is left."""
+    current = delivery.current_position
+    if current is None:
+        return None
+    return lambda: _with_delivery(connection, stream, replace(delivery, position=current()), page, behind)

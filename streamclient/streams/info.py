@@ -1,0 +1,44 @@
+"""Replies of XINFO as values: the state of a stream, and of a group in it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamclient.streams.model import GroupState, StreamState
+from streamwire.stream_id import StreamId
+
+
+def pairs(reply: Any) -> dict[bytes, Any]:
+    """A reply of names and values in turn, as a dictionary."""
+    return dict(zip(reply[0::2], reply[1::2], strict=True))
+
+
+def stream_state(reply: Any, group: GroupState | None) -> StreamState:
+    """The state that XINFO STREAM tells, or the script that leaves the entries' values out; with that of a group."""
+    info = pairs(reply)
+    first = info.get(b"first-entry")
+    return StreamState(
+        last_id=StreamId.parse(info[b"last-generated-id"]),
+        length=int(info[b"length"]),
+        first_id=StreamId.parse(first[0] if isinstance(first, list) else first) if first else None,
+        group=group,
+        entries_added=_number(info.get(b"entries-added")),
+        max_deleted_id=StreamId.parse(info.get(b"max-deleted-entry-id", b"0-0")),
+    )
+
+
+def group_state(replies: Any, group: str | None) -> GroupState | None:
+    """The state of that group among those that XINFO GROUPS tells; None if it is not there."""
+    for info in map(pairs, replies or ()):
+        if group is not None and info[b"name"] == group.encode():
+            return GroupState(
+                last_delivered_id=StreamId.parse(info[b"last-delivered-id"]),
+                lag=_number(info.get(b"lag")),
+                pending=int(info[b"pending"]),
+                entries_read=_number(info.get(b"entries-read")),
+            )
+    return None
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,183 @@
+"""The number of entries behind a position: counted exactly within a budget, otherwise an estimate with its bounds.
+
+Redis has no command that counts a range. Entries are counted in pages, in both directions from the position, many
+streams at a time. What remains when the budget is spent is divided by the time that it spans on each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from streamclient.connection import Command, Connection
+from streamclient.streams import scripts
+from streamclient.streams.entries.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
+from streamclient.streams.model import StreamState
+from streamwire.stream_id import ZERO, StreamId
+
+_PAGE = 1000  # entries of one command: the server serves others in between
+_PIPELINE = 5000  # entries of one pipeline
+_PIPELINE_BYTES = 16 << 20  # of them, about
+_SMALL = 1024  # bytes that an entry is taken to have unless it is known to be larger
+_MOST_DECIDING, _MOST_DECIDING_BYTES = 2_000_000, 256 << 20
+_ALL = 1 << 40
+
+Asked = tuple[bytes, StreamState, StreamId]
+"""A stream, its state, and the position behind which its entries are counted."""
+
+
+@dataclass
+class Budget:
+    """What counting may still cost, shared by all streams of a call: entries looked at, and their bytes.
+
+    Each use spends at most half of what is left, so streams that are asked about later have their share as well.
+    `enough`: counting stops at more entries than that, for callers that compare with a limit.
+    """
+
+    entries: int = 100_000
+    bytes: int = 64 << 20
+    enough: int | None = None
+
+    @classmethod
+    def deciding(cls, limit: int | None) -> Budget:
+        """The budget of a comparison with a limit, which may need more entries than a figure; bounded as well."""
+        if limit is None:
+            return cls()
+        entries = max(cls.entries, min(_MOST_DECIDING, 4 * (limit + 1)))
+        return cls(entries, max(cls.bytes, min(_MOST_DECIDING_BYTES, entries * _SMALL)), limit)
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Entries behind a position: `entries`, between `least` and `most`, which are equal if it was counted."""
+
+    entries: int
+    least: int
+    most: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every entry was counted."""
+        return self.least == self.most
+
+
+class _Count:
+    """The count of one stream: entries found behind the position and before it, each direction up to an ID."""
+
+    def __init__(self, stream: bytes, state: StreamState, position: StreamId) -> None:
+        self.stream, self.state = stream, state
+        self.size = PageSize(_PAGE)
+        self.behind, self.before = 0, 0
+        self.right, self.left = position, position.next()  # counted: everything in [left, right]
+        self.backward = False
+        self.refused: set[bool] = set()
+        self.total = state.exact_backlog(position)
+
+    def is_settled(self, enough: int | None) -> bool:
+        """Whether more counting would change nothing."""
+        return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
+
+    def command(self, known: scripts.Knowledge, share: int) -> tuple[Command, int, int]:
+        """The next page's command, in the direction that is due; how many entries it looks at, and their bytes."""
+        name = self.stream.decode("utf-8", "surrogateescape")
+        size = known.sizes.get(name, _SMALL)
+        self.backward = (self.behind > self.before or False in self.refused) and True not in self.refused
+        if known.pays(name) and not self.backward:
+            count = min(known.page(name), share)
+            return scripts.ids_of(self.stream, self.right, self.state.last_id, count, count, count), count, count * size
+        count = min(self.size.now, share)
+        if size > _SMALL:
+            count = max(1, min(count, TARGET_BYTES // size))
+        if self.backward:
+            return ("XREVRANGE", self.stream, f"({self.left}", "-", "COUNT", count), count, count * size
+        return ("XRANGE", self.stream, f"({self.right}", str(self.state.last_id), "COUNT", count), count, count * size
+
+    def learn(self, reply: Any, command: Command, count: int, known: scripts.Knowledge) -> tuple[int, int]:
+        """Take a page's reply. Returns the entries that it had and their bytes."""
+        if isinstance(reply, redis.ResponseError):
+            if command[0] == "EVAL":
+                known.runs_scripts = False
+            else:
+                self.refused.add(self.backward)
+            return 0, 0
+        if command[0] == "EVAL":
+            page = scripts.parsed_ids(reply)
+            number, size, last = page.count, page.size, page.last
+        else:
+            number, size = len(reply), sum(len(word) for _, words in reply for word in words or ())
+            last = StreamId.parse(reply[-1][0]) if reply else None
+            self.size.learn(max(1, number), size)
+        if self.backward:
+            self.before += number
+            self.left = last or self.left
+            if number < count or last == ZERO.next():
+                self.total = max(0, self.state.length - self.before)
+        else:
+            self.behind += number
+            self.right = last or self.right
+            if number < count or self.right >= self.state.last_id:
+                self.total = self.behind
+        return number, size
+
+    @property
+    def result(self) -> Backlog:
+        """What is known so far."""
+        if self.total is not None:
+            return Backlog(self.total, self.total, self.total)
+        first = self.state.first_id or self.left
+        before = max(self.before, 1 if first < self.left else 0)
+        most = max(self.behind, self.state.length - before)
+        uncounted = most - self.behind
+        later = max(0, self.state.last_id.ms - self.right.ms)
+        span = later + max(0, self.left.ms - first.ms)
+        part = later / span if span else 1.0
+        return Backlog(self.behind + round(uncounted * part), self.behind, most)
+
+
+def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, nth: bool = False) -> list[Backlog]:
+    """Count the entries behind each position, as far as the budget goes. `nth`: whether the server has PS.NTH."""
+    counts = [_Count(*each) for each in asked]
+    if nth:
+        _by_extension(connection, [each for each in counts if each.total is None])
+    known = scripts.knowledge(connection)
+    open_counts = [each for each in counts if not each.is_settled(budget.enough)]
+    spared = Budget(budget.entries // 2, budget.bytes // 2)
+    # Many short lags are settled by a first page, which costs no more than the other questions about a group.
+    budget.entries = max(budget.entries, spared.entries + FIRST_PAGE * len(open_counts))
+    while open_counts and budget.entries > spared.entries and budget.bytes > spared.bytes:
+        share = max(1, (budget.entries - spared.entries) // len(open_counts))
+        left = iter(open_counts)
+        while page := _page(left, known, share, budget, spared):
+            replies = connection.pipeline([command for _, command, _ in page])
+            for (each, command, count), reply in zip(page, replies, strict=True):
+                number, size = each.learn(reply, command, count, known)
+                budget.entries -= max(1, number)
+                budget.bytes -= size
+        open_counts = [each for each in open_counts if not each.is_settled(budget.enough)]
+    return [each.result for each in counts]
+
+
+def _page(
+    counts: Iterator[_Count], known: scripts.Knowledge, share: int, budget: Budget, spared: Budget
+) -> list[tuple[_Count, Command, int]]:
+    """The next pages of as many streams as one pipeline may ask."""
+    page: list[tuple[_Count, Command, int]] = []
+    entries = min(_PIPELINE, budget.entries - spared.entries)
+    size = min(_PIPELINE_BYTES, budget.bytes - spared.bytes)
+    while entries > 0 and size > 0 and (each := next(counts, None)) is not None:
+        command, count, expected = each.command(known, share)
+        page.append((each, command, count))
+        entries -= count
+        size -= expected
+    return page
+
+
+def _by_extension(connection: Connection, counts: Sequence[_Count]) -> None:
+    """Count on the engine, which keeps the number of entries of each segment. A refusal leaves the count to pages."""
+    commands: list[Command] = [("PS.NTH", each.stream, str(each.right), _ALL) for each in counts]
+    for each, reply in zip(counts, connection.pipeline(commands), strict=True):
+        if not isinstance(reply, redis.ResponseError):
+            each.total = int(reply[1])

@@ -1,0 +1,15 @@
+"""Chooses the implementation of `StreamServer` for a connection: the engine's where the server has its commands."""
+
+from __future__ import annotations
+
+from streamclient.abilities import has_commands
+from streamclient.commands import EXTENSIONS
+from streamclient.connection import Connection
+from streamclient.streams.api import StreamServer
+from streamclient.streams.engine import EngineServer
+from streamclient.streams.redis import RedisServer
+
+
+def open_server(connection: Connection) -> StreamServer:
+    """The server at the other end of the connection. What it can do is asked once per connection (COMMAND INFO)."""
+    return EngineServer(connection) if has_commands(connection, *EXTENSIONS) else RedisServer(connection)

@@ -1,0 +1,174 @@
+"""Many streams at once: what is asked about each of them goes to the server in rounds, not stream by stream.
+
+What is to be done about one stream is written as a generator (`Steps`) that yields its questions, with the functions
+here, and gets their answers. `for_each` runs those of all streams side by side: it collects a question of each, asks
+them together, and goes on. So a thousand streams take as many round trips as one. The questions of one stream are asked
+in their order; those of different streams in any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from streamclient.errors import PystreamsError, StreamError, first_of
+from streamclient.streams.api import StreamServer
+from streamclient.streams.model import StreamState
+from streamwire.stream_id import StreamId
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A question. `many` answers several, in their order; each is asked with its own `words`."""
+
+    many: Callable[[StreamServer, list[Any]], Sequence[Any]]
+    words: tuple[Any, ...]
+
+
+Steps = Generator[Ask, Any, T]
+"""What is done about one stream: it yields questions, gets their answers, and returns a result."""
+
+
+def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
+    """The results of all steps, in their order. If what is found about streams is an error, all are looked at first.
+
+    Then the first such error is raised, and says how many there are.
+    """
+    results: dict[str, T] = {}
+    problems: dict[str, PystreamsError] = {}
+    answers: dict[str, Any] = dict.fromkeys(steps)
+    while answers:
+        asked: dict[Callable[[StreamServer, list[Any]], Sequence[Any]], list[tuple[str, tuple[Any, ...]]]] = {}
+        for stream, answer in answers.items():
+            try:
+                ask = steps[stream].send(answer)
+            except StopIteration as end:
+                results[stream] = end.value
+            except StreamError as problem:
+                problems[stream] = problem
+            else:
+                asked.setdefault(ask.many, []).append((stream, ask.words))
+        answers = {}
+        for many, questions in asked.items():
+            found = many(server, [words for _, words in questions])
+            answers.update((stream, answer) for (stream, _), answer in zip(questions, found, strict=True))
+    if problems:
+        raise first_of({stream: problems[stream] for stream in steps if stream in problems})
+    return {stream: results[stream] for stream in steps}
+
+
+def count(stream: str, after: StreamId, upto: StreamId) -> Steps[int]:
+    """See `StreamServer.count`."""
+    found: int = yield Ask(_count, (stream, after, upto))
+    return found
+
+
+def _count(server: StreamServer, asked: list[Any]) -> Sequence[int]:
+    return server.counts(asked)
+
+
+def nth(stream: str, after: StreamId, number: int, upto: StreamId) -> Steps[tuple[StreamId, int]]:
+    """See `StreamServer.nth`."""
+    found: tuple[StreamId, int] = yield Ask(_nth, (stream, after, number, upto))
+    return found
+
+
+def _nth(server: StreamServer, asked: list[Any]) -> Sequence[tuple[StreamId, int]]:
+    return server.nths(asked)
+
+
+def state(stream: str, group: str) -> Steps[StreamState | None]:
+    """The stream's state, with that of the group."""
+    found: StreamState | None = yield Ask(_state, (stream, group))
+    return found
+
+
+def _state(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | None]:
+    return list(server.states([stream for stream, _ in asked], asked[0][1]).values())
+
+
+def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
+    """The same, of one moment."""
+    found: StreamState | None = yield Ask(_state_at_once, (stream, group))
+    return found
+
+
+def _state_at_once(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | None]:
+    return list(server.states_at_once([stream for stream, _ in asked], asked[0][1]).values())
+
+
+def consumers(stream: str, group: str) -> Steps[list[tuple[bytes, int]]]:
+    """Name and number of pending entries of each consumer; empty if the group does not exist."""
+    found: list[tuple[bytes, int]] = yield Ask(_consumers, (stream, group))
+    return found
+
+
+def _consumers(server: StreamServer, asked: list[Any]) -> Sequence[list[tuple[bytes, int]]]:
+    return list(server.consumers_in([stream for stream, _ in asked], asked[0][1]).values())
+
+
+def is_held(stream: str, name: str) -> Steps[bool]:
+    """Whether anybody has the lease of that name beside the stream."""
+    found: bool = yield Ask(_is_held, (stream, name))
+    return found
+
+
+def _is_held(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
+    held = server.held([stream for stream, _ in asked], asked[0][1])
+    return [stream in held for stream, _ in asked]
+
+
+def first_pending_id(stream: str, group: str, prefix: str) -> Steps[StreamId | None]:
+    """See `StreamServer.first_pending_ids`."""
+    found: StreamId | None = yield Ask(_first_pending_id, (stream, group, prefix))
+    return found
+
+
+def _first_pending_id(server: StreamServer, asked: list[Any]) -> Sequence[StreamId | None]:
+    found = server.first_pending_ids([stream for stream, *_ in asked], *asked[0][1:])
+    return [found.get(stream) for stream, *_ in asked]
+
+
+def create_group(stream: str, group: str, position: StreamId, read: int | None = None) -> Steps[bool]:
+    """Create the group in the stream as `StreamServer.create_groups` does. False if it exists."""
+    created: bool = yield Ask(_create_group, (stream, group, position, read))
+    return created
+
+
+def _create_group(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
+    created = server.create_groups({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
+    return [stream in created for stream, *_ in asked]
+
+
+def set_position(stream: str, group: str, position: StreamId, read: int | None) -> Steps[None]:
+    """Set the group's last-delivered ID as `StreamServer.set_group_positions` does."""
+    yield Ask(_set_position, (stream, group, position, read))
+
+
+def _set_position(server: StreamServer, asked: list[Any]) -> Sequence[None]:
+    server.set_group_positions({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
+    return [None] * len(asked)
+
+
+def create_consumer(stream: str, group: str, name: str) -> Steps[bool]:
+    """See `StreamServer.create_consumers`."""
+    created: bool = yield Ask(_create_consumer, (stream, group, name))
+    return created
+
+
+def _create_consumer(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
+    created = server.create_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
+    return [stream in created for stream, *_ in asked]
+
+
+def delete_consumer(stream: str, group: str, name: str) -> Steps[None]:
+    """See `StreamServer.delete_consumers`."""
+    yield Ask(_delete_consumer, (stream, group, name))
+
+
+def _delete_consumer(server: StreamServer, asked: list[Any]) -> Sequence[None]:
+    server.delete_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
+    return [None] * len(asked)

@@ -1,0 +1,71 @@
+"""Errors that a user can act on: an exception, and a table of conditions with an id, a text and advice each.
+
+A package has one table, `CONDITIONS`, and raises its errors through it:
+
+    CONDITIONS = Conditions({"NOT_A_STREAM": Condition(StreamError, "The key '{stream}' ...", "Name a stream ...")})
+    raise CONDITIONS.error("NOT_A_STREAM", stream="s")
+
+A condition's id never changes. Its text says what happened and where, its advice what to do next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+
+class PystreamsError(Exception):
+    """Base of all errors of the distribution. `condition` is the error's id; `parameters` fill the braces of its text.
+
+    `headline`: what Python prints before the error, in place of its cause (`spark_streams.headline`).
+    """
+
+    def __init__(self, message: str, condition: str = "", parameters: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.parameters = parameters or {}
+        self.headline: BaseException | None = None
+
+    @property
+    def __cause__(self) -> BaseException | None:
+        return self.headline or super().__cause__
+
+    @__cause__.setter
+    def __cause__(self, cause: BaseException | None) -> None:  # Spark removes causes when it shortens a traceback
+        vars(BaseException)["__cause__"].__set__(self, cause)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.args[0], self.condition, self.parameters)
+
+
+class InvalidTextError(ValueError):
+    """A text that is refused. `expected` completes "Option 'x' is 'y', but ..."; `shown` replaces a secret text."""
+
+    def __init__(self, expected: str, shown: str | None = None) -> None:
+        super().__init__(expected)
+        self.expected = expected
+        self.shown = shown
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition: the exception to raise, its text with parameters in braces, and what to do about it."""
+
+    error: type[PystreamsError]
+    text: str
+    advice: str
+
+
+class Conditions(dict[str, Condition]):
+    """Conditions by their ids."""
+
+    def error(self, condition: str, **parameters: object) -> PystreamsError:
+        """The error of this condition, for `raise ... from`. The parameters fill the braces of its text and advice."""
+        entry = self[condition]
+        texts = {name: str(value) for name, value in parameters.items()}
+        message = f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}"
+        return entry.error(message, condition, texts)
+
+    def fail(self, condition: str, **parameters: object) -> NoReturn:
+        """Raise the error of this condition."""
+        raise self.error(condition, **parameters)

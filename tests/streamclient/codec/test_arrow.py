@@ -1,0 +1,190 @@
+"""The columnar codec: the vectorised half against its slow twin, on entries that are as awkward as they come."""
+
+from __future__ import annotations
+
+import hiredis
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamclient.codec import decode, decode_reference, encode_reference
+from streamclient.codec.encode import encode_adds
+from streamclient.codec.reply import Page, ReplyError, array_header
+
+unhurried = settings(deadline=None)
+
+WORDS = st.one_of(
+    st.sampled_from(
+        [b"a", b"b", b"", b"name", b"*2", b"$3", b"\r\n", b"x\r\n$1\r\ny", b"\n", b"\r", b"\xff\xfe", b"\xc3\xa9"]
+    ),
+    st.binary(max_size=12),
+)
+IDS = st.builds(
+    lambda ms, seq: b"%d-%d" % (ms, seq),
+    st.one_of(st.integers(10**12, 10**13 - 1), st.integers(0, 2**64 - 1)),
+    st.one_of(st.just(0), st.integers(0, 2**64 - 1)),
+)
+PLAIN = st.sampled_from([b"a", b"b", b"c", b"", b"12", b"*4"])
+
+
+def entries_of(words: st.SearchStrategy[bytes]) -> st.SearchStrategy[list[tuple[bytes, list[bytes]]]]:
+    pairs = st.lists(st.tuples(words, words), min_size=1, max_size=4)
+    return st.lists(st.tuples(IDS, pairs.map(lambda p: [w for pair in p for w in pair])), min_size=1, max_size=12)
+
+
+def one_shape() -> st.SearchStrategy[list[tuple[bytes, list[bytes]]]]:
+    names = st.lists(PLAIN, min_size=1, max_size=3)
+    return names.flatmap(
+        lambda ns: st.lists(
+            st.tuples(
+                IDS,
+                st.lists(WORDS, min_size=len(ns), max_size=len(ns)).map(
+                    lambda vs: [w for pair in zip(ns, vs, strict=True) for w in pair]
+                ),
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+
+
+def frames(entries: list[tuple[bytes, list[bytes]]]) -> bytes:
+    def bulk(word: bytes) -> bytes:
+        return b"$%d\r\n%b\r\n" % (len(word), word)
+
+    return b"".join(
+        b"*2\r\n" + bulk(entry_id) + b"*%d\r\n" % len(pairs) + b"".join(map(bulk, pairs)) for entry_id, pairs in entries
+    )
+
+
+def seen(page: Page, names: list[bytes]) -> dict[str, object]:
+    return {
+        "count": page.count,
+        "last": page.last_id(),
+        "ids": page.ids().to_pylist(),
+        "ms": page.milliseconds().to_pylist(),
+        "columns": {name: page.column(name).to_pylist() for name in names},
+        "fields": [part.to_pylist() for part in page.fields()],
+    }
+
+
+@unhurried
+@given(st.one_of(entries_of(WORDS), entries_of(PLAIN), one_shape()), st.binary(max_size=3))
+def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes]]], before: bytes) -> None:
+    """Whatever the entries hold, the vectorised half either declines or reads what the parser reads."""
+    buffer = before + frames(entries)
+    names = [b"a", b"b", b"", b"missing"]
+    expected = seen(decode_reference.parse(buffer, len(before), len(buffer), len(entries)), names)
+    page = decode.scan(buffer, len(before), len(buffer), len(entries))
+    if page is not None:
+        assert seen(page, names) == expected
+    assert seen(decode.decode_page(buffer, len(before), len(buffer), len(entries)), names) == expected
+
+
+@unhurried
+@given(entries_of(PLAIN))
+def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[bytes, list[bytes]]]) -> None:
+    """The fast half declines nothing that it could prove: entries of any mix of shapes are taken."""
+    buffer = frames(entries)
+    assert decode.scan(buffer, 0, len(buffer), len(entries)) is not None
+
+
+@unhurried
+@given(entries_of(WORDS), st.data())
+def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes]]], data: st.DataObject) -> None:
+    """With any one byte changed, what the vectorised half accepts is still exactly what a parser finds there."""
+    buffer = bytearray(frames(entries))
+    at = data.draw(st.integers(0, len(buffer) - 1))
+    buffer[at] = data.draw(st.integers(0, 255))
+    page = decode.scan(buffer, 0, len(buffer), len(entries))
+    if page is not None:
+        expected = seen(decode_reference.parse(buffer, 0, len(buffer), len(entries)), [b"a"])
+        assert seen(page, [b"a"]) == expected
+
+
+def test_a_wrong_count_is_declined_and_then_refused() -> None:
+    """A header that promises another number of entries than there are is an error, not fewer or more rows."""
+    buffer = frames([(b"1-1", [b"a", b"b"])] * 3)
+    for count in (1, 2, 4):
+        with pytest.raises(ValueError):
+            decode.decode_page(buffer, 0, len(buffer), count)
+
+
+def test_a_large_value_comes_through() -> None:
+    """A value of a megabyte with line ends in it is read unharmed."""
+    value = b"x\r\n" * 350_000
+    buffer = frames([(b"1526919030474-0", [b"big", value]), (b"1526919030474-1", [b"big", b""])])
+    assert decode.decode_page(buffer, 0, len(buffer), 2).column(b"big").to_pylist() == [value, b""]
+
+
+@pytest.mark.parametrize(
+    ("reply", "result"),
+    [(b"*3\r\nrest", (3, 4)), (b"*0\r\n", (0, 4)), (b"*-1\r\n", (-1, 5))],
+    ids=str,
+)
+def test_array_headers(reply: bytes, result: tuple[int, int]) -> None:
+    """The head of an array says how many elements follow, and where."""
+    assert array_header(reply) == result
+
+
+def test_an_error_reply_is_raised() -> None:
+    """An error in place of an array is raised with the server's words."""
+    with pytest.raises(ReplyError, match="WRONGTYPE Operation"):
+        array_header(b"-WRONGTYPE Operation against a key\r\n")
+    with pytest.raises(ValueError, match="an array was expected"):
+        array_header(b":1\r\n")
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> dict[str, object]:
+    rows = draw(st.integers(0, 8))
+
+    def column(of: st.SearchStrategy[bytes | None]) -> object:
+        return pa.array(draw(st.lists(of, min_size=rows, max_size=rows)), pa.binary())
+
+    nullable = st.one_of(st.none(), WORDS)
+    maps = draw(st.lists(st.dictionaries(WORDS, WORDS, max_size=3), min_size=rows, max_size=rows))
+    offsets = [0]
+    for one in maps:
+        offsets.append(offsets[-1] + len(one))
+    fields = (
+        pa.array(offsets, pa.int32()),
+        pa.array([name for one in maps for name in one], pa.binary()),
+        pa.array([value for one in maps for value in one.values()], pa.binary()),
+    )
+    return {
+        "keys": draw(st.one_of(WORDS, st.just(column(WORDS)))),
+        "ids": draw(st.one_of(st.none(), st.just(column(st.one_of(st.none(), IDS))))),
+        "columns": [
+            (draw(WORDS), column(draw(st.sampled_from([nullable, WORDS])))) for _ in range(draw(st.integers(0, 3)))
+        ],
+        "fields": draw(st.sampled_from([None, fields])),
+        "options": draw(st.sampled_from([[], [b"NOMKSTREAM"], [b"MAXLEN", b"~", b"1000"]])),
+        "rows": rows,
+    }
+
+
+@unhurried
+@given(tables())
+def test_both_halves_write_the_same_commands(table: dict[str, object]) -> None:
+    """The vectorised encoder gives the slow one's bytes, row by row, and the same rows without any field."""
+    fast = encode_adds(**table)  # type: ignore[arg-type]
+    assert fast.to_pylist() == encode_reference.encode_adds(**table).to_pylist()  # type: ignore[arg-type]
+
+
+@unhurried
+@given(one_shape())
+def test_commands_are_what_the_protocol_reads(entries: list[tuple[bytes, list[bytes]]]) -> None:
+    """A parser reads the buffer of commands as the words of one XADD per row."""
+    names = entries[0][1][0::2]
+    columns = [
+        (name, pa.array([pairs[2 * i + 1] for _, pairs in entries], pa.binary())) for i, name in enumerate(names)
+    ]
+    ids = pa.array([entry_id for entry_id, _ in entries], pa.binary())
+    commands = encode_adds(b"key", ids, columns, None, [b"NOMKSTREAM"], len(entries))
+    reader = hiredis.Reader()
+    reader.feed(b"".join(commands.to_pylist()))
+    for entry_id, pairs in entries:
+        assert reader.gets() == [b"XADD", b"key", b"NOMKSTREAM", entry_id, *pairs]
+    assert not reader.has_data()

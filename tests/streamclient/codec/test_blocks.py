@@ -1,0 +1,168 @@
+"""Replies to PS.COLUMNS: whatever the blocks, their pages are what XRANGE's reply with the same entries gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamclient.codec import blocks, decode_reference
+from streamclient.codec.blocks import ColumnPage
+from streamclient.codec.reply import Page, ReplyError
+from tests.streamclient.codec.test_arrow import IDS, PLAIN, WORDS, frames, seen, unhurried
+
+Entry = tuple[bytes, list[bytes]]
+NUMBERS = st.sampled_from([b"1", b"-12", b"3.5", b"12345678", b"-0.25", b"1234567.5", b"007", b"99"])
+
+
+def bulk(data: bytes | None) -> bytes:
+    return b"$-1\r\n" if data is None else b"$%d\r\n%b\r\n" % (len(data), data)
+
+
+def framed(entries: Sequence[Entry]) -> bytes:
+    """A block of frames."""
+    return b"*2\r\n:%d\r\n" % len(entries) + bulk(frames(list(entries)))
+
+
+def columnar(entries: Sequence[Entry], names: set[bytes] | None = None) -> bytes:
+    """A block of columns of entries with the same fields, one value at a time."""
+    halves = [entry_id.split(b"-") for entry_id, _ in entries]
+    parts = [bulk(np.array([int(half[at]) for half in halves], "<u8").tobytes()) for at in (0, 1)]
+    for at, name in enumerate(entries[0][1][::2]):
+        values = [words[2 * at + 1] for _, words in entries]
+        positions = np.array([0, *accumulate(map(len, values))], "<i4").tobytes()
+        is_sent = names is None or name in names
+        parts += [bulk(name), bulk(positions if is_sent else None), bulk(b"".join(values) if is_sent else None)]
+    return b"*%d\r\n:%d\r\n" % (1 + len(parts), len(entries)) + b"".join(parts)
+
+
+def reply(*found: bytes) -> bytearray:
+    return bytearray(b"*%d\r\n" % len(found) + b"".join(found) + b"$32\r\n" + bytes(34))
+
+
+def alike(values: st.SearchStrategy[bytes], most: int = 12) -> st.SearchStrategy[list[Entry]]:
+    """Entries with the same fields."""
+    return st.lists(PLAIN, min_size=1, max_size=3).flatmap(
+        lambda names: st.lists(
+            st.tuples(
+                IDS,
+                st.lists(values, min_size=len(names), max_size=len(names)).map(
+                    lambda words: [word for pair in zip(names, words, strict=True) for word in pair]
+                ),
+            ),
+            min_size=1,
+            max_size=most,
+        )
+    )
+
+
+def checked(page: Page, entries: list[Entry]) -> None:
+    """The page has what the parser finds in the entries' frames."""
+    data = frames(entries)
+    wanted = decode_reference.parse(data, 0, len(data), len(entries))
+    names = [b"a", b"b", b"", b"missing"]
+    assert seen(page, names) == seen(wanted, names)
+
+
+@unhurried
+@given(st.lists(st.tuples(alike(WORDS), st.booleans()), min_size=1, max_size=5))
+def test_blocks_give_the_pages_of_their_entries(parts: list[tuple[list[Entry], bool]]) -> None:
+    """Columns or frames, one block or more with the same fields: each page has its entries, in order, none missing."""
+    buffer = reply(*(columnar(entries) if is_columns else framed(entries) for entries, is_columns in parts))
+    left = [entry for entries, _ in parts for entry in entries]
+    found = blocks.blocks(buffer)
+    assert [block.count for block in found] == [len(entries) for entries, _ in parts]
+    for page in blocks.pages(buffer, found):
+        checked(page, left[: page.count])
+        del left[: page.count]
+    assert not left
+
+
+@unhurried
+@given(alike(NUMBERS, 40), st.integers(1, 40))
+def test_numbers_are_those_of_their_texts(entries: list[Entry], cut: int) -> None:
+    """Numbers that are read from columns are what their texts say, in one block or two; or they are declined."""
+    halves = [part for part in (entries[:cut], entries[cut:]) if part]
+    buffer = reply(*map(columnar, halves))
+    (page,) = blocks.pages(buffer, blocks.blocks(buffer))
+    for name in {*entries[0][1][::2]}:
+        texts = page.column(name).to_pylist()
+        whole, real = page.integers(name), page.floats(name)
+        assert real is None or real.to_pylist() == [float(text) for text in texts]
+        assert whole is None or whole.to_pylist() == [int(text) for text in texts]
+        if b"." not in b"".join(texts) and len({len(text) for text in texts}) == 1 and b"-" not in b"".join(texts):
+            assert whole is not None
+    assert page.integers(b"missing") is None
+
+
+@unhurried
+@given(alike(WORDS), st.sets(PLAIN))
+def test_fields_that_were_not_sent_have_their_names_alone(entries: list[Entry], names: set[bytes]) -> None:
+    """Columns that were asked for are whole beside others without values; these are fields all the same."""
+    buffer = reply(columnar(entries, names))
+    (page,) = blocks.pages(buffer, blocks.blocks(buffer))
+    data = frames(entries)
+    wanted = decode_reference.parse(data, 0, len(data), len(entries))
+    for name in names:
+        assert page.column(name).to_pylist() == wanted.column(name).to_pylist()
+    assert page.fields()[0].to_pylist() == wanted.fields()[0].to_pylist()
+    assert page.fields()[1].to_pylist() == wanted.fields()[1].to_pylist()
+    pairs = zip(*(part.to_pylist() for part in wanted.fields()[1:]), strict=True)
+    assert page.fields()[2].to_pylist() == [value if name in names else None for name, value in pairs]
+
+
+def test_ids_of_many_entries_are_texts_of_their_numbers() -> None:
+    """However often milliseconds repeat and however large sequence numbers are, an ID's text is its two numbers."""
+    for ms, seq in (
+        (np.arange(500) // 100, np.arange(500) % 100),
+        (np.arange(500), np.arange(500) + 9_900),
+        (np.full(500, 2**64 - 1, np.uint64), np.arange(500)),
+        (np.arange(500), np.full(500, 2**64 - 1, np.uint64)),
+    ):
+        entries = [(b"%d-%d" % pair, [b"f", b"v"]) for pair in zip(ms.tolist(), seq.tolist(), strict=True)]
+        buffer = reply(columnar(entries))
+        (page,) = blocks.pages(buffer, blocks.blocks(buffer))
+        checked(page, entries)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"*1\r\n*1\r\n:1\r\n",
+        b"*1\r\n*2\r\n:0\r\n$0\r\n\r\n",
+        b"*1\r\n*2\r\n:1\r\n$-1\r\n",
+        b"*1\r\n*2\r\n:1\r\n$99\r\nshort\r\n",
+        b"*1\r\n*2\r\n$1\r\n1\r\n$1\r\nx\r\n",
+        b"*1\r\n*3\r\n:1\r\n$1\r\nx\r\n$1\r\ny\r\n",
+        columnar([(b"1-1", [b"f", b"v"])] * 2).replace(b":2", b":3", 1).join([b"*1\r\n", b""]),
+        columnar([(b"1-1", [b"f", b"v"])] * 2).replace(b"$1\r\nf\r\n", b"$-1\r\n").join([b"*1\r\n", b""]),
+        columnar([(b"1-1", [b"f", b"v"])] * 2).replace(b"$12\r\n" + bytes(4), b"$8\r\n").join([b"*1\r\n", b""]),
+        b":1\r\n",
+        b"*1",
+    ],
+)
+def test_what_is_no_reply_is_refused(data: bytes) -> None:
+    """Anything but blocks is an error, never fewer or other entries."""
+    with pytest.raises(ValueError):
+        blocks.blocks(bytearray(data))
+
+
+@pytest.mark.parametrize("positions", [[1, 1, 2], [0, 2, 1], [0, 1, 3], [0, -1, 2]])
+def test_positions_beyond_their_values_are_refused(positions: list[int]) -> None:
+    """Positions that are not within the values never become a column."""
+    buffer = reply(
+        columnar([(b"1-1", [b"f", b"v"])] * 2).replace(*(np.array(p, "<i4").tobytes() for p in ([0, 1, 2], positions)))
+    )
+    page = ColumnPage(buffer, blocks.blocks(buffer))  # type: ignore[arg-type]
+    with pytest.raises(ValueError):
+        page.column(b"f")
+
+
+def test_an_error_reply_is_an_error() -> None:
+    """The server's refusal keeps its text."""
+    with pytest.raises(ReplyError, match="NOPERM no"):
+        blocks.blocks(bytearray(b"-NOPERM no\r\n"))

@@ -1,0 +1,64 @@
+"""Entries of thousands of fields: what a column costs does not grow with the number of the others."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from streamclient.codec import alike, decode, decode_reference
+from streamclient.codec.reply import Page, last_of
+
+HEAD, SLACK = b"*40\r\n", bytes(16)
+ROWS = 40
+WAYS = {"alike": alike.scan, "of any shape": decode.scan}
+
+
+def bulk(word: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(word), word)
+
+
+def page_of(way: str, names: list[bytes]) -> tuple[Page, Page]:
+    """A page of entries with these fields, and the parser's."""
+    pairs = b"".join(bulk(name) + bulk(b"%d" % at) for at, name in enumerate(names))
+    entry = b"*%d\r\n" % (2 * len(names)) + pairs
+    frames = b"".join(b"*2\r\n" + bulk(b"1700000000000-%d" % row) + entry for row in range(ROWS))
+    buffer, start, stop = HEAD + frames + SLACK, len(HEAD), len(HEAD) + len(frames)
+    page = WAYS[way](buffer, start, stop, ROWS)
+    assert page is not None
+    return page, decode_reference.parse(buffer, start, stop, ROWS)
+
+
+def seconds(way: str, width: int) -> float:
+    """Processor time for reading every column of so many, the best of three."""
+    names = [b"column_%d" % number for number in range(width)]
+    page, _ = page_of(way, names)
+    found = []
+    for _ in range(3):
+        begin = time.process_time()
+        for name in names:
+            page.column(name)
+        found.append(time.process_time() - begin)
+    return min(found)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_columns_cost_the_same_however_many_there_are(way: str) -> None:
+    """Sixteen times as many columns take sixteen times as long, and not its square."""
+    assert seconds(way, 8000) < 64 * seconds(way, 500)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_of_a_name_that_comes_again_the_last_field_counts(way: str) -> None:
+    """Among thousands of fields as well, in columns and in all fields together, which keep the order of these."""
+    names = [b"f%d" % (number % 700) for number in range(1000)]
+    page, slow = page_of(way, names)
+    assert [part.to_pylist() for part in page.fields()] == [part.to_pylist() for part in slow.fields()]
+    for name in (b"f0", b"f299", b"f300", b"f699", b"none"):
+        assert page.column(name).to_pylist() == slow.column(name).to_pylist()
+
+
+def test_last_of() -> None:
+    """Each name once, with the number of its last field, in the order of these numbers."""
+    assert list(last_of([b"a", b"b", b"a", b"c"]).items()) == [(b"b", 1), (b"a", 2), (b"c", 3)]
+    assert last_of([]) == {}

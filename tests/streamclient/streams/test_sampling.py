@@ -1,0 +1,78 @@
+"""Cutting ranges: counted cuts are exact, sampled ones are near, whatever the stream looks like."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamclient.streams import sampling
+from streamwire.stream_id import ZERO, StreamId
+
+unhurried = settings(deadline=None)
+
+
+@unhurried
+@given(st.integers(1, 500), st.integers(1, 20), st.one_of(st.none(), st.integers(1, 200)), st.integers(1, 9))
+def test_counted_cuts_are_exact(total: int, parts: int, most: int | None, grid: int) -> None:
+    """Cuts lie in order, their sizes are true and add up, none is over the limit, and they are nearly equal."""
+    grid = grid if most is None else min(grid, most)
+    ids = [StreamId(n + 1, 0) for n in range(total)]
+    upto = StreamId(total + 50, 0)
+    cuts = sampling.cut(ids[grid - 1 :: grid], grid, total, upto, parts, most)
+    ends = [end for end, _ in cuts]
+    assert ends == sorted(set(ends))
+    assert ends[-1] == upto
+    after = ZERO
+    for end, size in cuts:
+        assert size == bisect_right(ids, end) - bisect_right(ids, after)
+        assert size is not None
+        assert size > 0
+        assert most is None or size <= most
+        after = end
+    if most is None:
+        assert all(abs((size or 0) - total / len(cuts)) <= 2 * grid + total / len(cuts) for _, size in cuts)
+        if grid == 1 and parts <= total:
+            assert len(cuts) == parts
+
+
+@pytest.mark.parametrize("count", [1, 19_999, 20_000, 99_000, 200_000, 1_000_000, 2**62, 20_011])
+def test_marks_on_the_way_end_with_the_entry(count: int) -> None:
+    """Many entries get some hundred marks, the last of which is the entry; a number without a divisor gets that one."""
+    grid = sampling.grid_of(count)
+    assert count % grid == 0
+    assert 800 <= count // grid < 1600 if 20_000 <= count <= 1_000_000 and count != 20_011 else grid == count
+
+
+STREAMS = {
+    "even": [StreamId(1000 + 7 * n, 0) for n in range(20_000)],
+    "one millisecond": [StreamId(5, n) for n in range(20_000)],
+    "bursts": [StreamId(1000 + 50 * (n // 400), n % 400) for n in range(20_000)],
+    "ever denser": [StreamId(1000 + int((20_000 - n) ** 2 * -0.01 + 4_000_000), n) for n in range(20_000)],
+    "few": [StreamId(1000 + 1000 * n, 0) for n in range(10)],
+    "one": [StreamId(1000, 0)],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("parts", [2, 4, 7])
+def test_sampled_cuts_are_near(name: str, parts: int) -> None:
+    """The ranges are disjoint and complete, and none has more than two and a half times its share of a large stream."""
+    ids = STREAMS[name]
+    after = ids[0].before() if ids else ZERO
+    upto = ids[-1] if ids else StreamId(9, 0)
+    probes = sampling.probes(after, upto, parts)
+    windows = [ids[bisect_right(ids, at.before()) :][: sampling.WINDOW] for at in probes]
+    ends = sampling.estimated(probes, windows, upto, parts)
+    assert ends[-1] == upto
+    assert ends == sorted(set(ends))
+    assert len(ends) <= parts
+    sizes = [
+        bisect_right(ids, end) - bisect_right(ids, start) for start, end in zip([after, *ends], ends, strict=False)
+    ]
+    assert sum(sizes) == len(ids)
+    if len(ids) > 1000:
+        assert max(sizes) <= 2.5 * len(ids) / parts

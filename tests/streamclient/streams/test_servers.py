@@ -1,0 +1,218 @@
+"""`StreamServer`: what is asked of a server, on a real Redis and on the engine."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import redis
+
+from spark_streams.errors import StreamError
+from streamclient.connection import Connection
+from streamclient.streams import redis as redis_server
+from streamclient.streams.engine import EngineServer
+from streamclient.streams.entries import xrange
+from streamclient.streams.model import Range, StreamState
+from streamclient.streams.open import open_server
+from streamclient.streams.redis import RedisServer
+from streamwire.stream_id import LAST, ZERO, StreamId
+from tests.spark_streams.driver import add_entries as add
+
+
+def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Connection) -> None:
+    """Neither pages nor states are had of a key that is no stream."""
+    client.set("text", "x")
+    with pytest.raises(StreamError, match="NOT_A_STREAM"):
+        list(xrange.pages(connection, "text", ZERO, LAST, 8))
+    with pytest.raises(StreamError, match="NOT_A_STREAM"):
+        RedisServer(connection).states(["text"], None)
+
+
+def test_states(client: redis.Redis, connection: Connection) -> None:
+    """A stream's state tells its ends, and the group's position and lag; a missing one is None."""
+    add(client, "s", 10)
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "c", {"s": ">"}, count=4)
+    states = RedisServer(connection).states(["s", "t"], "g")
+    state = states["s"]
+    assert states["t"] is None
+    assert state is not None
+    assert state.group is not None
+    assert (state.last_id, state.length, state.first_id) == (StreamId(10, 0), 10, StreamId(1, 0))
+    assert (state.group.last_delivered_id, state.group.lag, state.group.pending) == (StreamId(4, 0), 6, 4)
+    assert state.backlog(StreamId(4, 0)) == (6, True)
+    assert state.backlog(StreamId(10, 0)) == (0, True)
+    assert state.backlog(ZERO) == (10, True)
+    assert state.backlog(StreamId(5, 0))[1] is False
+
+
+def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Connection) -> None:
+    """States, counts, cuts and sizes of a stream of large entries are had without them, and are the same as before."""
+    add(client, "s", 30, size=100_000)
+    client.xgroup_create("s", "g", "0")
+    server = open_server(connection)
+    seen = server.states(["s"], "g")  # Redis sends two entries once; after that it is known that they are large
+    before = client.info("stats")["total_net_output_bytes"]
+    assert server.states(["s", "none"], "g") == {**seen, "none": None}
+    assert server.count("s", StreamId(4, 0), StreamId(20, 0)) == 16
+    assert server.nth("s", StreamId(4, 0), 9, LAST) == (StreamId(13, 0), 9)
+    assert server.nth("s", StreamId(4, 0), 99, StreamId(30, 0)) == (StreamId(30, 0), 26)
+    (cuts,) = server.splits([(Range("s", ZERO, StreamId(30, 0), 0), 3)], None, exact=True)
+    assert cuts == [(StreamId(10, 0), 10), (StreamId(20, 0), 10), (StreamId(30, 0), 10)]
+    assert client.info("stats")["total_net_output_bytes"] - before < 20_000
+    # The engine has no command for the size of entries: a few of them are read, or many if they are small.
+    assert server.average_entry_bytes("s", ZERO) == pytest.approx(100_001, rel=0.01)
+    moved = client.info("stats")["total_net_output_bytes"] - before
+    assert moved < (1_200_000 if isinstance(server, EngineServer) else 20_000)
+    add(client, "small", 200, size=10)
+    assert server.average_entry_bytes("small", ZERO) == pytest.approx(40, abs=10)
+
+
+def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, connection: Connection) -> None:
+    """Where a script is refused everything is as before, but that entries are sent."""
+    add(client, "s", 5, size=100_000)
+    try:
+        client.execute_command("ACL", "SETUSER", "default", "-eval")
+        server = RedisServer(connection)
+        seen = server.states(["s"], None)
+        assert server.states(["s"], None) == seen
+        assert server.nth("s", ZERO, 3, LAST) == (StreamId(3, 0), 3)
+        assert server.average_entry_bytes("s", ZERO) > 100_000
+    finally:
+        client.execute_command("ACL", "SETUSER", "default", "+@all")
+
+
+def test_a_server_says_whether_anything_has_changed(client: redis.Redis, connection: Connection) -> None:
+    """Additions, deletions, new and missing streams are noticed; a wait ends with the first entry."""
+    add(client, "s", 5)
+    server = open_server(connection)
+
+    def seen() -> dict[str, StreamState | None]:
+        return server.states(["s", "t"], None)
+
+    assert server.changed(seen(), None, 0) == set()
+    for stream, change in (
+        ("s", lambda: client.xadd("s", {"n": 6})),
+        ("s", lambda: client.xdel("s", "2-0")),
+        ("t", lambda: client.xadd("t", {"n": 1}, id="1-0")),
+        ("s", lambda: client.xtrim("s", maxlen=1, approximate=False)),
+        ("s", lambda: client.delete("s")),
+    ):
+        states = seen()
+        assert server.changed(states, None, 0) == set()
+        change()
+        assert server.changed(states, None, 0) == {stream}
+    states = seen()
+    adding = threading.Timer(0.05, lambda: client.xadd("s", {"n": 1}))
+    adding.start()
+    assert server.changed(states, None, 60_000) == {"s"}
+    adding.join()
+    client.set("u", "x")
+    assert server.changed({"u": None}, None, 0) is None
+
+
+def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
+    """The ID of the n-th entry after an ID, or the end and how many there are."""
+    add(client, "s", 30)
+    server = RedisServer(connection)
+    assert server.nth("s", ZERO, 7, LAST) == (StreamId(7, 0), 7)
+    assert server.nth("s", StreamId(7, 0), 3, StreamId(30, 0)) == (StreamId(10, 0), 3)
+    assert server.nth("s", StreamId(25, 0), 9, StreamId(28, 0)) == (StreamId(28, 0), 3)
+    assert server.nth("s", StreamId(30, 0), 9, LAST) == (LAST, 0)
+    several = [("s", StreamId(n, 0), count, StreamId(28, 0)) for n in (0, 7, 25, 28) for count in (1, 3, 2000)]
+    several.append(("missing", ZERO, 3, LAST))
+    for kind in (server, open_server(connection)):
+        assert kind.nths(several) == [kind.nth(*one) for one in several]
+
+
+@pytest.mark.parametrize("many", [20_000, 5])
+def test_acknowledging_up_to_an_id(
+    client: redis.Redis, connection: Connection, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only this query's consumers, and only entries up to the ID, are acknowledged, however many there are."""
+    monkeypatch.setattr(redis_server, "_MANY_PENDING", many)
+    monkeypatch.setattr(redis_server, "_ACK_PAGE", 4)
+    add(client, "s", 30)
+    client.xgroup_create("s", "g", "0")
+    client.xreadgroup("g", "job-0", {"s": ">"}, count=10)
+    client.xreadgroup("g", "other", {"s": ">"}, count=3)
+    client.xreadgroup("g", "job-1", {"s": ">"}, count=7)
+    server = RedisServer(connection)
+    server.acknowledge({"s": StreamId(16, 0)}, "g", "job")
+    assert client.xpending("s", "g")["consumers"] == [
+        {"name": b"job-1", "pending": 4},
+        {"name": b"other", "pending": 3},
+    ]
+    server.acknowledge({"s": StreamId(20, 0)}, "g", "job")
+    assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
+    assert server.first_pending_ids(["s"], "g", "job") == {}
+    client.xreadgroup("g", "job-x", {"s": ">"}, count=2)
+    assert server.first_pending_ids(["s"], "g", "job") == {}
+    client.xreadgroup("g", "job-12", {"s": ">"}, count=2)
+    client.xreadgroup("g", "job-2", {"s": ">"}, count=2)
+    assert server.first_pending_ids(["s"], "g", "job") == {"s": StreamId(23, 0)}
+    server.acknowledge({"s": LAST}, "nobody", "job")
+    server.acknowledge({"nothing": LAST}, "g", "job")
+
+
+def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
+    """A group is made together with its stream; one that exists is left as it is."""
+    server = RedisServer(connection)
+    assert server.create_groups({"s": (StreamId(5, 0), None)}, "g") == {"s"}
+    assert server.create_groups({"s": (StreamId(9, 0), None)}, "g") == set()
+    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
+    server.set_group_positions({"s": (StreamId(9, 0), None)}, "g")
+    assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
+
+
+def test_the_engine_is_known_by_its_commands(connection: Connection, request: pytest.FixtureRequest) -> None:
+    """A server with all of the engine's commands is asked with them, any other with Redis's."""
+    expected = EngineServer if request.node.callspec.params["place"] == "engine" else RedisServer
+    assert type(open_server(connection)) is expected
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connection: Connection) -> None:
+    """On the engine, Redis's commands and its own count, find, cut and deliver the same entries."""
+    add(client, "s", 300)
+    client.xdel("s", "7-0", "150-0")
+    answers = []
+    for kind in (RedisServer, EngineServer):
+        server = kind(connection)
+        group = kind.__name__
+        ids = [StreamId(n, 0) for n in (0, 6, 7, 149, 299, 300)]
+        counts = [server.count("s", after, upto) for after in ids for upto in ids if after <= upto]
+        found = [server.nth("s", after, count, StreamId(250, 0)) for after in ids[:-2] for count in (1, 90, 1000)]
+        (cuts,) = server.splits([(Range("s", ZERO, LAST, 0), 3)], 100, exact=True)
+        server.create_groups({"s": (ZERO, None)}, group)
+        parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]
+        assert server.deliver([(parts, ZERO)], group, "job", ()) == frozenset()
+        pending = server.consumers_in(["s"], group)
+        server.acknowledge({"s": StreamId(25, 0)}, group, "job")
+        answers.append(
+            (
+                counts,
+                found,
+                cuts[-1][0],
+                sum(count or 0 for _, count in cuts),
+                pending,
+                server.first_pending_ids(["s"], group, "job"),
+            )
+        )
+    assert answers[0] == answers[1]
+
+
+def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
+    client: redis.Redis, connection: Connection
+) -> None:
+    """Ranges of many streams go to their group in one request; a key of another type among them stops no other."""
+    server = RedisServer(connection)
+    for stream in ("a", "b", "c"):
+        add(client, stream, 10)
+        server.create_groups({stream: (ZERO, None)}, "g")
+    client.delete("b")
+    client.set("b", "x")
+    parts = [Range(stream, ZERO, StreamId(7, 0), 0, 7) for stream in ("a", "b", "c")]
+    with pytest.raises(StreamError, match=r"NOT_A_STREAM.*\bb\b"):
+        server.deliver([([part], ZERO) for part in parts], "g", "job", ())
+    assert server.consumers_in(["a", "c"], "g") == {"a": [(b"job-0", 7)], "c": [(b"job-0", 7)]}

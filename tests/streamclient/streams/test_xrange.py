@@ -1,0 +1,87 @@
+"""Ranges read page by page, and their delivery, on a real Redis and on the engine."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from streamclient.codec import decode
+from streamclient.connection import Connection
+from streamclient.streams.entries import xrange
+from streamclient.streams.entries.xrange import Delivery
+from streamwire.stream_id import ZERO, StreamId
+from tests.spark_streams.driver import add_entries as add
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connection, most: int) -> None:
+    """Whatever the page size, the pages of a range are its entries in order, each once."""
+    add(client, "s", 50)
+    for after, upto in ((0, 50), (0, 1), (10, 30), (49, 50), (20, 20), (30, 99)):
+        if upto == 99:
+            client.xadd("s", {"n": "last"}, id="99-0")
+            client.xdel("s", "99-0")
+        found = [
+            int(entry_id.partition(b"-")[0])
+            for page in xrange.pages(connection, "s", StreamId(after, 0), StreamId(upto, 0), most)
+            for entry_id in page.ids().to_pylist()
+        ]
+        assert found == list(range(after + 1, min(upto, 50) + 1))
+
+
+@pytest.mark.parametrize("value", [b"*2\r\n$3\r\n3-0\r\n", b"*2\r\n$3\r\n99-0\r\n", b"*2\r\n$", b"*2\r\n$3\r\nx\r\n"])
+def test_a_value_that_looks_like_an_entry_misleads_nobody(
+    client: redis.Redis, connection: Connection, value: bytes
+) -> None:
+    """The next page is asked for before this one is decoded; where that begins at the wrong entry it is asked again."""
+    for ms in range(1, 200):
+        client.xadd("s", {"n": value}, id=f"{ms}-0")
+    pages = list(xrange.pages(connection, "s", ZERO, StreamId(150, 0), 7))
+    found = [int(entry_id.partition(b"-")[0]) for page in pages for entry_id in page.ids().to_pylist()]
+    assert found == list(range(1, 151))
+    assert connection.command("PING") == b"PONG"
+
+
+def test_pages_shrink_for_large_values(client: redis.Redis, connection: Connection) -> None:
+    """With large values a page has few entries, however many are allowed."""
+    add(client, "s", 70, size=600_000)
+    add(client, "s", 500, first=71)
+    counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(570, 0), 10_000)]
+    assert sum(counts) == 570
+    assert counts[1:6] == [1, 1, 1, 1, 1]
+    assert (counts[0] <= 10, max(counts) > 50) == (True, True)
+
+
+def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connection) -> None:
+    """Entries of a thousand fields come hundreds at a time, where a megabyte has a few dozen of them."""
+    fields = {f"a_name_of_a_sensor_{number}": number for number in range(1000)}
+    for ms in range(1, 601):
+        client.xadd("s", fields, id=f"{ms}-0")  # type: ignore[arg-type]
+    counts = [page.count for page in xrange.pages(connection, "s", ZERO, StreamId(600, 0), 10_000)]
+    assert sum(counts) == 600
+    assert 150 < max(counts) <= 256
+
+
+@pytest.mark.parametrize(("position", "delivered"), [(0, 50), (20, 30), (50, 0)])
+def test_delivery_fills_the_pending_list(
+    client: redis.Redis, connection: Connection, position: int, delivered: int
+) -> None:
+    """What the group has not been given yet is delivered, and nothing beyond the range; the rows are all of them."""
+    add(client, "s", 60)
+    client.xgroup_create("s", "g", f"{position}-0")
+    delivery = Delivery("g", "c-0", StreamId(position, 0))
+    pages = list(xrange.pages(connection, "s", ZERO, StreamId(50, 0), 8, delivery))
+    assert sum(page.count for page in pages) == 50
+    (group,) = client.xinfo_groups("s")
+    assert (group["pending"], group["last-delivered-id"]) == (delivered, b"50-0")
+
+
+def test_both_ways_of_suppressing_replies_deliver(client: redis.Redis, connection: Connection) -> None:
+    """Where a server cannot suppress replies they are read and dropped, to the same effect."""
+    add(client, "s", 20)
+    client.xgroup_create("s", "g", "0")
+    connection.link(None)._skips = False
+    pages = list(xrange.pages(connection, "s", ZERO, StreamId(20, 0), 6, Delivery("g", "c-0", ZERO)))
+    assert sum(page.count for page in pages) == 20
+    assert client.xinfo_groups("s")[0]["pending"] == 20
+    assert isinstance(pages[0], decode.VectorPage)

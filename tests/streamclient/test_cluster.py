@@ -1,0 +1,394 @@
+"""A real cluster: reading, writing, sharing a group and counting writes while slots move from node to node."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import ServerError
+from spark_streams.write.commit.publishing import Publisher
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.records.foreach_batch import number_of_write
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.pool import close_all
+from streamwire.slots import slot_of
+from tests import servers
+from tests.servers import topologies
+from tests.spark_streams.driver import Query
+from tests.spark_streams.driver import numbers as column
+from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.streamclient.test_topologies import SCHEMA, numbers, write
+from tests.suite.long import long_only
+from tests.suite.waiting import wait_for
+
+pytestmark = pytest.mark.redis
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
+    yield
+    close_all()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[topologies.Cluster]:
+    """One cluster for all tests here: each has streams of its own."""
+    with topologies.cluster() as made:
+        yield made
+
+
+@contextmanager
+def moving(cluster: topologies.Cluster, key: bytes, first: str | None = None) -> Iterator[None]:
+    """The key's slot is on its way while the block runs, and arrives afterwards; `first` is moved before the block."""
+    slot = slot_of(key)
+    source, target = cluster.begin_move(slot)
+    if first is not None:
+        cluster._cli(source, "migrate", target.host, str(target.port), first, "0", "5000")
+    yield
+    cluster.end_move(slot, source, target)
+
+
+def while_apart(cluster: topologies.Cluster, key: bytes, first: str | None, action: Callable[[], Any]) -> Any:
+    """What the action gives that cannot end before the slot has arrived; `first` is moved before it begins."""
+    with ThreadPoolExecutor(1) as pool:
+        with moving(cluster, key, first):
+            future = pool.submit(action)
+            with pytest.raises(TimeoutError):
+                future.result(0.2)
+        return future.result(20)
+
+
+def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster) -> None:
+    """Commands, pages and transactions go to the node that has the key, before, during and after a slot moves."""
+    with cluster.client() as client:
+        connection = Connection(Address(cluster.url))
+        names = [f"s{i}" for i in range(9)]
+        assert len({cluster.owner(slot_of(name.encode())).port for name in names}) == 3
+        for name in names:
+            connection.command("XADD", name, "1-0", "n", "0")
+        replies = connection.pipeline([("XLEN", name) for name in names])
+        assert replies == [1] * 9
+        for name in names:
+            buffer, stop = connection.receive(connection.request([("XRANGE", name, "-", "+")]))
+            assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n$3\r\n1-0\r\n")
+        write(connection, 0, 500, key_column="n", partitions=7).finish()
+        assert sorted(n for i in range(7) for n in numbers(client, f"s:{{{i}}}")) == list(range(500))
+
+        write(connection, 0, 200, stream="moving").finish()
+        slot = slot_of(b"moving")
+        source, target = cluster.begin_move(slot)
+        # The stream goes first, then its fence: in between they are apart, and a transaction must wait.
+        cluster._cli(source, "migrate", target.host, str(target.port), "moving", "0", "5000")
+        buffer, stop = connection.receive(connection.request([("XRANGE", "moving", "-", "+", "COUNT", 1)]))
+        assert bytes(buffer[:stop]).startswith(b"*1\r\n*2\r\n")
+        assert connection.command("XLEN", "moving") == 200
+        problems: list[BaseException] = []
+        done = threading.Event()
+
+        def more() -> None:
+            other = Connection(Address(cluster.url))
+            try:
+                write(other, 0, 600, stream="moving").finish()
+            except BaseException as problem:  # noqa: BLE001 - handed to the test
+                problems.append(problem)
+            finally:
+                other.close()
+                done.set()
+
+        writing = threading.Thread(target=more)
+        writing.start()
+        assert not done.wait(0.3)
+        cluster.end_move(slot, source, target)
+        writing.join(30)
+        assert problems == []
+        assert numbers(client, "moving") == list(range(600))
+        # This connection still believes in the old place.
+        write(connection, 0, 900, stream="moving").finish()
+        assert numbers(client, "moving") == list(range(900))
+        assert connection.command("XLEN", "moving") == 900
+
+        source, target = cluster.begin_move(slot)
+        plain = AtLeastOnceSender(connection, WriteOptions(stream="moving", chunk_size=50))
+        for chunk in RowEncoder(plain._options, SCHEMA).chunks(iter([table(900, 1200)])):
+            plain.submit(chunk)
+            if int(chunk[0].rows[0]) == 100:
+                cluster.end_move(slot, source, target)
+        plain.finish()
+        assert sorted(numbers(client, "moving")) == list(range(1200))
+        connection.close()
+
+
+def test_many_slots_that_have_moved_are_asked_for_once(cluster: topologies.Cluster) -> None:
+    """Of the refusals that come together the first has all slots asked for; the others tell nothing new."""
+    streams = [f"moved:{number}" for number in range(12)]
+    with closing(Connection(Address(cluster.url))) as connection:
+        source = cluster.owner(slot_of(streams[0].encode()))
+        streams = [name for name in streams if cluster.owner(slot_of(name.encode())) is source]
+        assert len(streams) > 2
+        connection.commands([("XADD", name, "1-0", "n", 0) for name in streams])
+        for name in streams:
+            with moving(cluster, name.encode()):
+                pass
+        asked = 0
+        clients = [redis.Redis(port=node.port, protocol=2) for node in cluster.masters()]
+        for client in clients:
+            client.config_resetstat()
+        assert connection.pipeline([("XLEN", name) for name in streams]) == [1] * len(streams)
+        for client in clients:
+            asked += client.info("commandstats").get("cmdstat_cluster|slots", {"calls": 0})["calls"]
+            client.close()
+        assert asked == 1
+        connection.commands([("DEL", name) for name in streams])
+
+
+def test_a_node_without_a_name_is_known_by_its_ip(cluster: topologies.Cluster) -> None:
+    """Where names are preferred the one that has none is `?` to the others: it is read and found after a move."""
+    clients = [redis.Redis(port=node.port, protocol=2) for node in cluster.masters()]
+    streams = [f"named:{number}" for number in range(9)]
+    try:
+        for client in clients:
+            client.config_set("cluster-preferred-endpoint-type", "hostname")
+        with closing(Connection(Address(cluster.url))) as connection:
+            connection.commands([("XADD", name, "1-0", "n", 0) for name in streams])
+            assert len({connection.node_of(name) for name in streams}) == 3
+            with moving(cluster, streams[0].encode()):
+                pass
+            assert connection.pipeline([("XLEN", name) for name in streams]) == [1] * 9
+            connection.commands([("DEL", name) for name in streams])
+    finally:
+        for client in clients:
+            client.config_set("cluster-preferred-endpoint-type", "ip")
+            client.close()
+
+
+def test_an_announced_address_that_is_out_of_reach(cluster: topologies.Cluster) -> None:
+    """The error names it, and says that it is the cluster's, not the user's."""
+    node = next(each for each in cluster.masters() if str(each.port) not in cluster.url)
+    other = cluster.masters()[0]
+    with redis.Redis(port=node.port, protocol=2) as client, redis.Redis(port=other.port, protocol=2) as asked:
+        client.config_set("cluster-announce-ip", "127.0.0.99")
+        try:
+            wait_for(lambda: "127.0.0.99" in str(asked.execute_command("CLUSTER", "SLOTS")), "the announcement")
+            stream = next(f"s{n}" for n in range(99) if cluster.owner(slot_of(f"s{n}".encode())).port == node.port)
+            with pytest.raises(ServerError, match=rf"127\.0\.0\.99:{node.port}.*; the cluster announces this address"):
+                Connection(Address(cluster.url, retry_ms=100)).command("XLEN", stream)
+        finally:
+            client.config_set("cluster-announce-ip", "")
+            wait_for(lambda: "127.0.0.99" not in str(asked.execute_command("CLUSTER", "SLOTS")), "the old address")
+
+
+@pytest.mark.parametrize("name", ["streams", "BLOCK"])
+def test_groups_whose_names_are_words_of_commands(cluster: topologies.Cluster, name: str) -> None:
+    """Queries with such a group read streams of all nodes, each alone and all together; a stream may be called so."""
+    streams = [name, "words:0", "words:1", "words:2"]
+    with cluster.client() as client:
+        for stream in streams:
+            for n in range(10):
+                client.xadd(stream, {"n": n})
+        for some in (*([stream] for stream in streams), streams):
+            query = Query(cluster.url, streams=",".join(some), group=name, startingOffsets="earliest")
+            assert sorted(column(query.drain())) == sorted([*range(10)] * len(some))
+            query.reader.stop()
+            for stream in some:
+                assert client.xpending(stream, name)["pending"] == 0
+                client.xgroup_destroy(stream, name)
+        for stream in streams:
+            client.delete(stream)
+
+
+def test_rows_for_a_key_that_has_moved_already_follow_it(cluster: topologies.Cluster) -> None:
+    """While a slot moves, appended rows whose stream is not at its old node are written at the new one."""
+    with cluster.client() as client:
+        connection = Connection(Address(cluster.url, retry_ms=5000))
+        given = WriteOptions(stream="new", mode="append", chunk_size=20)
+        sender = AtLeastOnceSender(connection, given)
+        source, target = cluster.begin_move(slot_of(b"new"))
+        for chunk in RowEncoder(given, SCHEMA).chunks([table(0, 100)]):
+            sender.submit(chunk)
+        sender.finish()
+        cluster.end_move(slot_of(b"new"), source, target)
+        assert numbers(client, "new") == list(range(100))
+        connection.close()
+
+
+def test_staged_rows_are_published_while_a_slot_moves(cluster: topologies.Cluster) -> None:
+    """Staged rows of streams at all nodes come in, in order; those whose slot moves meanwhile wait for its end."""
+    said: dict[str, Any] = {"stream": "p", "mode": "staged", "key_column": "n", "partitions": 7}
+    mine = WriterId("published", 0, 0)
+    with cluster.client() as client:
+        connection = Connection(Address(cluster.url, retry_ms=20_000))
+        brought = []
+        for part in range(2):
+            writer = replace(mine, partition=part)
+            brought += write(connection, 300 * part, 300 * part + 300, writer, **said).finish()
+        assert len({cluster.owner(slot_of(each.stream)).port for each in brought}) == 3
+        publisher = Publisher(connection, mine, WriteOptions(**said), lasting=True)
+        staging = brought[0].key.decode()
+        while_apart(cluster, brought[0].stream, staging, lambda: publisher.commit(brought))
+        found = {i: numbers(client, f"p:{{{i}}}") for i in range(7)}
+        assert sorted(n for rows in found.values() for n in rows) == list(range(600))
+        assert all(rows == sorted(rows) for rows in found.values())
+        Publisher(connection, replace(mine, attempt="again"), WriteOptions(**said), lasting=True).commit(brought)
+        assert {i: numbers(client, f"p:{{{i}}}") for i in range(7)} == found
+        assert [key for node in cluster.nodes for key in keys_of(node) if b"staged" in key] == []
+        connection.close()
+
+
+def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologies.Cluster) -> None:
+    """Reading, claiming and counting follow MOVED and ASK, and wait where a slot's keys are apart: nothing is lost."""
+    with cluster.client() as client:
+
+        def add(first: int) -> None:
+            for n in range(first, first + 10):
+                client.xadd("s", {"n": n}, id=f"{n + 1}-1")
+
+        said = {"stream": "s", "group": "g", "consume": "shared", "startingOffsets": "earliest", "claimIdleMs": 1}
+        query = Query(cluster.url, **said)
+        query.reader.initialOffset()
+        add(0)
+        # The ledger is not there yet, so the old node sends its users on to the new one, which has no stream.
+        assert column(while_apart(cluster, b"s", None, query.trigger)) == list(range(10))
+        add(10)
+        client.xreadgroup("g", "dead", {"s": ">"}, count=5)
+        with moving(cluster, b"s"):
+            rows = column(query.trigger() or [])
+        assert sorted(rows) == list(range(10, 20))
+        add(20)
+        client.xreadgroup("g", "dead", {"s": ">"}, count=5)
+        rows = while_apart(cluster, b"s", "s", query.drain)
+        assert sorted(column(rows)) == list(range(20, 30))
+        assert client.xpending("s", "g")["pending"] == 0
+
+        connection = Connection(Address(cluster.url))
+        options = WriteOptions(stream="s")
+
+        def count(execution: str) -> int:
+            return number_of_write(connection, "q", 1, "run", execution, options)
+
+        assert count("a") == 0
+        (key,) = (key for node in cluster.nodes for key in keys_of(node) if b"writes" in key)
+        with moving(cluster, key):
+            assert count("b") == 1
+        assert while_apart(cluster, key, key.decode(), lambda: count("c")) == 2
+        client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes", target_nodes="all")
+        assert count("d") == 3
+        connection.close()
+
+
+@pytest.mark.parametrize("target", ["{poison}:dead", "dead"])
+def test_dead_letters_of_a_cluster_are_moved_once(
+    cluster: topologies.Cluster, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a slot and between two, letters are there once, though a scan is killed before it acknowledged entries."""
+    stream = "{poison}:" + f"{target}-origin"
+    with cluster.client() as client:
+        for n in range(3):
+            client.xadd(stream, {"n": n})
+        said = {"group": "g", "consume": "shared", "maxDeliveries": "1", "deadLetterStream": target}
+        query = Query(cluster.url, "n int", stream=stream, startingOffsets="earliest", **said)
+        query.trigger()
+        query.restart()
+        is_apart = slot_of(target.encode()) != slot_of(stream.encode())
+        with monkeypatch.context() as patch:
+            command = Connection.command
+
+            def killed(connection: Connection, *words: Any) -> Any:
+                if words[0] == "XACK":
+                    raise KeyboardInterrupt
+                return command(connection, *words)
+
+            patch.setattr(Connection, "command", killed)
+            if is_apart:
+                with pytest.raises(KeyboardInterrupt):
+                    query.run()
+                assert (client.xlen(target), client.xpending(stream, "g")["pending"]) == (3, 3)
+            else:
+                assert query.run() == []
+        query.restart()
+        assert query.run() == []
+        origins = [fields[b"_original_id"] for _, fields in client.xrange(target)]
+        assert origins == [each for each, _ in client.xrange(stream)]
+        assert client.xpending(stream, "g")["pending"] == 0
+        assert not [key for node in cluster.nodes for key in keys_of(node) if b":dead:" in key]
+
+
+def keys_of(node: servers.Running) -> list[bytes]:
+    """The keys of a node that are the connector's."""
+    with redis.Redis(port=node.port, protocol=2) as client:
+        return list(client.scan_iter("pystreams:*"))
+
+
+@long_only
+def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> None:
+    """A task reads streams of all nodes, in order, while one of them is on its way, and after it has arrived unsaid."""
+    names = [f"many{i}" for i in range(12)]
+    with cluster.client() as client:
+        said = {"streams": ",".join(names), "group": "g", "maxPartitions": 2, "startingOffsets": "earliest"}
+        query = Query(cluster.url, "_stream string, n int", idleWaitMs=0, **said)
+
+        def added(first: int) -> None:
+            for name in names:
+                for n in range(first, first + 3):
+                    client.xadd(name, {"n": n}, id=f"{n + 1}-0")
+
+        def read(first: int) -> None:
+            rows = query.drain()
+            for name in names:
+                assert [row["n"] for row in rows if row["_stream"] == name] == list(range(first, first + 3)), name
+
+        added(0)
+        read(0)
+        assert len(query.partitions[0]) == 2
+        added(3)
+        with moving(cluster, b"many5", "many5"):
+            query.plan()
+            start, end = (json.loads(text) for text in query.log[-2:])
+            parts = query.reader.partitions(start, end)
+            rows = [row for part in parts for batch in query.reader.read(part) for row in batch.to_pylist()]
+        assert sorted(row["n"] for row in rows) == sorted(list(range(3, 6)) * 12)
+        added(6)
+        read(6)
+        assert query.trigger() is None
+        assert {client.xpending(name, "g")["pending"] for name in names} == {0}
+
+
+@pytest.mark.slow
+def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> None:
+    """A node's replica, which says READONLY, gives what the node would; nodes without one are read themselves."""
+    names = [f"read{i}" for i in range(12)]
+    with cluster.client() as client, ExitStack() as stack:
+        flags = ("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()))
+        replica = stack.enter_context(servers.redis(*flags))
+        node = cluster.nodes[0]
+        bus = cluster._cli(node, "config", "get", "cluster-port").split()[-1]
+        cluster._cli(replica, "cluster", "meet", node.host, str(node.port), bus)
+        name = cluster._cli(node, "cluster", "myid")
+        wait_for(lambda: name in cluster._cli(replica, "cluster", "nodes"), "the nodes to know each other")
+        cluster._cli(replica, "cluster", "replicate", name)
+        for stream in names:
+            for n in range(5):
+                client.xadd(stream, {"n": n}, id=f"{n + 1}-1")
+        with redis.Redis(port=replica.port, protocol=2) as other:
+            wait_for(lambda: other.info("replication").get("master_link_status") == "up", "the replica to follow")
+            ours = [stream for stream in names if cluster.owner(slot_of(stream.encode())) is node]
+            wait_for(lambda: other.dbsize() >= len(ours), "the replica to have the streams")
+            wait_for(
+                lambda: str(replica.port) in cluster._cli(node, "cluster", "slots"), "the node to name its replica"
+            )
+            said = {"streams": ",".join(names), "startingOffsets": "earliest", "readFrom": "preferReplica"}
+            query = Query(cluster.url, "_stream string, n int", **said)
+            rows = query.drain()
+            assert sorted((row["_stream"], row["n"]) for row in rows) == sorted((s, n) for s in names for n in range(5))
+            assert other.info("commandstats")["cmdstat_xrange"]["calls"] == len(ours)

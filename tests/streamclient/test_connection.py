@@ -1,0 +1,121 @@
+"""Connections: kept, cut, redirected and received raw, on a real Redis and on the engine."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from spark_streams.errors import ServerError
+from streamclient import pool
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from streamclient.pool import borrow
+from streamclient.replies import parse
+from streamclient.retry import is_idempotent
+from streamclient.routing import keys_of
+from tests import servers
+from tests.chaos.proxy import proxy
+from tests.spark_streams.driver import add_entries as add
+
+
+def test_a_connection_is_kept_for_the_next_one(client: redis.Redis, place: servers.Running) -> None:
+    """One connection serves a process; one that failed midway, or that the server closed, is replaced."""
+    address = Address(place.url)
+    with borrow(address) as first:
+        number = first.command("CLIENT", "ID")
+    with borrow(address) as second:
+        assert second.command("CLIENT", "ID") == number
+    client.client_kill_filter(_id=number)
+    with borrow(address) as third:
+        other = third.command("CLIENT", "ID")
+        assert other != number
+    with pytest.raises(RuntimeError), borrow(address):
+        raise RuntimeError
+    with borrow(address) as fourth, borrow(address) as fifth:
+        assert len({number, other, fourth.command("CLIENT", "ID"), fifth.command("CLIENT", "ID")}) == 4
+
+
+def test_a_server_that_is_not_there_is_an_error_without_its_password() -> None:
+    """The error names the address, and neither the user nor the password."""
+    nowhere = Address(f"redis://user:s3cret@127.0.0.1:{servers.free_port()}/1", retry_ms=50)
+    with pytest.raises(ServerError, match=r"SERVER_UNREACHABLE.*redis://127\.0\.0\.1") as caught, borrow(nowhere):
+        pass
+    assert "s3cret" not in str(caught.value)
+    assert "user" not in str(caught.value)
+
+
+def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None:
+    """The database stands in the URL's path; a Unix socket is an address like any other."""
+    with borrow(Address(f"{redis_process.url}/3")) as tcp:
+        tcp.command("SET", "where", "three")
+    with borrow(Address(f"unix://{redis_process.unixsocket}?db=3")) as unix:
+        assert unix.command("GET", "where") == b"three"
+        unix.command("FLUSHALL")
+    pool.close_all()
+
+
+def test_raw_replies_are_told_apart(connection: Connection) -> None:
+    """Replies to several raw requests that arrive together are cut where they belong, whatever their size."""
+    big = b"v" * 3_000_000
+    first = connection.request([("ECHO", big)])
+    second = connection.request([("PING",), ("ECHO", "x")])
+    third = connection.request([])
+    buffer, stop = connection.receive(first)
+    assert bytes(buffer[:stop]) == b"$3000000\r\n" + big + b"\r\n"
+    buffer, stop = connection.receive(second)
+    assert bytes(buffer[:stop]) == b"+PONG\r\n$1\r\nx\r\n"
+    assert connection.receive(third)[1] == 0
+    assert connection.command("PING") == b"PONG"
+
+
+def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None:
+    """Raw requests may be received in any order, and commands may come in between."""
+    first = connection.request([("ECHO", "one")])
+    second = connection.request([("ECHO", "two")])
+    assert connection.command("PING") == b"PONG"
+    for token, text in ((second, b"two"), (first, b"one")):
+        buffer, stop = connection.receive(token)
+        assert bytes(buffer[:stop]) == b"$3\r\n" + text + b"\r\n"
+
+
+def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connection) -> None:
+    """Replies received before a link is closed can be asked for later; a request without one fails as a broken link."""
+    link = connection.link(b"s")
+    big = "x" * 100_000
+    first, second = link.request([("ECHO", big)]), link.request([("ECHO", big), ("ECHO", "last")])
+    buffer, stop = link.receive(first)
+    assert parse(bytes(buffer[:stop])) == [big.encode()]
+    link.receive_due()
+    third = link.request([("ECHO", big)])
+    link.close()
+    for _ in range(2):
+        with pytest.raises(redis.ConnectionError):
+            link.receive(third)
+    buffer, stop = link.receive(second)
+    assert parse(bytes(buffer[:stop])) == [big.encode(), b"last"]
+
+
+def test_commands_without_a_key_go_with_those_that_have_one() -> None:
+    """In a cluster MULTI and EXEC belong to the node of what stands between them."""
+    commands = [("MULTI",), ("HSET", "a", "f", 1), ("EXEC",), ("MULTI",), ("DEL", b"b"), ("EXEC",)]
+    assert keys_of(commands) == [b"a", b"a", b"b", b"b", b"b", b"b"]
+    assert keys_of([("PING",)]) == [None]
+    read = ("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", "s", ">")
+    assert keys_of([("CLIENT", "REPLY", "SKIP"), read]) == [b"s", b"s"]
+    assert [is_idempotent(read), is_idempotent((*read[:-1], "0"))] == [False, True]
+
+
+def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Running) -> None:
+    """Wherever a connection is cut, what can be asked again is asked again, and the answer is whole."""
+    add(client, "s", 20)
+    with proxy(place.port) as between:
+        made = Connection(Address(f"redis://127.0.0.1:{between.port}", retry_ms=5000))
+        for count in range(1, 900, 23):
+            between.cut_after(count)
+            while between.pending_cut():
+                token = made.request([("XRANGE", "s", "-", "+")])
+                assert made.command("XLEN", "s") == 20
+                buffer, stop = made.receive(token)
+                assert bytes(buffer[:stop]).startswith(b"*20\r\n")
+        assert between.cuts == len(range(1, 900, 23))
+        made.close()

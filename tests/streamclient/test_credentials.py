@@ -1,0 +1,301 @@
+"""Secrets from files and providers: they may change at any time, and show up nowhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import re
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.credentials import CredentialProvider
+
+from spark_streams.config import options
+from spark_streams.errors import OptionsError, PystreamsError, ServerError
+from streamclient import credentials, link, pool
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from tests.spark_streams.driver import Query, Site, numbers
+
+NEW, OLD = "n3w-s3cret", "old-s3cret"
+PROVIDER = f"{__name__}:provider"
+
+
+class Vault(CredentialProvider):
+    """Says what it has now."""
+
+    def __init__(self) -> None:
+        self.password = OLD
+        self.asked = 0
+
+    def get_credentials(self) -> tuple[str, str]:
+        self.asked += 1
+        return "job", self.password
+
+
+VAULT = Vault()
+
+
+def provider() -> Vault:
+    return VAULT
+
+
+def nothing() -> None:
+    """A provider that is none."""
+
+
+def broken() -> None:
+    raise LookupError("the vault is closed")
+
+
+@pytest.fixture
+def user(site: Site) -> Iterator[redis.Redis]:
+    """A client that has made the user `job` with the old password."""
+    allow(site.client, OLD)
+    VAULT.password, VAULT.asked = OLD, 0
+    yield site.client
+    site.client.execute_command("ACL", "DELUSER", "job")
+
+
+def allow(client: redis.Redis, password: str) -> None:
+    client.execute_command("ACL", "SETUSER", "job", "reset", "on", f">{password}", "~*", "+@all")
+
+
+def cut(client: redis.Redis) -> None:
+    """End the connections of the user."""
+    for each in client.client_list():
+        if each["user"] == "job":
+            client.client_kill_filter(_id=each["id"])
+
+
+def server(site: Site, **said: str) -> Address:
+    found = options.server({"url": site.url, "retryTimeoutMs": "2000", **said})
+    assert isinstance(found, Address)
+    return found
+
+
+def test_a_password_may_change_in_its_file(site: Site, user: redis.Redis, tmp_path: Path) -> None:
+    """A connection that is made anew has the password that the file has then; the line's end is none of it."""
+    secret = tmp_path / "secret"
+    secret.write_text(OLD + "\n")
+    with closing(Connection(server(site, user="job", passwordFile=str(secret)))) as connection:
+        assert connection.command("ACL", "WHOAMI") == b"job"
+        secret.write_text(NEW)
+        allow(user, NEW)
+        cut(user)
+        assert connection.command("PING") == b"PONG"
+        assert connection.command("ACL", "WHOAMI") == b"job"
+
+
+def test_a_provider_is_asked_again_while_a_connection_is_in_use(
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for every connection, and from time to time for one that goes on, between its commands."""
+    with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+        assert connection.command("ACL", "WHOAMI") == b"job"
+        assert connection.command("PING") == b"PONG"
+        assert VAULT.asked == 1
+        VAULT.password = NEW
+        allow(user, NEW)
+        cut(user)
+        assert connection.command("PING") == b"PONG"
+        assert connection.command("ACL", "WHOAMI") == b"job"
+        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        asked = VAULT.asked
+        pending = connection.request([("ECHO", "first")])
+        assert connection.command("PING") == b"PONG"
+        assert VAULT.asked > asked
+        buffer, stop = connection.receive(pending)
+        assert bytes(buffer[:stop]) == b"$5\r\nfirst\r\n"
+        VAULT.password = "wrong"
+        with pytest.raises(ServerError, match=r"LOGIN_REFUSED.*what \S+:provider says"):
+            connection.command("PING")
+
+
+def test_a_provider_that_fails_for_a_while_ends_no_connection(
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it said before still holds: the connection goes on with a warning, and the provider is asked again."""
+    with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        monkeypatch.setattr(link, "_RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(VAULT, "get_credentials", broken)
+        assert connection.command("PING") == b"PONG"
+        assert "CREDENTIALS_MISSING" in caplog.text
+        assert "the vault is closed" in caplog.text
+        monkeypatch.undo()
+        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        asked = VAULT.asked
+        assert connection.command("PING") == b"PONG"
+        assert VAULT.asked > asked
+
+
+def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user: redis.Redis) -> None:
+    """A task whose connection is ended in the middle logs in with what the provider says then, and loses no entry."""
+    site.add("s", 3000)
+    query = Query(
+        site.url, credentialProvider=PROVIDER, stream="s", startingOffsets="earliest", pageSize="100", group="g"
+    )
+    assert query.plan()
+    (part,) = query.reader.partitions(*(json.loads(text) for text in query.log[-2:]))
+    rows: list[dict[str, Any]] = []
+    for batch in pickle.loads(pickle.dumps(query.reader)).read(pickle.loads(pickle.dumps(part))):
+        if not rows:
+            VAULT.password = NEW
+            allow(user, NEW)
+            cut(user)
+        rows += batch.to_pylist()
+    assert numbers(rows) == list(range(3000))
+    query.reader.stop()
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"passwordFile": "/nowhere/secret"}, r"the file /nowhere/secret, which gave none on \S+: FileNotFoundError"),
+        ({"credentialProvider": "nowhere.at_all:provider"}, r"nowhere\.at_all:provider.*ModuleNotFoundError"),
+        ({"credentialProvider": f"{__name__}:missing"}, r":missing.*AttributeError"),
+        ({"credentialProvider": f"{__name__}:nothing"}, r"\(NoneType\) has no method get_credentials"),
+        ({"credentialProvider": f"{__name__}:broken"}, r"LookupError: the vault is closed"),
+    ],
+)
+def test_credentials_that_cannot_be_had_are_an_error_at_once(site: Site, said: dict[str, str], reason: str) -> None:
+    """It names the file or the function, the machine and the cause."""
+    with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*{reason}.*Correct the option passwordFile"):
+        Connection(server(site, **said))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"hunter2\xff\xfe", "UnicodeError: the file is not UTF-8"),
+        ("hunter2".encode("utf-16"), "UnicodeError: the file is not UTF-8"),
+        (b"", "ValueError: the file is empty"),
+        (b"\r\n", "ValueError: the file is empty"),
+        (None, "IsADirectoryError: "),
+    ],
+)
+def test_a_password_file_that_has_no_password_is_an_error(
+    site: Site, tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    """Bytes that are no text, nothing, a directory: the error, with all its causes, shows no byte of the file."""
+    secret = tmp_path / "secret"
+    if content is None:
+        secret.mkdir()
+    else:
+        secret.write_bytes(content)
+    with pytest.raises(ServerError, match=rf"\[CREDENTIALS_MISSING\].*the file {secret}, .*{reason}") as refused:
+        Connection(server(site, passwordFile=str(secret)))
+    shown = "".join(traceback.format_exception(refused.value))
+    assert not re.search(r"hunter2|0xff|\\xff|position", shown)
+    cause: BaseException | None = refused.value
+    while cause is not None:
+        assert not isinstance(cause, UnicodeDecodeError)
+        cause = cause.__cause__ or cause.__context__
+
+
+@pytest.mark.parametrize("said", [None, (), "job", ("job", None), ("job", NEW, "x"), {"job": OLD, "pw": NEW}, 42])
+def test_what_is_no_login_is_refused(
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, said: object
+) -> None:
+    """Not even an empty answer lets anybody in as the default user; the error shows nothing of it."""
+    with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+        monkeypatch.setattr(VAULT, "get_credentials", lambda: said)
+        monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+        assert connection.command("ACL", "WHOAMI") == b"job"
+    with pytest.raises(
+        ServerError, match=r"\[CREDENTIALS_MISSING\].*:provider.*TypeError: what get_credent"
+    ) as refused:
+        Connection(server(site, credentialProvider=PROVIDER))
+    assert not [secret for secret in (OLD, NEW) if secret in str(refused.value)]
+
+
+def test_a_provider_that_hangs_is_an_error(
+    site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may take half a minute; then a new connection fails, and one that is logged in goes on with a warning."""
+    ends = threading.Event()
+    try:
+        with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
+            monkeypatch.setattr(credentials, "_PATIENCE_SECONDS", 0.05)
+            monkeypatch.setattr(VAULT, "get_credentials", ends.wait)
+            monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
+            assert connection.command("ACL", "WHOAMI") == b"job"
+            assert "still logged in as before" in caplog.text
+        with pytest.raises(ServerError, match=r"\[CREDENTIALS_MISSING\].*TimeoutError: no answer within"):
+            Connection(server(site, credentialProvider=PROVIDER))
+    finally:
+        ends.set()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"password": "x", "passwordFile": "/secret"},
+        {"passwordFile": "/secret", "credentialProvider": "a:b"},
+        {"user": "x", "credentialProvider": "a:b"},
+        {"url": "redis://:x@host", "passwordFile": "/secret"},
+        {"url": "redis://x@host", "credentialProvider": "a:b"},
+        {"credentialProvider": "no function"},
+    ],
+)
+def test_a_secret_from_two_places_is_refused(said: dict[str, str]) -> None:
+    """One of them would be ignored in silence."""
+    with pytest.raises(OptionsError, match=r"passwordFile|credentialProvider"):
+        options.server({"url": "redis://host", **said})
+
+
+@pytest.mark.parametrize("way", ["url", "option", "environment", "file", "provider"])
+@pytest.mark.parametrize("mode", ["range", "shared"])
+def test_no_secret_shows_up_anywhere(
+    site: Site,
+    user: redis.Redis,
+    way: str,
+    mode: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Not in logs, offsets, what objects print, errors, or keys of the server; nor, from elsewhere, in what travels."""
+    (tmp_path / "secret").write_text(OLD)
+    said = {"user": "job"}
+    url = site.url
+    if way == "url":
+        url, said = site.url.replace("://", f"://job:{OLD}@"), {}
+    elif way == "option":
+        said["password"] = OLD
+    elif way == "environment":
+        monkeypatch.setenv("PYSTREAMS_PASSWORD", OLD)
+    elif way == "file":
+        said["passwordFile"] = str(tmp_path / "secret")
+    else:
+        said = {"credentialProvider": PROVIDER}
+    site.add("s", 5)
+    with caplog.at_level(logging.DEBUG):
+        given = options.read_options({"url": url, "stream": "s", **said})
+        address = given.address
+        query = Query(url, stream="s", group="g", startingOffsets="earliest", consume=mode, **said)
+        query.reader._source._address = address  # as the data source gives it
+        assert len(query.trigger() or []) == 5
+        start, end = (json.loads(text) for text in query.log[-2:])
+        parts = query.reader.partitions(start, end)
+        with pytest.raises(PystreamsError) as refused:
+            Connection(Address(url, credentials=address.credentials)).command("NOSUCH", "x")
+        allow(user, NEW)
+        pool.close_all()
+        with pytest.raises(PystreamsError, match="LOGIN_REFUSED") as login:
+            Connection(address)
+    printed = [repr(one) for one in (given, address, address.login, query.reader, parts, vars(query.reader))]
+    printed += [str(address), str(refused.value), str(login.value), caplog.text, *query.log]
+    kept = [site.client.dump(key) or b"" for key in site.client.scan_iter()] + list(site.client.scan_iter())
+    travels = pickle.dumps(parts)
+    assert not [text for text in printed if OLD in text]
+    assert not [value for value in kept if OLD.encode() in value]
+    assert (OLD.encode() in travels) == (way in ("url", "option", "environment"))

@@ -1,0 +1,122 @@
+"""Servers that leave commands out, as managed ones do: the connector finds its way, or says what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+import redis
+
+from spark_streams.config import options
+from spark_streams.errors import PystreamsError, ServerError
+from streamclient import pool
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from tests.servers.cloud_proxy import cloud_proxy
+from tests.spark_streams.driver import Query, Site, numbers
+from tests.streamclient.test_topologies import write
+
+#: What managed servers refuse, one or the other: none of it is needed.
+MISSING = "config select hello wait info role debug command eval script acl cluster monitor save"
+
+
+@pytest.fixture
+def limited(site: Site) -> Iterator[redis.Redis]:
+    """The user `cloud` of a server that refuses all of that."""
+    refused = [f"-{word}" for word in MISSING.split()]
+    site.client.execute_command("ACL", "SETUSER", "cloud", "reset", "on", ">pw", "~*", "&*", "+@all", *refused)
+    yield site.client
+    pool.close_all()
+    site.client.execute_command("ACL", "DELUSER", "cloud")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"group": "g"}, {"group": "g", "consume": "shared"}, {"minPartitions": "4", "maxEntriesPerTrigger": "30"}],
+    ids=["no group", "group", "shared", "limits"],
+)
+def test_reading_needs_none_of_it(site: Site, limited: redis.Redis, said: dict[str, str]) -> None:
+    """Queries of every kind run in RESP2 on what is left, with values that scripts would keep at the server as well."""
+    site.add("s", 50, payload="x" * 3000)
+    query = Query(site.url, user="cloud", password="pw", streamPattern="s*", startingOffsets="earliest", **said)
+    assert numbers(query.drain()) == list(range(50))
+    assert limited.info("commandstats")["cmdstat_xrange" if said.get("consume") is None else "cmdstat_xreadgroup"]
+
+
+def test_writing_needs_none_of_it(site: Site, limited: redis.Redis) -> None:
+    """Rows are written exactly once."""
+    address = options.server({"url": site.url, "user": "cloud", "password": "pw"})
+    assert isinstance(address, Address)
+    connection = Connection(address)
+    write(connection, 0, 200).finish()
+    connection.close()
+    assert [int(fields[b"n"]) for _, fields in limited.xrange("s")] == list(range(200))
+
+
+def test_what_cannot_do_without_says_so(site: Site, limited: redis.Redis) -> None:
+    """A database needs SELECT, and waitReplicas WAIT and replicas: the error names what is missing."""
+    with pytest.raises(ServerError, match=r"\[NOT_PERMITTED\].*SELECT 3"):
+        Query(f"{site.url}/3", user="cloud", password="pw", stream="s").trigger()
+    address = options.server({"url": site.url, "user": "cloud", "password": "pw"})
+    assert isinstance(address, Address)
+    with pytest.raises(PystreamsError, match=r"WAIT"):
+        write(Connection(address), 0, 10, wait_replicas=1, wait_timeout=100).finish()
+    with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"):  # WAIT is there, and gives 0
+        write(Connection(Address(site.url)), 0, 10, stream="t", wait_replicas=1, wait_timeout=100).finish()
+
+
+#: What a proxy does not know, in the words of a server that never heard of it.
+UNKNOWN = {
+    *("CONFIG", "SELECT", "HELLO", "INFO", "ROLE", "DEBUG", "COMMAND", "EVAL", "EVALSHA", "EVAL_RO", "FCALL", "SCRIPT"),
+    *(
+        "FUNCTION",
+        "ACL",
+        "CLUSTER",
+        "MONITOR",
+        "SAVE",
+        "CLIENT REPLY",
+        "CLIENT SETINFO",
+        "CLIENT ID",
+        "CLIENT NO-EVICT",
+    ),
+}
+
+
+@pytest.fixture
+def cloud(site: Site) -> Iterator[Site]:
+    """The server behind a proxy without all of that, which takes the keys of one slot at a time, in RESP2."""
+    with cloud_proxy(int(site.url.rpartition(":")[2]), UNKNOWN) as proxy:
+        yield replace(site, url=f"redis://127.0.0.1:{proxy.port}")
+        pool.close_all()
+
+
+@pytest.mark.parametrize("said", [{"trimOnCommit": "true"}, {"consume": "shared"}], ids=["range", "shared"])
+def test_reading_through_a_proxy(cloud: Site, said: dict[str, str]) -> None:
+    """Streams of several slots are read, waited for and acknowledged."""
+    for number in range(3):
+        cloud.add(f"s{number}", 20, payload="x" * 3000)
+    query = cloud.query(streamPattern="s*", group="g", idleWaitMs="50", maxEntriesPerTrigger="30", **said)
+    assert sorted(numbers(query.drain())) == sorted([*range(20)] * 3)
+    cloud.add("s1", 5, first=20)
+    assert numbers(query.drain()) == [20, 21, 22, 23, 24]
+    assert [cloud.group(f"s{number}")["pending"] for number in range(3)] == [0, 0, 0]
+    query.reader.stop()
+
+
+@pytest.mark.parametrize("mode", ["exactlyOnce", "atomic"])
+def test_writing_through_a_proxy(cloud: Site, mode: str) -> None:
+    """Rows of a batch go to streams of several slots."""
+    with closing(Connection(Address(cloud.url))) as connection:
+        write(connection, 0, 200, mode=mode).finish()
+        write(connection, 0, 100, stream="t", mode=mode).finish()
+    assert [int(fields[b"n"]) for _, fields in cloud.client.xrange("s")] == list(range(200))
+
+
+def test_what_a_proxy_cannot_do_is_said(cloud: Site) -> None:
+    """A database needs SELECT, and waitReplicas replicas that WAIT counts."""
+    with pytest.raises(ServerError, match=r"SELECT 3"):
+        Query(f"{cloud.url}/3", stream="s").trigger()
+    with pytest.raises(PystreamsError, match=r"NOT_REPLICATED"), closing(Connection(Address(cloud.url))) as connection:
+        write(connection, 0, 10, wait_replicas=1, wait_timeout=100).finish()

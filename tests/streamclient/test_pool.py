@@ -1,0 +1,79 @@
+"""How many connections a process has: one to a server, however many queries and options there are."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from spark_streams.config import options
+from spark_streams.errors import ServerError
+from spark_streams.source import PystreamsDataSource
+from streamclient import pool
+from streamclient.config.address import Address
+from tests.spark_streams.driver import Site, schema_of
+from tests.suite.waiting import wait_for
+
+SCHEMA = schema_of("_id string, n int")
+
+
+def connections(site: Site) -> int:
+    """How many the server has, beside the test's own."""
+    return len(site.client.client_list()) - 1
+
+
+def batch(**said: Any) -> list[Any]:
+    """A batch read, whose task is in this process."""
+    reader = PystreamsDataSource({name: str(value) for name, value in said.items()}).reader(SCHEMA)
+    worker = pickle.loads(pickle.dumps(reader))
+    return [rows for part in reader.partitions() for rows in worker.read(pickle.loads(pickle.dumps(part)))]
+
+
+def test_queries_of_a_process_share_a_connection(site: Site) -> None:
+    """Queries of different streams, groups and retry times have one connection together, one after the other."""
+    for number in range(12):
+        site.add(f"s{number}", 3)
+        assert batch(url=site.url, stream=f"s{number}", retryTimeoutMs=1000 + number)
+        said = {"url": site.url, "stream": f"s{number}", "startingOffsets": "earliest"}
+        if number % 2:
+            said["group"] = f"g{number}"
+        reader = PystreamsDataSource(said).streamReader(SCHEMA)
+        start = reader.initialOffset()
+        reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))  # type: ignore[call-arg]
+        assert connections(site) == 1
+        if number % 4 == 0:
+            reader.stop()
+            wait_for(lambda: connections(site) == 0, "the server to see its end")
+
+
+def test_errors_are_those_of_the_query_that_has_the_connection(site: Site) -> None:
+    """What is shared is the connection: the rules that an error names are those of the query that failed."""
+    site.add("a", 3)
+    site.client.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~a", "+@all")
+    try:
+        assert batch(url=site.url, stream="a", user="poor", password="pw")
+        with pytest.raises(ServerError, match=r"NOT_PERMITTED.*ACL SETUSER poor ~b "):
+            batch(url=site.url, stream="b", user="poor", password="pw")
+    finally:
+        pool.close_all()
+        site.client.execute_command("ACL", "DELUSER", "poor")
+
+
+def test_connections_of_many_logins_are_bounded(site: Site) -> None:
+    """A process that talks to many servers, or as many users, keeps the connections that it used last."""
+    users = [f"user{number}" for number in range(12)]
+    site.add("s", 3)
+    try:
+        for user in users:
+            site.client.execute_command("ACL", "SETUSER", user, "on", ">pw", "~*", "+@all")
+            assert batch(url=site.url, stream="s", user=user, password="pw")
+        assert connections(site) == 8
+        last = options.server({"url": site.url, "user": users[-1], "password": "pw"})
+        first = options.server({"url": site.url, "user": users[0], "password": "pw"})
+        assert isinstance(last, Address)
+        assert isinstance(first, Address)
+        assert (pool.has(last), pool.has(first)) == (True, False)
+    finally:
+        pool.close_all()
+        site.client.execute_command("ACL", "DELUSER", *users)

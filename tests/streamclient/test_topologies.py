@@ -1,0 +1,272 @@
+"""Real servers in every form an address can have: reading, writing, and what happens when they move."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import redis
+
+from spark_streams.columns.write_schema import WriteSchema
+from spark_streams.config import options
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import ServerError, StreamError
+from spark_streams.write.records.fence import WriterId
+from spark_streams.write.rows.encoding import RowEncoder
+from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
+from streamclient.config.address import Address, Credentials, Tls
+from streamclient.connection import Connection
+from streamclient.pool import borrow, close_all
+from streamwire.slots import slot_of
+from tests import servers
+from tests.servers import topologies
+from tests.spark_streams.driver import Query
+from tests.spark_streams.driver import numbers as column
+from tests.spark_streams.write.tasks.test_exactly_once import table
+from tests.suite.long import long_only
+
+pytestmark = pytest.mark.redis
+WRITER = WriterId("query", 0, 0)
+SCHEMA = WriteSchema(("n",), False, False, False)
+
+
+@pytest.fixture(autouse=True)
+def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
+    yield
+    close_all()
+
+
+def write(connection: Connection, first: int, end: int, writer: WriterId = WRITER, **said: Any) -> ExactlyOnceSender:
+    """A task whose rows count from `first`, in small chunks."""
+    given = WriteOptions(**{"stream": "s", "chunk_size": 50, **said})
+    sender = ExactlyOnceSender(connection, writer, given, lasting=True)
+    for chunk in RowEncoder(given, SCHEMA).chunks(iter([table(first, end)])):
+        sender.submit(chunk)
+    return sender
+
+
+def numbers(client: Any, stream: str = "s") -> list[int]:
+    return [int(fields[b"n"]) for _, fields in client.xrange(stream)]
+
+
+@long_only
+@pytest.mark.slow
+def test_a_failover_is_followed() -> None:
+    """Through Sentinels the master is found; after a failover the new one, in the middle of a write."""
+    with topologies.watched() as watched:
+        address = Address(watched.url, retry_ms=40_000)
+        connection = Connection(address)
+        before = watched.now_master()
+        sender = write(connection, 0, 300, wait_replicas=1, wait_timeout=10_000)
+        sender.finish()
+        replica = next(each for each in (watched.master, *watched.replicas) if each.port != before)
+        query = Query(watched.url, "n int", stream="s", startingOffsets="earliest", readFrom="preferReplica")
+        assert column(query.drain()) == list(range(300))
+        with redis.Redis(port=replica.port, protocol=2) as client:
+            assert client.info("commandstats")["cmdstat_xrange"]["calls"] >= 1
+        watched.failover()
+        after = watched.now_master()
+        assert after != before
+        write(connection, 0, 700).finish()
+        with redis.Redis(port=after, protocol=2) as client:
+            assert numbers(client) == list(range(700))
+            assert connection.command("XLEN", "s") == 700
+            # The old master is dead this time, so there is nobody to say READONLY.
+            watched.server_at(after).process.send_signal(signal.SIGKILL)
+        write(connection, 0, 800, writer=WriterId("query", 1, 0)).finish()
+        with redis.Redis(port=watched.now_master(), protocol=2) as client:
+            assert client.xlen("s") >= 800
+        connection.close()
+
+
+def test_tls_with_client_certificates() -> None:
+    """`rediss://` with a CA, a certificate and a key; without them, or with a wrong CA, an error at once."""
+    with topologies.encrypted() as server:
+        said = {
+            "stream": "s",
+            "url": server.url,
+            "tls.cafile": str(server.ca),
+            "tls.certfile": str(server.certificate),
+            "tls.keyfile": str(server.key),
+        }
+        address = options.write_options(said).address
+        assert address is not None
+        with borrow(address) as connection:
+            first = connection.command("CLIENT", "ID")
+            write(connection, 0, 3000, chunk_size=1000).finish()
+            buffer, stop = connection.receive(connection.request([("XRANGE", "s", "-", "+")]))
+            assert bytes(buffer[:stop]).startswith(b"*3000\r\n")
+        with borrow(address) as connection:
+            assert connection.command("CLIENT", "ID") == first
+        tls = address.credentials.tls
+        for wrong, reason in (
+            (Tls(ca_file=tls.ca_file), "certificate required"),
+            (replace(tls, ca_file=None), "verify failed"),
+            (Tls(), "verify failed"),
+        ):
+            with pytest.raises(ServerError, match=rf"SERVER_UNREACHABLE.*{reason}.*tls\.c"):
+                Connection(Address(server.url, credentials=Credentials(tls=wrong)))
+        with pytest.raises(ServerError, match=r"TLS_NEEDED.*speaks TLS only.*'url' to rediss://localhost"):
+            Connection(Address(server.url.replace("rediss", "redis")))
+        by_number = Address(server.url.replace("localhost", "127.0.0.1"), credentials=Credentials(tls=tls))
+        with pytest.raises(ServerError, match="SERVER_UNREACHABLE"):
+            Connection(by_number)
+        unchecked = Credentials(tls=replace(tls, verify="ca"))
+        Connection(Address(by_number.url, credentials=unchecked)).close()
+
+
+def test_tls_in_a_cluster_and_to_sentinels() -> None:
+    """`rediss+cluster://` and `rediss+sentinel://` speak TLS with whoever they ask, the server included."""
+    bus = ("--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(servers.free_port()))
+    with topologies.encrypted(*bus) as server:
+        with server.client() as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            topologies.wait_until_whole(client)
+        said = {**server.options, "url": f"rediss+cluster://localhost:{server.port}", "tls.verify": "ca", "stream": "s"}
+        with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
+            write(connection, 0, 200).finish()
+            assert connection.command("XLEN", "s") == 200
+    with topologies.encrypted() as server:
+        tls = [" ".join(pair).removeprefix("--") for pair in batched(server.flags)]
+        monitor = f"sentinel monitor main 127.0.0.1 {server.port} 1"
+        with servers.sentinel("port 0", *tls, monitor, port_setting="tls-port") as sentinel:
+            said = {
+                **server.options,
+                "url": f"rediss+sentinel://localhost:{sentinel.port}/main",
+                "tls.verify": "ca",
+                "stream": "s",
+            }
+            with borrow(options.read_options(said).address) as connection:  # type: ignore[arg-type]
+                write(connection, 0, 200).finish()
+                assert connection.command("XLEN", "s") == 200
+
+
+def batched(words: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+@contextmanager
+def one_node() -> Iterator[redis.Redis]:
+    """A client of a cluster of one node."""
+    with (
+        servers.redis("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port())) as server,
+        redis.Redis(port=server.port, protocol=2) as client,
+    ):
+        client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        topologies.wait_until_whole(client)
+        yield client
+
+
+def port_of(client: redis.Redis) -> int:
+    return int(client.connection_pool.connection_kwargs["port"])
+
+
+def test_a_delivery_that_a_replica_never_got_is_made_good() -> None:
+    """Where another master may take over, a group that lacks the last batch alone follows; else it is an error."""
+    with one_node() as client:
+        query = Query(f"redis+cluster://127.0.0.1:{port_of(client)}", stream="s", group="g", startingOffsets="earliest")
+        for batch in range(3):
+            for n in range(5):
+                client.xadd("s", {"n": n}, id=f"{batch}-{n + 1}")
+            assert len(query.trigger() or []) == 5
+        assert query.trigger() is None
+        client.xgroup_setid("s", "g", "1-5")
+        client.xadd("s", {"n": 5}, id="3-1")
+        assert [row["_id"] for row in query.trigger() or []] == ["3-1"]
+        assert client.xpending("s", "g")["pending"] == 1
+        client.xadd("s", {"n": 6}, id="4-1")
+        client.xgroup_setid("s", "g", "2-4")
+        with pytest.raises(StreamError, match="GROUP_BEHIND"):
+            query.trigger()
+        query.restart()
+        client.xgroup_setid("s", "g", "2-5")
+        with pytest.raises(StreamError, match="GROUP_BEHIND"):
+            query.run()
+
+
+def test_a_slot_that_nobody_serves_is_waited_for() -> None:
+    """CLUSTERDOWN is no answer: a read and a transaction go on when the slot is served again."""
+    with one_node() as client:
+        connection = Connection(Address(f"redis+cluster://127.0.0.1:{port_of(client)}"))
+        write(connection, 0, 100).finish()
+        slot = slot_of(b"s")
+        for action in (
+            lambda: connection.command("XLEN", "s"),
+            lambda: connection.receive(connection.request([("XRANGE", "s", "-", "+")])),
+            lambda: write(connection, 0, 200).finish(),
+        ):
+            client.execute_command("CLUSTER", "DELSLOTS", slot)
+            again = threading.Timer(0.3, client.execute_command, ["CLUSTER", "ADDSLOTS", slot])
+            again.start()
+            action()
+            assert again.finished.is_set()
+            again.join()
+        assert connection.command("XLEN", "s") == 200
+        connection.close()
+
+
+def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running) -> None:
+    """Within the budget a connection that broke is made again, and a write goes on."""
+    with servers.redis() as server:
+        address = Address(server.url, retry_ms=20_000)
+        connection = Connection(address)
+        sender = write(connection, 0, 120)
+        server.process.send_signal(signal.SIGSTOP)
+        resume = threading.Timer(0.3, server.process.send_signal, [signal.SIGCONT])
+        resume.start()
+        sender.finish()
+        with redis.Redis(port=server.port, protocol=2) as client:
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            write(connection, 0, 300).finish()
+            assert numbers(client) == list(range(300))
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            word = connection.request([("XRANGE", "s", "-", "+")])
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            buffer, _ = connection.receive(word)
+            assert bytes(buffer).startswith(b"*300\r\n")
+            assert connection.command("XLEN", "s") == 300
+            resume.join()
+        connection.close()
+
+
+def test_credentials_come_from_options_url_or_environment(
+    redis_process: servers.Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option counts before the URL, the URL before the environment; none of them is ever shown."""
+    with redis.Redis(port=redis_process.port, protocol=2) as admin:
+        for user in ("by_option", "by_url", "by_environment"):
+            admin.execute_command("ACL", "SETUSER", user, "on", f">s3cret_{user}", "~*", "+@all")
+        monkeypatch.setenv("PYSTREAMS_USER", "by_environment")
+        monkeypatch.setenv("PYSTREAMS_PASSWORD", "s3cret_by_environment")
+        url = redis_process.url
+        with_user = url.replace("://", "://by_url:s3cret_by_url@")
+        for said, expected in (
+            ({"url": url}, b"by_environment"),
+            ({"url": with_user}, b"by_url"),
+            ({"url": with_user, "user": "by_option", "password": "s3cret_by_option"}, b"by_option"),
+        ):
+            read = options.read_options({"stream": "s", **said})
+            written = options.write_options({"stream": "s", **said})
+            assert "s3cret" not in f"{read!r} {written!r}"
+            assert written.address is not None
+            with borrow(written.address) as connection:
+                assert connection.command("ACL", "WHOAMI") == expected
+        close_all()
+        for user in ("by_option", "by_url", "by_environment"):
+            admin.execute_command("ACL", "DELUSER", user)
+
+
+def test_waiting_for_replicas(redis_process: servers.Running) -> None:
+    """Where there are too few replicas the task fails; its rows are written, and a retry does not add them again."""
+    with redis.Redis(port=redis_process.port, protocol=2) as client:
+        client.flushall()
+        for _ in range(2):
+            with pytest.raises(Exception, match="NOT_REPLICATED"), borrow(Address(redis_process.url)) as connection:
+                write(connection, 0, 100, wait_replicas=1, wait_timeout=50).finish()
+        assert numbers(client) == list(range(100))
+        client.flushall()
