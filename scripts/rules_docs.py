@@ -1,4 +1,4 @@
-"""Write the rules that an ACL user needs into docs/guides/connecting.md, from the connector's own list of them.
+"""Write the rules that an ACL user needs into docs/guides/connecting.md, from the table of commands.
 
 Run `python scripts/rules_docs.py` after changing one. A test fails where the two differ.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 
 from scripts.generated import ROOT, Part
-from spark_streams.config.permissions import RULES
+from streamclient.commands import RULES
 
 PART = Part(ROOT / "docs" / "guides" / "connecting.md", r"<!-- rules: .*? -->\n```text\n", r"```\n")
 

@@ -1,9 +1,250 @@
-"""The commands that are sent to servers, and what is known of each."""
+"""The commands that are sent to servers, and all that is known of each: one table.
+
+Where its key stands, whether it may be sent again, what it is needed for (so which ACL rules a user needs), what
+happens without it, and how to find out whether a user may call it. Sends nothing.
+"""
 
 from __future__ import annotations
 
-EXTENSIONS = ("PS.STATE", "PS.NTH", "PS.SPLIT", "PS.DELIVER", "PS.ACKRANGE")
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+Command = tuple[bytes | str | int, ...]
+"""A command's words."""
+
+
+class Need(StrEnum):
+    """What commands are needed for. What is "(not needed)" has another way, at a higher cost."""
+
+    ANY = "everything"
+    WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
+    WRITE_DIRECT = "writing with exactlyOnce or atomic"
+    WRITE_AGAIN = "writing a batch again, with staged, and in foreachBatch"
+    MOVE_STAGED = "staged rows that the server moves (not needed)"
+    WRITE_COLUMNS = "rows sent to the engine as columns (not needed)"
+    SEE_EVICTION = "seeing that records of exactly-once writes are not evicted (not needed)"
+    SEE_DELETION = "seeing that a stream of exactly-once writes was deleted and has more entries again (not needed)"
+    APPEND = "writing with append"
+    TRIM_ON_WRITE = "maxlen, minid, retentionMs"
+    OVERWRITE = "mode overwrite"
+    SAVE_MODE = "saveMode"
+    WAIT_REPLICAS = "waitReplicas"
+    READ = "reading without a group"
+    READ_GROUP = "reading with a group"
+    READ_CURSOR = "reading with a group and ack=cursor"
+    READ_NONE = "reading with a group and ack=none"
+    SHARED = "consume=shared"
+    DEAD_LETTERS = "deadLetterStream"
+    MOVE_LETTERS = "dead letters that a script moves (not needed)"
+    ENGINE = "recognizing the engine (not needed)"
+    READ_COLUMNS = "ranges read from the engine as columns (not needed)"
+    WATCH_CHEAPLY = "triggers without data at a small cost (not needed)"
+    PLAN_LARGE = "planning without reading entries of more than 1 KiB (not needed)"
+    PATTERN = "streamPattern"
+    TRIM_ON_COMMIT = "trimOnCommit"
+    DATABASE = "a database other than 0"
+    CLUSTER = "a cluster"
+    READ_FROM = "readFrom"
+    READ_FROM_CLUSTER = "readFrom, on a cluster"
+    READ_FROM_SENTINELS = "readFrom, at the Sentinels"
+    SENTINEL_SERVER = "Sentinel, at the server"
+    SENTINELS = "Sentinel, at the Sentinels"
+    IDLE = "connections that were idle for 30 seconds"
+
+
+KEY = object()
+"""Stands for a key in `Sent.probe`."""
+STREAMS = -1
+"""The value of `Sent.key` where the keys stand behind the word STREAMS."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One command that is sent.
+
+    `key`: the index of its first key among the words, 0 without one. `again`: whether executing it twice has the same
+    effect as once. `needs`: what it is needed for; without any, the command line alone sends it. `without`: what
+    happens where the user may not call it; empty if that is an error. `probe`: words behind its name with which it has
+    no effect, to find out whether the user may call it.
+    """
+
+    key: int
+    again: bool
+    needs: tuple[Need, ...] = ()
+    without: str = ""
+    probe: tuple[Any, ...] | None = None
+
+
+COMMANDS: dict[str, Sent] = {
+    "ECHO": Sent(0, True, (Need.ANY,), probe=("x",)),
+    "WATCH": Sent(1, False, (Need.WRITE_ONCE, Need.SHARED), probe=(KEY,)),
+    "UNWATCH": Sent(0, False, (Need.WRITE_ONCE,), without="the keys are watched until the next EXEC", probe=()),
+    "MULTI": Sent(0, True, (Need.WRITE_ONCE, Need.SHARED)),
+    "EXEC": Sent(0, True, (Need.WRITE_ONCE, Need.SHARED)),
+    "HMGET": Sent(1, True, (Need.WRITE_ONCE, Need.SHARED), probe=(KEY, "f")),
+    "HSET": Sent(1, True, (Need.WRITE_ONCE, Need.SHARED)),
+    "HGETALL": Sent(1, True, (Need.WRITE_ONCE, Need.DEAD_LETTERS), probe=(KEY,)),
+    "HDEL": Sent(1, True, (Need.WRITE_ONCE, Need.SHARED), probe=(KEY, "f")),
+    "PEXPIRE": Sent(
+        1,
+        True,
+        (Need.WRITE_ONCE, Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED),
+        without="there is no lease",
+        probe=(KEY, 1),
+    ),
+    "XADD": Sent(1, False, (Need.WRITE_ONCE, Need.APPEND, Need.DEAD_LETTERS), probe=(KEY, "NOMKSTREAM", "*", "f", "v")),
+    "XINFO STREAM": Sent(
+        2,
+        True,
+        (Need.WRITE_ONCE, Need.OVERWRITE, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
+        probe=(KEY,),
+    ),
+    "HSETNX": Sent(1, True, (Need.WRITE_DIRECT,)),
+    "HEXISTS": Sent(1, True, (Need.WRITE_AGAIN,)),
+    "COMMAND INFO": Sent(
+        0, True, (Need.MOVE_STAGED, Need.WRITE_COLUMNS, Need.ENGINE, Need.READ_COLUMNS), probe=("XADD",)
+    ),
+    "EVAL": Sent(3, True, (Need.MOVE_STAGED, Need.MOVE_LETTERS, Need.PLAN_LARGE)),
+    "PS.APPEND": Sent(1, False, (Need.MOVE_STAGED,)),
+    "PS.ADD": Sent(1, False, (Need.WRITE_COLUMNS,)),
+    "INFO": Sent(0, True, (Need.SEE_EVICTION, Need.READ_FROM, Need.READ_FROM_CLUSTER)),
+    "XRANGE": Sent(
+        1,
+        True,
+        (Need.SEE_DELETION, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
+        probe=(KEY, "-", "+", "COUNT", 1),
+    ),
+    "XTRIM": Sent(1, True, (Need.TRIM_ON_WRITE, Need.OVERWRITE, Need.TRIM_ON_COMMIT), probe=(KEY, "MAXLEN", 0)),
+    "EXISTS": Sent(1, True, (Need.SAVE_MODE, Need.CLUSTER)),
+    "WAIT": Sent(0, False, (Need.WAIT_REPLICAS,)),
+    "XINFO GROUPS": Sent(2, True, (Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED), probe=(KEY,)),
+    "XINFO CONSUMERS": Sent(
+        2,
+        True,
+        (Need.READ_GROUP, Need.SHARED),
+        without="large batches are delivered before their tasks begin",
+        probe=(KEY, "g"),
+    ),
+    "XGROUP CREATE": Sent(
+        2, True, (Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED), probe=(KEY, "g", "$")
+    ),
+    "XGROUP CREATECONSUMER": Sent(
+        2,
+        True,
+        (Need.READ_GROUP, Need.READ_CURSOR),
+        without="large batches are delivered before their tasks begin",
+        probe=(KEY, "g", "c"),
+    ),
+    "XGROUP SETID": Sent(2, True, (Need.READ_GROUP, Need.READ_CURSOR), probe=(KEY, "g", "$")),
+    "XGROUP DELCONSUMER": Sent(
+        2,
+        True,
+        (Need.READ_GROUP, Need.SHARED),
+        without="large batches are delivered before their tasks begin, and acknowledged entry by entry",
+        probe=(KEY, "g", "c"),
+    ),
+    "SET": Sent(
+        1,
+        False,
+        (Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED),
+        without="there is no lease, so a second run of the query is not noticed",
+        probe=(KEY, "v", "XX"),
+    ),
+    "GET": Sent(1, True, (Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED), without="there is no lease", probe=(KEY,)),
+    "DEL": Sent(
+        1,
+        True,
+        (Need.READ_GROUP, Need.READ_CURSOR, Need.SHARED),
+        without="the lease of a query that has stopped expires instead",
+        probe=(KEY,),
+    ),
+    "XREADGROUP": Sent(
+        STREAMS, False, (Need.READ_GROUP, Need.SHARED), probe=("GROUP", "g", "c", "COUNT", 1, "STREAMS", KEY, ">")
+    ),
+    "CLIENT REPLY": Sent(0, True, (Need.READ_GROUP,), without="entries are delivered with replies that are not used"),
+    "XPENDING": Sent(1, True, (Need.READ_GROUP, Need.SHARED), probe=(KEY, "g")),
+    "XACK": Sent(1, True, (Need.READ_GROUP, Need.DEAD_LETTERS), probe=(KEY, "g", "0-1")),
+    "HGET": Sent(1, True, (Need.SHARED,)),
+    "HKEYS": Sent(1, True, (Need.SHARED,)),
+    "PS.STATE": Sent(1, True, (Need.ENGINE,)),
+    "PS.NTH": Sent(1, True, (Need.ENGINE,)),
+    "PS.SPLIT": Sent(1, True, (Need.ENGINE,)),
+    "PS.DELIVER": Sent(1, True, (Need.ENGINE,)),
+    "PS.ACKRANGE": Sent(1, True, (Need.ENGINE,)),
+    "PS.COLUMNS": Sent(1, True, (Need.READ_COLUMNS,)),
+    "XREAD": Sent(STREAMS, True, (Need.WATCH_CHEAPLY,), probe=("COUNT", 1, "STREAMS", KEY, "0")),
+    "XLEN": Sent(1, True, (Need.WATCH_CHEAPLY,), probe=(KEY,)),
+    "SCAN": Sent(0, True, (Need.PATTERN,), probe=(0, "COUNT", 1)),
+    "SELECT": Sent(0, True, (Need.DATABASE,)),
+    "CLUSTER SLOTS": Sent(0, True, (Need.CLUSTER,)),
+    "ASKING": Sent(0, False, (Need.CLUSTER,)),
+    "ROLE": Sent(0, True, (Need.READ_FROM, Need.SENTINEL_SERVER)),
+    "READONLY": Sent(0, True, (Need.READ_FROM_CLUSTER,)),
+    "SENTINEL REPLICAS": Sent(0, True, (Need.READ_FROM_SENTINELS,)),
+    "SENTINEL GET-MASTER-ADDR-BY-NAME": Sent(0, True, (Need.SENTINELS,)),
+    "PING": Sent(0, True, (Need.IDLE,), without="idle connections are replaced"),
+    "XCLAIM": Sent(1, False, probe=(KEY, "g", "c", 0, "0-1")),
+    "XDEL": Sent(1, True, probe=(KEY, "0-1")),
+    "MEMORY USAGE": Sent(2, True, probe=(KEY,)),
+    "ACL": Sent(0, True),
+    "CONFIG": Sent(0, True),
+    "DBSIZE": Sent(0, True),
+    "DISCARD": Sent(0, False),
+    "TIME": Sent(0, True),
+    "TYPE": Sent(1, True),
+    "UNLINK": Sent(1, True),
+    "XREVRANGE": Sent(1, True),
+}
+EXTENSIONS = tuple(name for name, sent in COMMANDS.items() if sent.needs == (Need.ENGINE,))
 """The engine's own commands that a server must have to be asked in the engine's way."""
 
-ENGINE_RULES = " ".join(f"+{name.lower()}" for name in EXTENSIONS)
-"""The rules of ACL SETUSER that permit them."""
+
+def rule_of(name: str) -> str:
+    """The rule of ACL SETUSER that permits a command."""
+    return "+" + name.lower().replace(" ", "|")
+
+
+RULES: dict[Need, str] = {
+    need: " ".join(rule_of(name) for name, sent in COMMANDS.items() if need in sent.needs) for need in Need
+}
+"""The rules that permit what each need takes."""
+ENGINE_RULES = " ".join(map(rule_of, EXTENSIONS))
+_BY_WORD = {name.partition(" ")[0]: sent for name, sent in COMMANDS.items()}  # the subcommands of a command are alike
+
+
+def is_idempotent(command: Command) -> bool:
+    """Whether executing the command twice has the same effect as once."""
+    word = str(command[0]).upper()
+    if word == "XREADGROUP":  # reading a consumer's history is, reading new entries is not
+        return ">" not in command
+    return word in _BY_WORD and _BY_WORD[word].again
+
+
+def key_of(command: Command) -> bytes | None:
+    """The first key of a command; None where it has none."""
+    sent = _BY_WORD.get(str(command[0]).upper())
+    at = 1 if sent is None else sent.key
+    if at == STREAMS:
+        at = streams_at(command) + 1
+    if at == 0 or at >= len(command):
+        return None
+    key = command[at]
+    return key if isinstance(key, bytes) else str(key).encode()
+
+
+def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
+    """The key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last."""
+    keys = [key_of(command) for command in commands]
+    last = next((key for key in reversed(keys) if key is not None), None)
+    for at in range(len(keys) - 1, -1, -1):
+        if keys[at] is None:
+            keys[at] = last
+        last = keys[at]
+    return keys
+
+
+def streams_at(command: Command) -> int:
+    """Where the word STREAMS is in an XREAD or XREADGROUP. Group and consumer stand before it and may be called so."""
+    return command.index("STREAMS", 4 if command[0] == "XREADGROUP" else 1)

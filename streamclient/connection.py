@@ -6,7 +6,7 @@ and a broken link is replaced, with pauses, until the address's retry time is ov
 is a cluster.
 
 The rule to keep: a command whose link broke may have been executed. Only idempotent commands are sent again
-(`retry.is_idempotent`). For others the failure goes to the caller, unless it said how to go on (`Resume`). A refused
+(`commands.is_idempotent`). For others the failure goes to the caller, unless it said how to go on (`Resume`). A refused
 command was not executed, so it is always sent again.
 
 It is one file of four hundred lines: what may be sent again, and where, depends on the links' state.
@@ -23,12 +23,13 @@ from typing import Any, TypeVar
 
 import redis
 
+from streamclient.commands import Command, is_idempotent, key_of, keys_of
 from streamclient.config.address import Address, Endpoint
 from streamclient.errors import PystreamsError, error
-from streamclient.link import BROKEN, Command, Link, OtherProtocolError
+from streamclient.link import BROKEN, Link, OtherProtocolError
 from streamclient.refusals import login_refused, refused, speaks_otherwise
-from streamclient.retry import Budget, is_idempotent, is_permanent, is_transient, reason_of
-from streamclient.routing import UNREACHABLE, Topology, key_of, keys_of
+from streamclient.retry import Budget, is_permanent, is_transient, reason_of
+from streamclient.routing import UNREACHABLE, Topology
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 

@@ -28,11 +28,10 @@ import redis
 from redis.connection import Connection as TcpConnection
 from redis.connection import SSLConnection, UnixDomainSocketConnection
 
+from streamclient.commands import Command, streams_at
 from streamclient.config.address import Endpoint, Login, Tls
 from streamclient.credentials import provider_of
 from streamclient.errors import PystreamsError, fail
-
-Command = tuple[bytes | str | int, ...]
 
 BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
 """Exceptions of a broken or unreachable socket. A server's error reply is `redis.ResponseError` instead."""
@@ -370,11 +369,6 @@ class Link:
             if not got:
                 raise redis.ConnectionError("the server closed the connection")
             filled += got
-
-
-def streams_at(command: Command) -> int:
-    """Where the word STREAMS is in an XREAD or XREADGROUP. Group and consumer stand before it and may be called so."""
-    return command.index("STREAMS", 4 if command[0] == "XREADGROUP" else 1)
 
 
 def _blocks(command: Command) -> float | None:

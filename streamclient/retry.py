@@ -1,6 +1,6 @@
 """Retries: what is worth trying again, and how long to go on; what a refusal is about.
 
-Owns the pauses between attempts, and the classification of commands, refusals and failures. Opens and sends nothing.
+Owns the pauses between attempts, and the classification of refusals and failures. Opens and sends nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import time
 from typing import Any
 
 import redis
-
-from streamclient.link import Command
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
@@ -69,53 +67,6 @@ _REFUSALS_IN_ERR: dict[str, Refusal] = {
 _ABORTED = "EXECABORT Transaction discarded because of: "
 """Precedes the reason when EXEC is refused: the server's state has changed since the commands were queued."""
 
-#: Idempotent commands: they may be sent again when it is not known whether they were executed.
-_IDEMPOTENT = frozenset(
-    (
-        "PING",
-        "ECHO",
-        "TIME",
-        "INFO",
-        "ROLE",
-        "TYPE",
-        "EXISTS",
-        "SCAN",
-        "COMMAND",
-        "CLUSTER",
-        "CLIENT",
-        "CONFIG",
-        "MULTI",
-        "EXEC",  # the commands in between are judged by themselves
-        "XINFO",
-        "XRANGE",
-        "XREVRANGE",
-        "XPENDING",
-        "XLEN",
-        "XREAD",
-        "XACK",
-        "XDEL",
-        "XTRIM",
-        "XGROUP",
-        "HGET",
-        "HMGET",
-        "HGETALL",
-        "HKEYS",
-        "HSET",
-        "HSETNX",
-        "HDEL",
-        "DEL",
-        "UNLINK",
-        "PEXPIRE",
-        "EVAL",  # scripts that are sent this way only read, or do nothing the second time
-        "PS.STATE",
-        "PS.NTH",
-        "PS.COLUMNS",
-        "PS.SPLIT",
-        "PS.ACKRANGE",
-        "PS.DELIVER",
-    )
-)
-
 
 class Budget:
     """The time that is left for retries: `milliseconds` from now, with pauses that grow from 5 ms to half a second."""
@@ -163,14 +114,6 @@ def is_forbidden(reply: Any) -> bool:
     return isinstance(reply, redis.ResponseError) and (
         text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
     )
-
-
-def is_idempotent(command: Command) -> bool:
-    """Whether executing the command twice has the same effect as once."""
-    word = str(command[0]).upper()
-    if word == "XREADGROUP":  # reading a consumer's history is, reading new entries is not
-        return ">" not in command
-    return word in _IDEMPOTENT
 
 
 def is_permanent(cause: BaseException) -> bool:

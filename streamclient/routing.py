@@ -12,34 +12,11 @@ from typing import Any
 
 import redis
 
+from streamclient.commands import Command
 from streamclient.config.address import Address, Endpoint, Login
-from streamclient.link import BROKEN, Command, Link, streams_at
+from streamclient.link import BROKEN, Link
 from streamclient.refusals import refused
 from streamwire.slots import COUNT, slot_of
-
-_KEYLESS = frozenset(
-    (
-        "PING",
-        "ECHO",
-        "TIME",
-        "INFO",
-        "ROLE",
-        "SCAN",
-        "COMMAND",
-        "CLUSTER",
-        "CLIENT",
-        "CONFIG",
-        "WAIT",
-        "ASKING",
-        "MULTI",
-        "EXEC",
-        "DISCARD",
-        "UNWATCH",
-        "ACL",
-        "DBSIZE",
-    )
-)
-_SUBCOMMANDS = frozenset(("XINFO", "XGROUP", "OBJECT", "MEMORY"))
 
 
 class NoServerError(Exception):
@@ -216,31 +193,3 @@ def _endpoint_in(node: Sequence[Any], asked: Endpoint) -> Endpoint:
         said = more[1] if len(more) > 1 else []
         name = dict(zip(said[::2], said[1::2], strict=False)).get(b"ip", b"").decode()
     return Endpoint(name or asked.host, int(port))
-
-
-def key_of(command: Command) -> bytes | None:
-    """The first key of a command; None where it has none."""
-    word = str(command[0]).upper()
-    if word in _KEYLESS or len(command) < 2:
-        return None
-    if word in ("XREAD", "XREADGROUP"):
-        at = streams_at(command) + 1
-    elif word == "EVAL":
-        at = 3
-    else:
-        at = 2 if word in _SUBCOMMANDS else 1
-    if at >= len(command):
-        return None
-    key = command[at]
-    return key if isinstance(key, bytes) else str(key).encode()
-
-
-def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
-    """The key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last."""
-    keys = [key_of(command) for command in commands]
-    last = next((key for key in reversed(keys) if key is not None), None)
-    for at in range(len(keys) - 1, -1, -1):
-        if keys[at] is None:
-            keys[at] = last
-        last = keys[at]
-    return keys

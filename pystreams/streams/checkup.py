@@ -16,10 +16,12 @@ from typing import Any
 
 import redis
 
-from streamclient.connection import Command, Connection
+from streamclient.commands import COMMANDS, KEY, Command, Need
+from streamclient.connection import Connection
 
 _CLOCK_MS = 2000
 _WAIT_MS = 50
+_USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)  # what most users do; the rest is options
 
 
 class Verdict(StrEnum):
@@ -47,47 +49,6 @@ class Finding:
     verdict: Verdict
     found: str
     advice: str = ""
-
-
-def probes(key: bytes) -> dict[str, tuple[Command, Verdict, str]]:
-    """Commands that do nothing without that key, by name: the command, how bad it is to lack it, what needs it."""
-    need, want = Verdict.PROBLEM, Verdict.NOTE
-    return {
-        "XADD": (("XADD", key, "NOMKSTREAM", "*", "f", "v"), need, "writing"),
-        "XRANGE": (("XRANGE", key, "-", "+", "COUNT", 1), need, "reading"),
-        "XINFO STREAM": (("XINFO", "STREAM", key), need, "reading, and exactly-once writes"),
-        "XINFO GROUPS": (("XINFO", "GROUPS", key), need, "reading with a group"),
-        "XINFO CONSUMERS": (("XINFO", "CONSUMERS", key, "g"), need, "reading with a group"),
-        "XGROUP CREATE": (("XGROUP", "CREATE", key, "g", "$"), need, "reading with a group"),
-        "XGROUP CREATECONSUMER": (("XGROUP", "CREATECONSUMER", key, "g", "c"), want, "marking a query's group"),
-        "XGROUP SETID": (("XGROUP", "SETID", key, "g", "$"), want, "moving groups"),
-        "XGROUP DELCONSUMER": (("XGROUP", "DELCONSUMER", key, "g", "c"), want, "large backlogs, consume=shared"),
-        "XREADGROUP": (
-            ("XREADGROUP", "GROUP", "g", "c", "COUNT", 1, "STREAMS", key, ">"),
-            need,
-            "reading with a group",
-        ),
-        "XPENDING": (("XPENDING", key, "g"), need, "reading with a group"),
-        "XACK": (("XACK", key, "g", "0-1"), need, "reading with a group"),
-        "XCLAIM": (("XCLAIM", key, "g", "c", 0, "0-1"), want, "claiming with consume=shared"),
-        "XREAD": (("XREAD", "COUNT", 1, "STREAMS", key, "0"), want, "triggers without data at a small cost"),
-        "XLEN": (("XLEN", key), want, "triggers without data at a small cost"),
-        "XTRIM": (("XTRIM", key, "MAXLEN", 0), want, "maxlen, minid, retentionMs, trimOnCommit"),
-        "XDEL": (("XDEL", key, "0-1"), want, "replaying dead letters"),
-        "WATCH": (("WATCH", key), need, "exactly-once writes"),
-        "UNWATCH": (("UNWATCH",), need, "exactly-once writes"),
-        "HMGET": (("HMGET", key, "f"), need, "exactly-once writes"),
-        "HGETALL": (("HGETALL", key), need, "exactly-once writes"),
-        "HDEL": (("HDEL", key, "f"), need, "exactly-once writes"),
-        "PEXPIRE": (("PEXPIRE", key, 1), need, "exactly-once writes, leases of groups"),
-        "SET": (("SET", key, "v", "XX"), want, "leases of groups"),
-        "GET": (("GET", key), want, "leases of groups"),
-        "DEL": (("DEL", key), want, "leases of groups"),
-        "SCAN": (("SCAN", 0, "COUNT", 1), want, "streamPattern, pystreams ls"),
-        "ECHO": (("ECHO", "x"), need, "everything"),
-        "COMMAND INFO": (("COMMAND", "INFO", "XADD"), want, "recognizing the engine"),
-        "MEMORY USAGE": (("MEMORY", "USAGE", key), want, "the size of streams"),
-    }
 
 
 def check(connection: Connection) -> Iterator[Finding]:
@@ -191,25 +152,31 @@ def _user(connection: Connection) -> Iterator[Finding]:
         name.decode("utf-8", "replace") if isinstance(name, bytes) else connection.address.login.username or "default"
     )
     key = b"pystreams:doctor:" + secrets.token_hex(8).encode()
-    refused: dict[Verdict, list[str]] = {Verdict.PROBLEM: [], Verdict.NOTE: []}
+    refused: dict[Verdict, dict[str, list[str]]] = {Verdict.PROBLEM: {}, Verdict.NOTE: {}}
     keys = False
-    for command, (words, weight, purpose) in probes(key).items():
-        reply = _try(connection, words)
+    for command, sent in COMMANDS.items():
+        if sent.probe is None:
+            continue
+        reply = _try(connection, (*command.split(), *(key if word is KEY else word for word in sent.probe)))
         if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
             if "key" in str(reply):
                 keys = True
             else:
-                refused[weight].append(f"{command} ({purpose})")
+                is_needed = not sent.without and any(need in _USES for need in sent.needs)
+                purpose = sent.needs[0].removesuffix(" (not needed)") if sent.needs else "pystreams"
+                weight = Verdict.PROBLEM if is_needed else Verdict.NOTE
+                refused[weight].setdefault(purpose, []).append(command)
     if keys:
         advice = "Keys are limited to patterns: streams must match them, and so must pystreams:* for groups and writes."
         yield Finding("keys", Verdict.NOTE, f"{shown} may not use every key", advice)
     if not any(refused.values()):
         yield Finding("user", Verdict.OK, f"{shown} may call every command that the connector needs")
         return
-    for verdict, commands in refused.items():
-        if commands:
+    for verdict, purposes in refused.items():
+        if purposes:
+            commands = ", ".join(f"{', '.join(names)} ({purpose})" for purpose, names in purposes.items())
             advice = "docs/guides/connecting.md lists the rules for each use; ACL SETUSER gives them."
-            yield Finding("user", verdict, f"{shown} may not call {', '.join(commands)}", advice)
+            yield Finding("user", verdict, f"{shown} may not call {commands}", advice)
 
 
 def _scripts(connection: Connection) -> Finding:

@@ -7,12 +7,11 @@ import redis
 
 from spark_streams.errors import ServerError
 from streamclient import pool
+from streamclient.commands import COMMANDS, is_idempotent, keys_of
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
 from streamclient.replies import parse
-from streamclient.retry import is_idempotent
-from streamclient.routing import keys_of
 from tests import servers
 from tests.chaos.proxy import proxy
 from tests.spark_streams.driver import add_entries as add
@@ -119,3 +118,10 @@ def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Runn
                 assert bytes(buffer[:stop]).startswith(b"*20\r\n")
         assert between.cuts == len(range(1, 900, 23))
         made.close()
+
+
+def test_subcommands_of_a_command_are_alike() -> None:
+    """A command's key and whether it may be sent again are told by its first word."""
+    for name, sent in COMMANDS.items():
+        first = COMMANDS[next(other for other in COMMANDS if other.split()[0] == name.split()[0])]
+        assert (sent.key, sent.again) == (first.key, first.again), name

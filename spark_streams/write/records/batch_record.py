@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 
 from spark_streams.write.records.fence import WriterId
 from spark_streams.write.rows.digest import RowDigest
-from streamclient.link import Command
+from streamclient.commands import Command
 from streamwire.stream_id import StreamId
 
 RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last")

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from spark_streams.errors import fail
 from spark_streams.write.rows.digest import RowDigest
-from streamclient.link import Command
+from streamclient.commands import Command
 from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO
 

@@ -139,6 +139,9 @@ def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redi
         assert "ACL SETUSER narrow +echo" in told
         assert "+@all" not in told
         client.execute_command("ACL", "SETUSER", "narrow", "+echo")
-        assert "narrow may not call XADD (writing)" in cli_of.result("doctor", url).stdout
+        assert (
+            "PEXPIRE, XADD, XINFO STREAM (writing with exactlyOnce, atomic or staged)"
+            in cli_of.result("doctor", url).stdout
+        )
     finally:
         client.acl_deluser("narrow")

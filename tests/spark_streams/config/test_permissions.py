@@ -19,6 +19,7 @@ from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from streamclient import connection as client_connection
 from streamclient import pool
+from streamclient.commands import COMMANDS, rule_of
 from streamclient.config import address
 from tests import servers
 from tests.spark_streams.driver import Query
@@ -118,6 +119,7 @@ def _dead_letters(feature: Feature, url: str, client: redis.Redis) -> None:
     query.reader.stop()
 
 
+_DISPENSABLE = {rule_of(name) for name, sent in COMMANDS.items() if sent.without}
 FEATURES = {
     "append": Feature(_append, {"writeMode": "append"}, writes=True),
     "exactlyOnce": Feature(_write, {"writeMode": "exactlyOnce"}, writes=True),
@@ -159,9 +161,9 @@ def test_the_printed_rules_are_enough_and_none_is_too_many(
             was_asked = word in denied or word.partition("|")[0] in denied
             if left_out is None and refusal:
                 problems.append(f"not enough: {refusal}, denied: {denied}")
-            elif left_out is not None and not refusal and left_out not in permissions.FALLBACKS:
+            elif left_out is not None and not refusal and left_out not in _DISPENSABLE:
                 problems.append(f"{left_out}: {'needed no more' if was_asked else 'never used'}")
-            elif left_out in permissions.FALLBACKS and not was_asked and not refusal:
+            elif left_out in _DISPENSABLE and not was_asked and not refusal:
                 problems.append(f"{left_out}: never used")
             pool.close_all()
             client.flushall()
