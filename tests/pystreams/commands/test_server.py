@@ -140,7 +140,7 @@ def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redi
         assert "+@all" not in told
         client.execute_command("ACL", "SETUSER", "narrow", "+echo")
         assert (
-            "PEXPIRE, XADD, XINFO STREAM (writing with exactlyOnce, atomic or staged)"
+            "HDEL, XADD, XINFO STREAM (writing with exactlyOnce, atomic or staged)"
             in cli_of.result("doctor", url).stdout
         )
     finally:
