@@ -165,7 +165,7 @@ class Apt:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
             if shutil.which(program) is None:
                 raise PeerError(f"{program} is missing: peers are unpacked Debian packages, found through apt")
-        self._home = home
+        self.home = home
         for folder in ("lists/partial", "archives/partial", "sources", "settings"):
             (home / folder).mkdir(parents=True, exist_ok=True)
         (home / "status").touch()  # no package counts as installed, so every library is looked for in the suite
@@ -176,29 +176,29 @@ class Apt:
 
         Those of the machine are used as well (a proxy, for example), but for files with programs that run after apt.
         """
-        parts = self._home / "settings"
+        parts = self.home / "settings"
         for path in parts.iterdir():
             path.unlink()
         machine = Path("/etc/apt/apt.conf.d")
         for path in machine.iterdir() if machine.is_dir() else ():
             if os.access(path, os.R_OK) and "Invoke" not in path.read_text():
                 (parts / path.name).symlink_to(path)
-        settings = self._home / "apt.conf"
+        settings = self.home / "apt.conf"
         settings.write_text(f'Dir::Etc::parts "{parts}";\n')
         return settings
 
-    def _run(self, program: str, *words: str, suite: str = "", cwd: Path | None = None) -> str:
+    def run(self, program: str, *words: str, suite: str = "", cwd: Path | None = None) -> str:
         options: dict[str, object] = {"Acquire::Languages": "none", "APT::Install-Recommends": "false"}
         if os.geteuid() == 0:
             options["APT::Sandbox::User"] = "root"  # apt's own user cannot write below a home directory
         if suite:
             options |= {
-                "Dir::Etc::sourcelist": self._home / "sources" / f"{suite}.sources",
+                "Dir::Etc::sourcelist": self.home / "sources" / f"{suite}.sources",
                 "Dir::Etc::sourceparts": "/dev/null",
-                "Dir::State::lists": self._home / "lists",
-                "Dir::State::status": self._home / "status",
-                "Dir::State::extended_states": self._home / "extended_states",
-                "Dir::Cache::archives": self._home / "archives",
+                "Dir::State::lists": self.home / "lists",
+                "Dir::State::status": self.home / "status",
+                "Dir::State::extended_states": self.home / "extended_states",
+                "Dir::Cache::archives": self.home / "archives",
                 "Dir::Cache::pkgcache": "",  # fifty megabytes a suite, for a second
                 "Dir::Cache::srcpkgcache": "",
                 "Acquire::GzipIndexes": "true",
@@ -210,7 +210,7 @@ class Apt:
     @functools.cached_property
     def mirror(self) -> Mirror:
         """The machine's Debian mirror."""
-        uri, source = mirror_of(self._run("apt-get", "indextargets", "Created-By: Packages"), self.codename())
+        uri, source = mirror_of(self.run("apt-get", "indextargets", "Created-By: Packages"), self.codename())
         path = Path(source)
         return Mirror(uri, keyring_of(path.read_text(), uri) if path.is_file() else "")
 
@@ -228,40 +228,40 @@ class Apt:
 
     def offers(self, suite: str, refresh: bool) -> list[Offer]:
         """The servers of a suite. Its lists are fetched where they are missing, or where ``refresh`` says so."""
-        source = self._home / "sources" / f"{suite}.sources"
-        known = self._home / "sources" / f"{suite}.servers"
+        source = self.home / "sources" / f"{suite}.sources"
+        known = self.home / "sources" / f"{suite}.servers"
         text = source_text(self.mirror, (suite, *self.suites()[suite]))
         if refresh or not known.exists() or source.read_text() != text:
             known.unlink(missing_ok=True)
             source.write_text(text)
             print(f"Fetching the package lists of {suite}", file=sys.stderr)
-            self._run("apt-get", "update", "--error-on=any", suite=suite)
+            self.run("apt-get", "update", "--error-on=any", suite=suite)
             names = [packages[0] for packages in PRODUCTS.values()]
-            known.write_text(self._run("apt-cache", "madison", *names, suite=suite))
+            known.write_text(self.run("apt-cache", "madison", *names, suite=suite))
         return offers_in(known.read_text(), suite)
 
     def download(self, offer: Offer, folder: Path) -> None:
         """Download the packages of a server and its libraries."""
         packages = PRODUCTS[offer.product]
         pinned = [f"{package}={offer.version}" for package in packages]
-        simulation = self._run("apt-get", "install", "--simulate", *pinned, suite=offer.suite)
-        self._run("apt-get", "download", *to_download(simulation, packages), suite=offer.suite, cwd=folder)
+        simulation = self.run("apt-get", "install", "--simulate", *pinned, suite=offer.suite)
+        self.run("apt-get", "download", *to_download(simulation, packages), suite=offer.suite, cwd=folder)
 
 
 class Peers:
     """The folder of unpacked peers."""
 
     def __init__(self, home: Path) -> None:
-        self._home = home
+        self.home = home
 
     @functools.cached_property
     def apt(self) -> Apt:
         """What finds peers; made when first needed, so that unpacked ones need no apt."""
-        return Apt(self._home / "apt")
+        return Apt(self.home / "apt")
 
     def here(self) -> list[str]:
         """The names of the unpacked peers."""
-        found = (path.parent.name for path in self._home.glob(f"*/{_ABOUT}"))
+        found = (path.parent.name for path in self.home.glob(f"*/{_ABOUT}"))
         return sorted(found, key=lambda name: (name.rpartition("-")[0], release(name.rpartition("-")[2])))
 
     def server(self, name: str) -> Path:
@@ -271,7 +271,7 @@ class Peers:
                 f"there is no unpacked peer {name!r} (here: {', '.join(self.here()) or 'none'}); "
                 f"scripts/peers list shows what can be had, scripts/peers get {name} unpacks it"
             )
-        return self._home / name / "bin" / "redis-server"
+        return self.home / name / "bin" / "redis-server"
 
     def offered(self, refresh: bool = False) -> tuple[dict[str, Offer], dict[str, str]]:
         """What can be had, by name, and why not from the other suites."""
@@ -289,7 +289,7 @@ class Peers:
 
     def get(self, offer: Offer) -> None:
         """Download and unpack a peer, in place of what was there under its name. One that fails counts as missing."""
-        with tempfile.TemporaryDirectory(prefix="new-", dir=self._home) as temporary:
+        with tempfile.TemporaryDirectory(prefix="new-", dir=self.home) as temporary:
             packages, new = Path(temporary) / "packages", Path(temporary) / "peer"
             packages.mkdir()
             (new / "root").mkdir(parents=True)
@@ -297,7 +297,7 @@ class Peers:
             self.apt.download(offer, packages)
             for package in sorted(packages.glob("*.deb")):
                 output_of(["dpkg-deb", "-x", str(package), str(new / "root")])
-            final = self._home / offer.name
+            final = self.home / offer.name
             shutil.rmtree(final, ignore_errors=True)
             new.rename(final)
             wrap(final)
@@ -307,7 +307,7 @@ class Peers:
 
     def about(self, name: str) -> Mapping[str, str]:
         """What was written down about an unpacked peer: ``version``, ``suite``, ``server``."""
-        known: dict[str, str] = json.loads((self._home / name / _ABOUT).read_text())
+        known: dict[str, str] = json.loads((self.home / name / _ABOUT).read_text())
         return known
 
 

@@ -1,0 +1,168 @@
+"""Run Redis's own Tcl suite against the engine, in the mode in which the suite starts its servers itself.
+
+    scripts/redis-suite [--release 8.6] [UNIT...]
+
+The sources come from the machine's Debian mirror, as those of `scripts/peers` do, and are unpacked in `.peers/suite`;
+nothing of them belongs to this project. In the place of `src/redis-server` stands a program that starts the engine of
+this checkout and prints the line that the suite waits for. UNIT is a name such as `unit/type/stream`; without one, all
+units run that concern what the engine has. Needs tclsh, redis-cli, redis-benchmark and apt-get.
+
+Each unit's output is kept next to the sources. docs/reference/redis-suite.md says of each failure what it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.peers import PLACE, Apt, PeerError, source_text
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Debian's suite that has the sources of a release.
+SUITES = {"7.0": "bookworm", "8.0": "testing", "8.6": "experimental"}
+_SECONDS = 300
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+#: What the engine has; not the bus of a cluster, modules, bits, geo, HyperLogLog, tracking and eviction.
+UNITS = (
+    *(f"unit/type/{name}" for name in ("stream", "stream-cgroups", "string", "incr", "list", "list-2", "list-3")),
+    *(f"unit/type/{name}" for name in ("set", "zset", "hash", "hash-field-expire")),
+    *("unit/auth", "unit/protocol", "unit/keyspace", "unit/scan", "unit/info", "unit/info-command", "unit/expire"),
+    *("unit/multi", "unit/quit", "unit/pubsub", "unit/pubsubshard", "unit/introspection", "unit/introspection-2"),
+    *("unit/pause", "unit/querybuf", "unit/slowlog", "unit/sort", "unit/scripting", "unit/functions", "unit/dump"),
+    *("unit/acl", "unit/acl-v2", "unit/other", "unit/wait", "unit/shutdown", "unit/limits", "unit/obuf-limits"),
+    *("unit/maxmemory", "unit/lazyfree", "unit/latency-monitor", "unit/networking", "unit/violations", "unit/aofrw"),
+    *("integration/aof", "integration/aof-multi-part", "integration/rdb", "integration/replication"),
+    *(f"integration/replication-{name}" for name in ("2", "3", "4", "psync")),
+    *("integration/block-repl", "integration/failover", "integration/shutdown", "integration/logging"),
+    *("integration/psync2", "integration/psync2-reg", "integration/redis-cli", "integration/redis-benchmark"),
+)
+#: The suite waits for this line of its server; the engine's own line is another one.
+_SERVER = """#!{python}
+import os, sys
+
+sys.path.insert(0, {root!r})
+import engine.__main__ as main
+
+
+def ready(line):
+    print(f"{{os.getpid()}}:M # Server initialized, PID: {{os.getpid()}} # Server initialized", flush=True)
+    print(f"{{os.getpid()}}:M * Ready to accept connections", flush=True)
+
+
+if {{"--version", "-v"}} & set(sys.argv):
+    os.execvp("redis-server", sys.argv)
+main._announce = ready
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one unit: its cases that passed and failed, and whether it ended before its last case."""
+
+    unit: str
+    passed: int
+    failed: tuple[str, ...]
+    aborted: str
+
+    @property
+    def line(self) -> str:
+        end = f", then: {self.aborted}" if self.aborted else ""
+        return f"{self.unit}: {self.passed} passed, {len(self.failed)} failed{end}"
+
+
+def main() -> int:
+    """Run the units and return 1 if any case failed."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/redis-suite", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--release", default="8.6", choices=SUITES, help="release of Redis whose suite is run")
+    parser.add_argument("units", nargs="*", metavar="UNIT", help="unit of the suite, such as unit/type/stream")
+    said = parser.parse_args()
+    for program in ("tclsh", "redis-cli", "redis-benchmark"):
+        if shutil.which(program) is None:
+            print(f"{program} is missing", file=sys.stderr)
+            return 1
+    try:
+        folder = sources(said.release)
+    except PeerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    install(folder)
+    outcomes = []
+    for unit in said.units or UNITS:
+        outcome = run(folder, unit)
+        outcomes.append(outcome)
+        print(outcome.line, flush=True)
+        for case in outcome.failed:
+            print(f"  {case}")
+    failed = sum(len(one.failed) + bool(one.aborted) for one in outcomes)
+    print(f"{sum(one.passed for one in outcomes)} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def sources(release: str) -> Path:
+    """Return the folder with the unpacked sources, which are downloaded if they are missing."""
+    home = PLACE / "suite"
+    home.mkdir(parents=True, exist_ok=True)
+    found = sorted(home.glob(f"redis-{release}*/runtest"))
+    if found:
+        return found[0].parent
+    apt, suite = Apt(PLACE / "apt"), SUITES[release]
+    text = source_text(apt.mirror, (suite,)).replace("Types: deb\n", "Types: deb-src\n")
+    name = f"{suite}-sources"
+    apt.home.joinpath("sources", f"{name}.sources").write_text(text)
+    apt.run("apt-get", "update", "--error-on=any", suite=name)
+    apt.run("apt-get", "source", "--download-only", "--only-source", "redis", suite=name, cwd=home)
+    for archive in home.glob(f"redis_{release}*.orig.tar.*"):
+        with tarfile.open(archive) as tar:
+            tar.extractall(home, filter="data")
+    found = sorted(home.glob(f"redis-{release}*/runtest"))
+    if not found:
+        raise PeerError(f"{suite} has no sources of Redis {release}")
+    return found[0].parent
+
+
+def install(folder: Path) -> None:
+    """Put the engine in the place of the suite's server, and the machine's tools in that of the others."""
+    server = folder / "src" / "redis-server"
+    server.write_text(_SERVER.format(python=sys.executable, root=str(ROOT)))
+    server.chmod(0o755)
+    for name in ("redis-cli", "redis-benchmark", "redis-check-rdb", "redis-check-aof", "redis-sentinel"):
+        path = folder / "src" / name
+        path.unlink(missing_ok=True)
+        path.symlink_to(shutil.which(name) or "/bin/false")
+
+
+def run(folder: Path, unit: str) -> Outcome:
+    """Run one unit and read its output."""
+    command = ["./runtest", "--single", unit, "--clients", "1", "--no-latency", "--durable"]
+    aborted = ""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        output = done.stdout
+    except subprocess.TimeoutExpired as error:
+        output = (error.stdout or b"").decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+        aborted = f"no end within {_SECONDS} seconds"
+    text = _COLOURS.sub("", output)
+    (folder / f"{unit.replace('/', '_')}.txt").write_text(text)
+    lines = text.splitlines()
+    exceptions = [line for line in lines if line.startswith("[exception]")]
+    return Outcome(
+        unit,
+        sum(line.startswith("[ok]") for line in lines),
+        tuple(line.removeprefix("[err]: ") for line in lines if line.startswith("[err]")),
+        aborted or (exceptions[0][:200] if exceptions else ""),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
