@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import redis
 
+from streamclient.capabilities import Capabilities
 from streamclient.commands import Command, is_idempotent, key_of, keys_of
 from streamclient.config.address import Address, Endpoint
 from streamclient.errors import PystreamsError, error
@@ -75,6 +76,7 @@ class Connection:
         self.generation = 0
         """Changes whenever a link is opened, and no two connections have the same: the server may be another one."""
         self._requests: dict[bytes, _Request] = {}
+        self.capabilities = Capabilities(self.pipeline)
         self._reliably(lambda: self.link(None))
 
     def serve(self, address: Address) -> None:

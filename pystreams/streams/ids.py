@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import redis
 
 from pystreams.streams.asking import pages
 from pystreams.values.names import to_shell
+from streamclient.capabilities import LARGE
 from streamclient.connection import Command, Connection
 from streamclient.streams import scripts
 from streamwire.stream_id import LAST, StreamId
 
-_nth: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()
-_small: WeakKeyDictionary[Connection, set[bytes]] = WeakKeyDictionary()
-_LARGE = 1024  # bytes of an entry: sending larger ones costs more than asking otherwise
-_MOST_SMALL = 200_000  # names that are remembered
 _UNKNOWN = 1 << 19  # bytes that an entry is taken to have where nothing is known
 REPLY_BYTES = 16 << 20
 """Of entries in the replies to one pipeline, about, where entries must be sent."""
@@ -47,14 +43,12 @@ return found
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
     """The replies of XINFO STREAM, refusals among them. Entries that may be large are replaced by their IDs."""
-    small = _small.setdefault(connection, set())
-    if len(small) > _MOST_SMALL:
-        small.clear()
-    plain = [name for name in names if name in small]
+    small = connection.capabilities.small
+    plain = [name for name in names if to_shell(name) in small]
     found = dict(zip(plain, connection.pipeline([_state(name) for name in plain]), strict=True))
     for name, reply in found.items():
         _learn(connection, name, reply)
-    found |= _carefully(connection, [name for name in names if name not in small and name not in found])
+    found |= _carefully(connection, [name for name in names if name not in found])
     return [found[name] for name in names]
 
 
@@ -63,7 +57,7 @@ def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, An
     found: dict[bytes, Any] = {}
     if names and has_nth(connection):
         found = _by_extensions(connection, names)
-    elif names and scripts.knowledge(connection).runs_scripts:
+    elif names and connection.capabilities.runs_scripts:
         found = _by_scripts(connection, names)
     left = [name for name in names if name not in found]
     bounded = pages(left, bytes_of=lambda name: 2 * size_of(connection, name), most_bytes=REPLY_BYTES)
@@ -77,14 +71,13 @@ def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, An
 
 def size_of(connection: Connection, name: bytes) -> int:
     """How many bytes an entry of the stream is taken to have."""
-    if name in _small.get(connection, ()):
-        return _LARGE
-    return scripts.knowledge(connection).sizes.get(to_shell(name), _UNKNOWN)
+    known = connection.capabilities
+    return LARGE if to_shell(name) in known.small else known.large.get(to_shell(name), _UNKNOWN)
 
 
 def sent_behind(connection: Connection, name: bytes) -> int:
     """How many bytes the reply to `first_behind` is taken to have."""
-    told = has_nth(connection) or scripts.knowledge(connection).pays(to_shell(name))
+    told = has_nth(connection) or connection.capabilities.prefers_script(to_shell(name))
     return 0 if told else size_of(connection, name)
 
 
@@ -95,19 +88,7 @@ def _state(name: bytes) -> Command:
 def _learn(connection: Connection, name: bytes, reply: Any) -> None:
     """The reply of XINFO STREAM, with its entries, was this one."""
     if isinstance(reply, list):
-        known = scripts.knowledge(connection)
-        known.sizes.pop(to_shell(name), None)
-        known.learn(to_shell(name), reply)
-        _judge(connection, name, known.sizes.get(to_shell(name), 0))
-
-
-def _judge(connection: Connection, name: bytes, size: int) -> None:
-    """The stream's entries have so many bytes."""
-    if size > _LARGE:
-        scripts.knowledge(connection).sizes[to_shell(name)] = size
-        _small[connection].discard(name)
-    else:
-        _small[connection].add(name)
+        connection.capabilities.learn_sizes(to_shell(name), reply)
 
 
 def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
@@ -117,12 +98,12 @@ def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, A
         replies = connection.pipeline([("EVAL", _STATE, 1, name) for name in some])
         for name, reply in zip(some, replies, strict=True):
             if _is_refusal(reply):
-                scripts.knowledge(connection).runs_scripts = False
+                connection.capabilities.runs_scripts = False
                 return found
             found[name] = reply
             if isinstance(reply, list):
                 *found[name], size = reply
-                _judge(connection, name, int(size))
+                connection.capabilities.learn_size(to_shell(name), int(size))
     return found
 
 
@@ -139,17 +120,17 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
     whole: list[tuple[bytes, list[Any], int]] = []
     for name, state, groups, used in asked:
         if isinstance(state, redis.ResponseError) and "WRONGTYPE" not in str(state):
-            _nth[connection] = False
+            connection.capabilities.forget("PS.NTH")
             return {}
         if not isinstance(state, list) or not isinstance(groups, list):
             found[name] = state if state is not None else redis.ResponseError("ERR no such key")
             continue
         whole.append((name, state, len(groups)))
         if isinstance(used, int):
-            _judge(connection, name, used // state[1] if state[1] else 0)
+            connection.capabilities.learn_size(to_shell(name), used // state[1] if state[1] else 0)
     lasts = _last_ids(connection, [(name, state) for name, state, _ in whole])
     if lasts is None:
-        _nth[connection] = False
+        connection.capabilities.forget("PS.NTH")
         return {}
     for (name, state, groups), last in zip(whole, lasts, strict=True):
         generated, length, first, added, deleted, _ = state
@@ -182,17 +163,14 @@ def first_behind(connection: Connection, name: bytes, position: StreamId) -> Com
     """The command whose reply `first_of` understands: the first entry behind the position."""
     if has_nth(connection):
         return ("PS.NTH", name, str(position), 1)
-    if scripts.knowledge(connection).pays(to_shell(name)):
+    if connection.capabilities.prefers_script(to_shell(name)):
         return scripts.ids_of(name, position, LAST, 1, 2, 1)
     return ("XRANGE", name, f"({position}", "+", "COUNT", 1)
 
 
 def has_nth(connection: Connection) -> bool:
-    """Whether the server has PS.NTH. It is asked once per connection; a refusal means that it has not."""
-    if connection not in _nth:
-        (reply,) = connection.pipeline([("COMMAND", "INFO", "PS.NTH")])
-        _nth[connection] = isinstance(reply, list) and all(reply)
-    return _nth[connection]
+    """Whether the server has PS.NTH."""
+    return connection.capabilities.has("PS.NTH")
 
 
 def first_of(reply: Any) -> StreamId | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import redis
 
+from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
 from streamclient.streams import scripts
 from streamclient.streams.entries.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
@@ -80,13 +81,13 @@ class _Count:
         """Whether more counting would change nothing."""
         return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
 
-    def command(self, known: scripts.Knowledge, share: int) -> tuple[Command, int, int]:
+    def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
         """The next page's command, in the direction that is due; how many entries it looks at, and their bytes."""
         name = self.stream.decode("utf-8", "surrogateescape")
-        size = known.sizes.get(name, _SMALL)
+        size = known.large.get(name, _SMALL)
         self.backward = (self.behind > self.before or False in self.refused) and True not in self.refused
-        if known.pays(name) and not self.backward:
-            count = min(known.page(name), share)
+        if known.prefers_script(name) and not self.backward:
+            count = min(known.script_page(name), share)
             return scripts.ids_of(self.stream, self.right, self.state.last_id, count, count, count), count, count * size
         count = min(self.size.now, share)
         if size > _SMALL:
@@ -95,7 +96,7 @@ class _Count:
             return ("XREVRANGE", self.stream, f"({self.left}", "-", "COUNT", count), count, count * size
         return ("XRANGE", self.stream, f"({self.right}", str(self.state.last_id), "COUNT", count), count, count * size
 
-    def learn(self, reply: Any, command: Command, count: int, known: scripts.Knowledge) -> tuple[int, int]:
+    def learn(self, reply: Any, command: Command, count: int, known: Capabilities) -> tuple[int, int]:
         """Take a page's reply. Returns the entries that it had and their bytes."""
         if isinstance(reply, redis.ResponseError):
             if command[0] == "EVAL":
@@ -142,7 +143,7 @@ def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, 
     counts = [_Count(*each) for each in asked]
     if nth:
         _by_extension(connection, [each for each in counts if each.total is None])
-    known = scripts.knowledge(connection)
+    known = connection.capabilities
     open_counts = [each for each in counts if not each.is_settled(budget.enough)]
     spared = Budget(budget.entries // 2, budget.bytes // 2)
     # Many short lags are settled by a first page, which costs no more than the other questions about a group.
@@ -161,7 +162,7 @@ def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, 
 
 
 def _page(
-    counts: Iterator[_Count], known: scripts.Knowledge, share: int, budget: Budget, spared: Budget
+    counts: Iterator[_Count], known: Capabilities, share: int, budget: Budget, spared: Budget
 ) -> list[tuple[_Count, Command, int]]:
     """The next pages of as many streams as one pipeline may ask."""
     page: list[tuple[_Count, Command, int]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from streamclient.abilities import has_commands
 from streamclient.commands import EXTENSIONS
 from streamclient.connection import Connection
 from streamclient.streams.api import StreamServer
@@ -12,4 +11,4 @@ from streamclient.streams.redis import RedisServer
 
 def open_server(connection: Connection) -> StreamServer:
     """The server at the other end of the connection. What it can do is asked once per connection (COMMAND INFO)."""
-    return EngineServer(connection) if has_commands(connection, *EXTENSIONS) else RedisServer(connection)
+    return EngineServer(connection) if connection.capabilities.has(*EXTENSIONS) else RedisServer(connection)

@@ -185,13 +185,13 @@ class RedisServer(RedisStreams):
     def _deleted(self, consumers: Sequence[tuple[str, bytes]], group: str) -> Sequence[tuple[str, bytes]]:
         """Delete them, and say which were; none if the user may not, who acknowledges entry by entry then."""
         try:
-            if self._known.deletes:
+            if self._known.deletes_consumers:
                 self.delete_consumers(consumers, group)
                 return consumers
         except ServerError as refusal:
             if refusal.condition != "NOT_PERMITTED":
                 raise
-            self._known.deletes = False
+            self._known.deletes_consumers = False
         return ()
 
     def _finished_consumers(

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import redis
 
+from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
 from streamclient.refusals import RefusedForNowError, refused
@@ -20,7 +21,7 @@ from streamclient.streams import sampling, scripts
 from streamclient.streams.entries import xrange
 from streamclient.streams.info import group_state, stream_state
 from streamclient.streams.model import Counted, Cut, Range, StreamState, last_id_of
-from streamclient.streams.scripts import Ids, Knowledge
+from streamclient.streams.scripts import Ids
 from streamwire.slots import slot_of
 from streamwire.stream_id import LAST, StreamId
 
@@ -51,7 +52,7 @@ class RedisStreams:
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
         known = self._known
-        scripted = {stream for stream in streams if known.pays(stream)}
+        scripted = {stream for stream in streams if known.prefers_script(stream)}
         commands: list[Command] = []
         for stream in streams:
             commands.append(scripts.state_of(stream) if stream in scripted else ("XINFO", "STREAM", stream))
@@ -69,7 +70,7 @@ class RedisStreams:
             state = self._checked(stream, reply, "XINFO STREAM")
             found[stream] = None if state is None else stream_state(state, group_state(groups, group))
             if state is not None and stream not in scripted:
-                known.learn(stream, state)
+                known.learn_sizes(stream, state)
         if refused:
             known.runs_scripts = False
             found.update(self.states(refused, group))
@@ -107,11 +108,11 @@ class RedisStreams:
         return found
 
     @property
-    def _known(self) -> Knowledge:
-        return scripts.knowledge(self._connection)
+    def _known(self) -> Capabilities:
+        return self._connection.capabilities
 
     def scripted(self, streams: Iterable[str]) -> frozenset[str]:
-        return frozenset(filter(self._known.pays, streams))
+        return frozenset(filter(self._known.prefers_script, streams))
 
     def looks(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
         del group  # XINFO GROUPS tells all of them
@@ -261,7 +262,8 @@ class RedisStreams:
         """What `_marks` says, where few entries are to be counted; many streams are asked at a time."""
         known = self._known
         found: list[_Marks | None] = [None] * len(asked)
-        large = [at for at, one in enumerate(asked) if known.pays(one[0]) and one[4] <= known.page(one[0])]
+        scriptable = (at for at, one in enumerate(asked) if known.prefers_script(one[0]))
+        large = [at for at in scriptable if asked[at][4] <= known.script_page(asked[at][0])]
         scripted = [
             scripts.ids_of(stream, after, upto, most, grid, grid)
             for stream, after, upto, grid, most in (asked[at] for at in large)
@@ -272,7 +274,7 @@ class RedisStreams:
             else:
                 ids = scripts.parsed_ids(reply)
                 found[at] = [*ids.marks], ids.count
-        small = [at for at, one in enumerate(asked) if one[4] <= _SHORT and one[0] not in known.sizes]
+        small = [at for at, one in enumerate(asked) if one[4] <= _SHORT and one[0] not in known.large]
         heads = [at for at in small if asked[at][4] == 1]
         commands = [xrange.command(*asked[at][:3], 1) for at in heads]
         for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):
@@ -292,8 +294,8 @@ class RedisStreams:
         known = self._known
         found: list[StreamId] = []
         total = 0
-        while total < most and known.pays(stream):
-            asked = min(known.page(stream), most - total)
+        while total < most and known.prefers_script(stream):
+            asked = min(known.script_page(stream), most - total)
             page = self._ids(stream, after, upto, asked, grid - total % grid, grid)
             if page is None:
                 break
@@ -365,7 +367,7 @@ class RedisStreams:
     def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
         """The IDs of the first few entries of the range at or behind each probe."""
         windows: list[Sequence[StreamId]] = []
-        if self._known.pays(whole.stream):
+        if self._known.prefers_script(whole.stream):
             for at in probes:
                 page = self._ids(whole.stream, at.before(), whole.upto, sampling.WINDOW, 1, 1)
                 if page is None:
@@ -382,8 +384,8 @@ class RedisStreams:
 
     def average_entry_bytes(self, stream: str, after: StreamId) -> float:
         known = self._known
-        sample = min(_SAMPLE, known.page(stream))
-        page = self._ids(stream, after, LAST, sample, sample + 1, 1) if known.pays(stream) else None
+        sample = min(_SAMPLE, known.script_page(stream))
+        page = self._ids(stream, after, LAST, sample, sample + 1, 1) if known.prefers_script(stream) else None
         if page is not None:
             return page.size / page.count if page.count else 0.0
         return xrange.average_entry_bytes(self._connection, stream, after, sample)

@@ -2,22 +2,17 @@
 
 XINFO STREAM replies with a stream's first and last entry, and XRANGE with all of a range; a script replies with their
 IDs. It runs where the entries are large and the server allows it (`EVAL`); everything can be had without it. Knows the
-scripts, their replies and what was learned about a server; sends nothing itself.
+scripts and their replies; sends nothing itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from streamclient.connection import Command, Connection
+from streamclient.commands import Command
 from streamwire.stream_id import StreamId
-
-_LARGE = 1024  # bytes of an entry: sending larger ones costs more than running a script
-_SCRIPT_BYTES = 1 << 24  # what a script may load at a time, about
-_SCRIPT_ENTRIES = 1000
 
 _STATE = """
 local found = {}
@@ -50,44 +45,6 @@ class Ids:
     size: int
     last: StreamId | None
     marks: Sequence[StreamId]
-
-
-@dataclass
-class Knowledge:
-    """What was learned about a server through one connection.
-
-    `runs_scripts`, `tells_news`: whether it does; true until it refuses. `delivers`: whether the user is known to be
-    allowed to read for a group. `deletes`: whether the user may delete consumers; true until that is refused. `sizes`:
-    the size of an entry in bytes, of streams whose entries are large.
-    """
-
-    runs_scripts: bool = True
-    tells_news: bool = True
-    delivers: bool = False
-    deletes: bool = True
-    sizes: dict[str, int] = field(default_factory=dict)
-
-    def learn(self, stream: str, reply: Sequence[Any]) -> None:
-        """The reply of XINFO STREAM, with its entries, was this one."""
-        size = max((sum(map(len, entry[1])) for entry in reply if isinstance(entry, list)), default=0)
-        if size > _LARGE:
-            self.sizes[stream] = size
-
-    def pays(self, stream: str) -> bool:
-        """Whether a script is better than having the stream's entries sent."""
-        return self.runs_scripts and stream in self.sizes
-
-    def page(self, stream: str) -> int:
-        """How many of the stream's entries a script may look at."""
-        return max(1, min(_SCRIPT_ENTRIES, _SCRIPT_BYTES // self.sizes.get(stream, 1)))
-
-
-_known: WeakKeyDictionary[Connection, Knowledge] = WeakKeyDictionary()
-
-
-def knowledge(connection: Connection) -> Knowledge:
-    """What was learned through this connection."""
-    return _known.setdefault(connection, Knowledge())
 
 
 def state_of(stream: str | bytes) -> Command:

@@ -14,7 +14,6 @@ nothing is changed and the caller sends the rows.
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import redis
 
@@ -114,16 +113,13 @@ return 1
 Keys: the stream, the staged rows, the fence. Arguments: the chunk, how to add, the rows before it, the fence's fields.
 """
 
-_moves: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
-
 
 def way_of(connection: Connection) -> str:
-    """How the server adds rows: `PS.APPEND`, `XADD`, or empty: it runs no scripts. Asked once a connection."""
-    if connection not in _moves:
-        info, script = connection.pipeline([("COMMAND", "INFO", "PS.APPEND"), ("EVAL", "return 1", 0)])
-        has_extension = isinstance(info, list) and bool(info) and bool(info[0])
-        _moves[connection] = "" if script != 1 else "PS.APPEND" if has_extension else "XADD"
-    return _moves[connection]
+    """How the server adds rows: `PS.APPEND`, `XADD`, or empty: it runs no scripts, or refused such a one."""
+    known = connection.capabilities
+    if not known.moves_rows or not known.may_run_scripts():
+        return ""
+    return "PS.APPEND" if known.has("PS.APPEND") else "XADD"
 
 
 class Mover:
@@ -274,5 +270,5 @@ class Mover:
 
     def _by_driver(self, refusal: redis.ResponseError) -> bool:
         if not reason_of(refusal).startswith(("OOM", "MISCONF")):  # those pass
-            _moves[self._connection] = ""
+            self._connection.capabilities.moves_rows = False
         return False

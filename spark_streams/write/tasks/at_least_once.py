@@ -21,7 +21,7 @@ from spark_streams.errors import fail
 from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
 from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks import columns
-from streamclient.abilities import is_refused
+from streamclient.capabilities import is_refused
 from streamclient.connection import BROKEN, Connection, Link
 from streamclient.refusals import refused, row_refused
 from streamclient.replies import end_of_ids, pack, parse

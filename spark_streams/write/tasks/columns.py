@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from spark_streams.write.rows.encoding import EncodedRows
-from streamclient.abilities import has_commands
 from streamclient.connection import Command, Connection
 
 _MOST_BYTES = 64 << 20
@@ -17,7 +16,7 @@ _ENTRY_BYTES, _FIELD_BYTES = 80, 48  # the most that an entry has, besides names
 
 def takes_columns(connection: Connection) -> bool:
     """Whether the server has PS.ADD. Asked once a connection; a cluster is not asked."""
-    return not connection.topology.is_cluster and has_commands(connection, "PS.ADD")
+    return not connection.topology.is_cluster and connection.capabilities.has("PS.ADD")
 
 
 def question(stream: bytes) -> Command:

@@ -40,7 +40,7 @@ from spark_streams.write.rows.own_ids import check_ids
 from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks import columns
 from spark_streams.write.tasks.replicas import ReplicaWait
-from streamclient.abilities import is_refused
+from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import refused, row_refused
 from streamclient.replies import TransactionResult, pack, transaction_result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streamclient.abilities import forget, has_commands, is_refused
+from streamclient.capabilities import is_refused
 from streamclient.codec import blocks
 from streamclient.codec.blocks import Block, Frames
 from streamclient.codec.reply import Page, ReplyError
@@ -34,7 +34,7 @@ def pages(
     Of other fields than `fields` pages may have nothing but the names (None: all fields are needed).
     """
     size = size or PageSize(most)
-    if connection.topology.is_cluster or not has_commands(connection, _COMMAND):
+    if connection.topology.is_cluster or not connection.capabilities.has(_COMMAND):
         yield from xrange.pages(connection, stream, after, upto, most, size=size)
         return
 
@@ -51,7 +51,7 @@ def pages(
         except ReplyError as refusal:
             if not is_refused(str(refusal)):
                 raise xrange.failure(connection, stream, _COMMAND, refusal) from None
-            forget(connection, _COMMAND)
+            connection.capabilities.forget(_COMMAND)
             yield from xrange.pages(connection, stream, after, upto, most, size=size)
             return
         if not found:

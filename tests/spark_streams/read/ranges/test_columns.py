@@ -17,7 +17,8 @@ from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.task import RangePartition
-from streamclient import abilities, pool
+from streamclient import pool
+from streamclient.capabilities import Capabilities
 from streamclient.codec import decode_reference
 from streamclient.codec.blocks import ColumnPage
 from streamclient.config.address import Address
@@ -142,7 +143,7 @@ def test_columns_are_read_as_entries_are(
     parts = [Range("s", low, high, 0), Range("s", high, last, 1)]
     with mock.patch.object(page_size, "TARGET_BYTES", room):
         found = rows(tiny.url, parts, fields, said, page)
-    with mock.patch.object(columns, "has_commands", return_value=False):
+    with mock.patch.object(Capabilities, "has", return_value=False):
         assert rows(tiny.url, parts, fields, said, page) == found
         slow = decode_reference.parse
         with mock.patch.object(xrange, "decode_page", slow), mock.patch.object(small_ranges, "decode_page", slow):
@@ -214,7 +215,7 @@ def test_any_server_gives_the_range(client: redis.Redis, connection: Connection)
     for most in (1, 7, 1000):
         found = columns.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), most)
         assert numbers(found) == [*range(11, 41)]
-    with mock.patch.object(columns, "has_commands", return_value=True):
+    with mock.patch.object(Capabilities, "has", return_value=True):
         assert numbers(columns.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), 9)) == [*range(11, 41)]
         assert numbers(columns.pages(connection, "none", ZERO, LAST, 9)) == []
         with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
@@ -242,13 +243,14 @@ def test_a_value_that_looks_like_an_entry_misleads_nobody(
     assert connection.command("PING") == b"PONG"
 
 
-def test_abilities_are_asked_once(client: redis.Redis, connection: Connection) -> None:
-    """What a server can do is asked once a connection; what it refuses is forgotten."""
+def test_capabilities_are_asked_once(client: redis.Redis, connection: Connection) -> None:
+    """Whether a server has a command is asked once a connection; what it refuses is forgotten."""
+    known = connection.capabilities
     client.config_resetstat()
     for _ in range(3):
-        abilities.has_commands(connection, "PING", "XRANGE")
-        assert not abilities.has_commands(connection, "PING", "NO.SUCH")
+        assert known.has("PING", "XRANGE")
+        assert not known.has("PING", "NO.SUCH")
     stats = client.info("commandstats")
     assert sum(stats[name]["calls"] for name in stats if name.startswith("cmdstat_command")) == 2
-    abilities.forget(connection, "PING", "XRANGE")
-    assert not abilities.has_commands(connection, "PING", "XRANGE")
+    known.forget("PING")
+    assert not known.has("PING", "XRANGE")

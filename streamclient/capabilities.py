@@ -1,0 +1,89 @@
+"""What a server can do and its user may do, as far as one connection has learned: the only place that remembers it.
+
+A connection has its own, for the next one may reach another server, or the same with other rights. Commands beside
+Redis's own are asked for once (COMMAND INFO); everything else is taken for granted until it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from streamclient.commands import Command
+
+LARGE = 1024
+"""Bytes of an entry: sending a larger one costs more than asking about it in another way."""
+_SCRIPT_BYTES = 1 << 24  # what a script may load at a time, about
+_SCRIPT_ENTRIES = 1000
+_MOST_SMALL = 200_000  # names of streams that are remembered
+
+
+class Capabilities:
+    """What was learned about a server. `ask` sends commands and returns their replies, error replies among them."""
+
+    def __init__(self, ask: Callable[[Sequence[Command]], list[Any]]) -> None:
+        self._ask = ask
+        self._commands: dict[str, bool] = {}
+        self.runs_scripts = True
+        """Whether EVAL works; true until it is refused."""
+        self._scripts_were_tried = False
+        self.moves_rows = True
+        """Whether a script may move staged rows into their stream; true until one is refused."""
+        self.tells_news = True
+        """Whether XREAD tells which streams have news; true until it is refused."""
+        self.delivers = False
+        """Whether the user is known to be allowed to read for a group."""
+        self.deletes_consumers = True
+        """Whether the user may delete consumers; true until that is refused."""
+        self.large: dict[str, int] = {}
+        """The size of an entry in bytes, of streams whose entries are large."""
+        self.small: set[str] = set()
+        """Streams whose entries are known not to be large."""
+
+    def has(self, *names: str) -> bool:
+        """Whether the server has all of these commands. One that refuses to answer is treated as one without them."""
+        unknown = [name for name in names if name not in self._commands]
+        if unknown:
+            (reply,) = self._ask([("COMMAND", "INFO", *unknown)])
+            told = reply if isinstance(reply, list) and len(reply) == len(unknown) else [None] * len(unknown)
+            self._commands.update((name, bool(found)) for name, found in zip(unknown, told, strict=True))
+        return all(self._commands[name] for name in names)
+
+    def forget(self, name: str) -> None:
+        """The server refuses this command from now on."""
+        self._commands[name] = False
+
+    def may_run_scripts(self) -> bool:
+        """Whether EVAL works; tried once."""
+        if self.runs_scripts and not self._scripts_were_tried:
+            self._scripts_were_tried = True
+            self.runs_scripts = self._ask([("EVAL", "return 1", 0)]) == [1]
+        return self.runs_scripts
+
+    def learn_size(self, stream: str, size: int) -> None:
+        """The stream's entries have about so many bytes."""
+        if size > LARGE:
+            self.large[stream] = size
+            self.small.discard(stream)
+            return
+        self.large.pop(stream, None)
+        if len(self.small) >= _MOST_SMALL:
+            self.small.clear()
+        self.small.add(stream)
+
+    def learn_sizes(self, stream: str, reply: Sequence[Any]) -> None:
+        """The reply of XINFO STREAM, with its first and last entry, was this one."""
+        self.learn_size(stream, max((sum(map(len, one[1])) for one in reply if isinstance(one, list)), default=0))
+
+    def prefers_script(self, stream: str) -> bool:
+        """Whether a script is better than having the stream's entries sent."""
+        return self.runs_scripts and stream in self.large
+
+    def script_page(self, stream: str) -> int:
+        """How many of the stream's entries a script may look at."""
+        return max(1, min(_SCRIPT_ENTRIES, _SCRIPT_BYTES // self.large.get(stream, 1)))
+
+
+def is_refused(refusal: str) -> bool:
+    """Whether a command was refused that the server had: another server answers now, or the user's rights changed."""
+    return "unknown command" in refusal or refusal.startswith("NOPERM")
