@@ -7,8 +7,11 @@ same ID and takes the lease from its earlier run at once; a run that still goes 
 checkpoint, finds its lease taken and fails.
 
 Rows never depend on a lease, only on offsets. It keeps a second query from moving the group and acknowledging, and in
-a shared group from having the first one's consumer names. A server that refuses the key (its user may not write it, its
-memory is full) is read without a lease.
+a shared group from having the first one's consumer names.
+
+A query whose lease is refused goes on without it and logs a warning. It asks again every half of the lease's time, since
+most refusals pass: the server is a replica for the moment, or its memory is full. Only a user who may not write the key
+from the start is not asked for it again.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ from streamclient.streams.open import open_server
 
 _log = logging.getLogger("spark_streams")
 _STOP_SECONDS = 2.0  # the longest that the end of a query waits for a renewal under way
+_FOR_GOOD = frozenset({"NOT_PERMITTED", "UNKNOWN_COMMAND"})
+"""Refusals that do not pass by themselves. A user who could write a lease before may get the right back."""
 
 
 def _clock() -> float:
@@ -70,7 +75,8 @@ class Lease:
         self._renewed: dict[str, float] = {}
         self._lost: tuple[str, str] | None = None  # a stream, and who has its lease now
         self._is_new = False  # whether no earlier run of the query can have a lease
-        self._refused = options.group is None or options.ack == "none"
+        self._has_none = options.group is None or options.ack == "none"
+        self._refused: float | None = None  # when a lease was last refused; None since one was taken
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -97,13 +103,13 @@ class Lease:
         Raises GROUP_TAKEN (CONSUMERS_TAKEN in a shared group) if another query has one, RUN_REPLACED if a later run of
         this query has one.
         """
-        if self._refused:
+        if self._has_none:
             return
         if self._lost is not None:
             self._fail(*self._lost)
         due = self._clock() - self._options.lease / 2000
         wanted = sorted(stream for stream in streams if self._renewed.get(stream, due) <= due)
-        if not wanted:
+        if not wanted or (self._refused is not None and self._refused > due):
             return
         self._query = query
         old = [stream for stream in wanted if stream in self._renewed]
@@ -114,11 +120,14 @@ class Lease:
             if taken is not None:
                 server.let_go(new, self._name, self._holder)
         except ServerError as refusal:
-            if refusal.condition not in ("SERVER_REFUSED", "NOT_PERMITTED"):
+            if refusal.condition != "SERVER_REFUSED" and refusal.condition not in _FOR_GOOD:
                 raise
-            _log.warning("The group %s is read without a lease: %s", self._options.group, refusal)
-            self._refused = True
+            if self._refused is None:
+                _log.warning("The group %s is read without a lease: %s", self._options.group, refusal)
+            self._refused = self._clock()
+            self._has_none = refusal.condition in _FOR_GOOD and not self._renewed
             return
+        self._refused = None
         if taken is not None:
             self._fail(*taken)
         if self._thread is None:
@@ -174,7 +183,7 @@ class Lease:
             self._work.stop()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
-        if self._renewed and not self._refused:
+        if self._renewed:
             with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
                 if self._work is not None and self._lost is None and self._take(server, list(self._renewed)) is None:
                     with contextlib.suppress(PystreamsError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -204,6 +205,60 @@ def test_a_lease_is_renewed_and_noticed_when_it_is_lost(site: Site, connection: 
     assert site.client.exists(key)
     other.give_up()
     assert not site.client.exists(key)
+
+
+@pytest.mark.parametrize(
+    ("refuse", "accept"),
+    [
+        ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+        ("ACL SETUSER default -set -pexpire", "ACL SETUSER default +@all"),
+    ],
+    ids=["replica", "rights"],
+)
+def test_a_lease_refused_for_a_while_protects_again(
+    site: Site, refuse: str, accept: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that goes on without its lease asks for it again, and fails if another query has it by then."""
+    now = [0.0]
+    lease = lease_of(site, now)
+    with contextlib.closing(Connection(Address(site.url, retry_ms=0))) as connection:
+        server = open_server(connection)
+        lease.hold(server, "one", ["s"])
+        try:
+            site.client.execute_command(*refuse.split())
+            for now[0] in (16.0, 17.0, 32.0):
+                lease.renew(server)
+        finally:
+            site.client.execute_command(*accept.split())
+        assert caplog.text.count("without a lease") == 1
+        site.client.delete(key_of_lease(site))  # it expires
+        other = lease_of(site, now)
+        other.hold(server, "two", ["s"])
+        now[0] = 48.0
+        with pytest.raises(StreamError, match=r"GROUP_TAKEN.*two"):
+            lease.renew(server)
+        other.give_up()
+        lease.give_up()
+
+
+def test_a_full_server_keeps_a_lease(site: Site, connection: Connection) -> None:
+    """A server without memory refuses new keys: leases that are there are extended, and keep other queries out."""
+    now = [0.0]
+    server = open_server(connection)
+    lease, other = lease_of(site, now), lease_of(site, now)
+    lease.hold(server, "one", ["s"])
+    key = key_of_lease(site)
+    site.client.pexpire(key, 5000)
+    try:
+        site.client.config_set("maxmemory", 1)
+        with pytest.raises(StreamError, match=r"GROUP_TAKEN.*one"):
+            other.hold(server, "two", ["s"])
+        now[0] = 16.0
+        lease.renew(server)
+    finally:
+        site.client.config_set("maxmemory", 0)
+    assert site.client.pttl(key) > 25_000
+    lease.give_up()
 
 
 def test_of_two_queries_that_begin_at_once_one_goes_on(site: Site, connection: Connection) -> None:
