@@ -9,9 +9,9 @@ checkpoint, finds its lease taken and fails.
 Rows never depend on a lease, only on offsets. It keeps a second query from moving the group and acknowledging, and in
 a shared group from having the first one's consumer names.
 
-A query whose lease is refused goes on without it and logs a warning. It asks again every half of the lease's time, since
-most refusals pass: the server is a replica for the moment, or its memory is full. Only a user who may not write the key
-from the start is not asked for it again.
+A query whose lease is refused goes on without it and logs a warning. It asks again every half of the lease's time:
+most refusals pass, as when the server is a replica for the moment, or its memory is full. Only a user who may not write
+the key from the start is not asked for it again.
 """
 
 from __future__ import annotations
