@@ -9,16 +9,17 @@ This is the slow, obvious twin, which defines what a text means; `spark_streams.
 
 from __future__ import annotations
 
-import base64
 import decimal
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from spark_streams.columns import values_reference, variants
+from spark_streams.columns import variants
+from spark_streams.columns.types.scalar import of, parsed
+from spark_streams.columns.types.strings import dump
+from spark_streams.columns.types.table import scalar
 
 Convert = Callable[[Any], Any]
 Converted = tuple[Any, Any]
@@ -26,12 +27,6 @@ Converted = tuple[Any, Any]
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
 _DIGITS = 4000  # Python refuses to make integers of many more
-
-
-def is_nested(kind: Any) -> bool:
-    """Whether a field's text must be JSON to be of this type."""
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_struct(kind) or types.is_map(kind))
 
 
 def from_text(column: Any, target: Any) -> Converted:
@@ -124,49 +119,22 @@ def _converter(target: Any) -> Convert:
         return lambda value: variants.from_json(_exact(value))
     if types.is_list(target):
         element = converter(target.value_type)
-        return lambda value: [element(one) for one in _of(list, value)]
+        return lambda value: [element(one) for one in of(list, value)]
     if types.is_struct(target):
         fields = [(field.name, converter(field.type)) for field in target]
-        return lambda value: {name: _member(_of(dict, value), name, convert) for name, convert in fields}
+        return lambda value: {name: _member(of(dict, value), name, convert) for name, convert in fields}
     if types.is_map(target):
         key, item = _key_converter(target.key_type), converter(target.item_type)
-        return lambda value: [(key(name), item(one)) for name, one in _of(dict, value).items()]
-    if types.is_string(target):
-        return lambda value: _text(value if isinstance(value, str) else dump(value))
-    if types.is_boolean(target):
-        return lambda value: _of(bool, value)
-    if types.is_binary(target):
-        return lambda value: base64.b64decode(_of(str, value), validate=True)
-    if types.is_signed_integer(target):
-        return lambda value: _integer(value, target.bit_width)
-    if types.is_floating(target):
-        return _float
-    if types.is_decimal(target):
-        return lambda value: _parsed(target, str(_number(value)))
-    if types.is_timestamp(target) or types.is_date(target):
-        return lambda value: _parsed(target, value) if isinstance(value, str) else _epoch(target, _number(value))
-    if types.is_time(target) or types.is_duration(target):
-        return lambda value: _parsed(target, _of(str, value))
-    if types.is_null(target):
-        return lambda _: None
-    raise TypeError(f"{target} cannot be read from JSON")
-
-
-def _text(value: str) -> str:
-    value.encode()  # raises a ValueError for half of a surrogate pair
-    return value
+        return lambda value: [(key(name), item(one)) for name, one in of(dict, value).items()]
+    return scalar(target).from_json(target)
 
 
 def _key_converter(target: Any) -> Convert:
     """JSON's names are strings; keys of another type are read from their text, as a field is."""
     if pa.types.is_string(target) or pa.types.is_binary(target):
         return converter(target)
-    return lambda name: _parsed(target, name)
-
-
-def dump(value: Any) -> str:
-    """The JSON text of a value."""
-    return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
+    read = scalar(target).read(target, None)
+    return lambda name: parsed(read, name)
 
 
 def _exact(value: Any) -> str:
@@ -178,50 +146,3 @@ def _exact(value: Any) -> str:
     if isinstance(value, _Written):
         return value.text
     return str(value) if isinstance(value, decimal.Decimal) else dump(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, decimal.Decimal):
-        return float(value)
-    raise TypeError(value)
-
-
-def _of(kind: type, value: Any) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError(value)
-    return value
-
-
-def _number(value: Any) -> int | decimal.Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, decimal.Decimal)):
-        raise TypeError(value)
-    return value
-
-
-def _integer(value: Any, bits: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        raise ValueError(value)
-    return value
-
-
-def _float(value: Any) -> float:
-    if isinstance(value, float):
-        return value  # Python's JSON reads NaN and Infinity as such
-    if isinstance(value, str):
-        named = {"nan": math.nan, "infinity": math.inf, "-infinity": -math.inf, "+infinity": math.inf}
-        return named[value.lower()] if value.lower() in named else _refuse(value)
-    return float(_number(value))
-
-
-def _refuse(value: Any) -> Any:
-    raise ValueError(value)
-
-
-def _epoch(target: Any, number: int | decimal.Decimal) -> Any:
-    """The time that a JSON number means: a year, or an epoch whose size says the unit."""
-    return _parsed(target, str(number), epochs=0)
-
-
-def _parsed(target: Any, text: str, epochs: int | None = None) -> Any:
-    found = values_reference.read_one(text, target, epochs)
-    return _refuse(text) if found is None else found

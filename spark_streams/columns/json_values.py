@@ -22,6 +22,7 @@ from pyarrow import json
 
 from spark_streams.columns import json_reference, values
 from spark_streams.columns.json_reference import Converted
+from spark_streams.columns.types.table import scalar
 
 _CHUNKS = 8
 _FEWEST = 32  # texts in a chunk: with fewer, calling Arrow costs more than it saves
@@ -138,20 +139,18 @@ def _are_objects(texts: Any) -> bool:
 def _raw(kind: Any) -> Any:
     """The type that Arrow reads and `_typed` converts to `kind`; None for types that are left to the twin."""
     types = pa.types
-    if types.is_string(kind) or types.is_boolean(kind) or types.is_signed_integer(kind) or types.is_float64(kind):
-        return kind
-    if types.is_float32(kind):
-        return pa.float64()  # as the twin: a double first, then rounded
-    if types.is_timestamp(kind) or types.is_date32(kind):
-        return pa.string()
     if types.is_list(kind):
         inner = _raw(kind.value_type)
         return None if inner is None else pa.list_(kind.value_field.with_type(inner))
     if types.is_struct(kind) and kind.num_fields and len({field.name for field in kind}) == kind.num_fields:
         inner = [_raw(field.type) for field in kind]
-        if None not in inner:
-            return pa.struct([field.with_type(one) for field, one in zip(kind, inner, strict=True)])
-    return None
+        return (
+            None if None in inner else pa.struct([each.with_type(raw) for each, raw in zip(kind, inner, strict=True)])
+        )
+    if types.is_nested(kind):
+        return None
+    read_as = scalar(kind).json_kind
+    return None if read_as is None else read_as(kind)
 
 
 def _typed(column: Any, kind: Any) -> Any:
@@ -159,17 +158,17 @@ def _typed(column: Any, kind: Any) -> Any:
     types = pa.types
     if column.type == kind:
         return column
-    if types.is_float32(kind):
-        return pc.cast(column, kind, safe=False)
-    if types.is_timestamp(kind) or types.is_date32(kind):
-        found = values.from_text(pc.cast(column, pa.binary()), kind)
-        return found if found.null_count == column.null_count else None
     if types.is_list(kind):
         inner = _typed(column.values, kind.value_type)
         if inner is None:
             return None
         return pa.ListArray.from_arrays(column.offsets, inner, type=kind, mask=pc.is_null(column))
-    inners = [_typed(column.field(at), kind.field(at).type) for at in range(kind.num_fields)]
-    if any(inner is None for inner in inners):
-        return None
-    return pa.StructArray.from_arrays(inners, fields=list(kind), mask=pc.is_null(column))
+    if types.is_struct(kind):
+        inners = [_typed(column.field(at), kind.field(at).type) for at in range(kind.num_fields)]
+        if any(inner is None for inner in inners):
+            return None
+        return pa.StructArray.from_arrays(inners, fields=list(kind), mask=pc.is_null(column))
+    if types.is_string(column.type):
+        found = values.from_text(pc.cast(column, pa.binary()), kind)
+        return found if found.null_count == column.null_count else None
+    return pc.cast(column, kind, safe=False)

@@ -1,12 +1,13 @@
 """The connector's own columns and the map of all fields, and the types that a field can have.
 
-Reading and writing share these. Knows Spark's types only.
+Reading and writing share these.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import types as spark
 
+from spark_streams.columns.types import table
 from spark_streams.errors import fail
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
@@ -17,24 +18,10 @@ OWN: dict[str, tuple[type[spark.DataType], ...]] = {
     TIMESTAMP: (spark.TimestampType, spark.TimestampNTZType),
     DELIVERIES: (spark.IntegerType, spark.LongType),
 }
-SCALARS = (
-    spark.StringType,
-    spark.BinaryType,
-    spark.BooleanType,
-    spark.ByteType,
-    spark.ShortType,
-    spark.IntegerType,
-    spark.LongType,
-    spark.FloatType,
-    spark.DoubleType,
-    spark.DecimalType,
-    spark.DateType,
-    spark.TimestampType,
-    spark.TimestampNTZType,
-    spark.DayTimeIntervalType,
-    spark.VariantType,
-    spark.NullType,
-    *([spark.TimeType] if hasattr(spark, "TimeType") else []),  # from Spark 4.1 on
+SCALARS = tuple(
+    getattr(spark, name)
+    for name in (*(name for each in table.SCALARS for name in each.spark), "VariantType")
+    if hasattr(spark, name)
 )
 _TEXTS = (spark.StringType, spark.BinaryType)
 

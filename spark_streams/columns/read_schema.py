@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_streams.columns import debezium, json_reference, json_values, values, zones
+from spark_streams.columns import debezium, json_values, values, zones
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import (
     DELIVERIES,
@@ -34,6 +34,8 @@ from spark_streams.columns.names import (
     has_text,
     is_fields_map,
 )
+from spark_streams.columns.types.moments import epochs_of
+from spark_streams.columns.types.table import is_nested, scalar
 from spark_streams.config import time_zones
 from spark_streams.config.columns import Mode
 from spark_streams.config.read import ReadOptions
@@ -55,8 +57,8 @@ class ReadSchema:
     """The columns of a read. `arrow` is the schema that Spark expects of every batch.
 
     `null_value` is read as null. Times that name no zone are in `zone`; without it, in the session's (`in_session`),
-    and if the session has none, in the driver's, `home`. `epochs`: see `values.epochs_of`. `requires_fields`: whether a
-    column without any value is an error (`spark_streams.columns.field_check`).
+    and if the session has none, in the driver's, `home`. `epochs`: see `moments.epochs_of`. `requires_fields`: whether
+    a column without any value is an error (`spark_streams.columns.field_check`).
     """
 
     arrow: Any
@@ -87,7 +89,7 @@ class ReadSchema:
         if options is None:
             return cls(arrow)
         null_value = None if options.null_value is None else options.null_value.encode()
-        epochs = values.epochs_of(options.timestamp_format)
+        epochs = epochs_of(options.timestamp_format)
         requires = options.requires_fields
         debezium = options.value_format == "debezium"
         return cls(
@@ -205,13 +207,14 @@ class ReadSchema:
         if pa.types.is_null(kind):
             return pa.nulls(page.count), None
         if not self._null_is_number:
-            numbers = _numbers(page, name.encode(), kind)
+            from_page = None if is_nested(kind) else scalar(kind).from_page
+            numbers = None if from_page is None else from_page(page, name.encode(), kind)
             if numbers is not None:
                 return numbers, None
         return self._typed(self._with_nulls(page.column(name.encode())), kind)
 
     def _typed(self, text: Any, kind: Any) -> Converted:
-        if json_reference.is_nested(kind):
+        if is_nested(kind):
             return json_values.from_text(text, kind)
         column = values.from_text(text, kind, self.epochs)
         return column, _wrong(text, column, kind)
@@ -327,28 +330,12 @@ def _arrow_schema(schema: spark.StructType) -> Any:
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
-def _numbers(page: Page, name: bytes, kind: Any) -> Any:
-    """The field's numbers, if they can be read straight from the page; None to read them from their texts."""
-    try:
-        if pa.types.is_signed_integer(kind):
-            found = page.integers(name)
-        elif pa.types.is_floating(kind):
-            found = page.floats(name)
-        else:
-            return None
-        if found is None or found.type == kind:
-            return found
-        return pc.cast(found, kind, safe=pa.types.is_integer(kind))
-    except pa.ArrowInvalid:  # one is too large for the type; reading the texts tells which
-        return None
-
-
 def _wrong(text: Any, column: Any, kind: Any) -> Any:
     """Where a text does not fit the column's type. An empty text is null, as in Spark's CSV source, and fits."""
     if column.null_count == text.null_count:
         return None
     wrong = pc.and_(pc.is_valid(text), pc.is_null(column))
-    if not pa.types.is_string(kind):
+    if scalar(kind).empty_is_null:
         wrong = pc.and_(wrong, pc.not_equal(pc.binary_length(pc.fill_null(text, b"")), 0))
     return wrong
 

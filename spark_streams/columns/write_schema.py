@@ -15,6 +15,7 @@ from pyspark.sql import types as spark
 
 from spark_streams.columns import json_writer, values, zones
 from spark_streams.columns.names import FIELDS, ID, OWN, STREAM, check_own, has_text, is_fields_map
+from spark_streams.columns.types.table import is_nested
 from spark_streams.config import time_zones
 from spark_streams.errors import fail
 from streamclient.codec.encode import Column
@@ -110,6 +111,6 @@ class WriteSchema:
 def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
     """The column as a binary array of text, nested values as JSON."""
     column = zones.array_in(column, zone)
-    if pa.types.is_nested(column.type):
+    if is_nested(column.type):
         return pc.cast(json_writer.column(column), pa.binary())
     return values.to_text(column)

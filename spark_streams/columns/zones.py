@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spark_streams.columns.types.table import with_scalars
 from spark_streams.config import time_zones
 from streamclient.config.option import parsed
 
@@ -22,17 +23,7 @@ def of_session() -> str | None:
 
 def type_in(kind: Any, zone: str) -> Any:
     """The Arrow type with that zone wherever it has one."""
-    types = pa.types
-    if types.is_timestamp(kind):
-        return kind if kind.tz is None else pa.timestamp(kind.unit, zone)
-    if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(type_in(kind.value_type, zone)))
-    if types.is_map(kind):
-        key = kind.key_field.with_type(type_in(kind.key_type, zone))
-        return pa.map_(key, kind.item_field.with_type(type_in(kind.item_type, zone)))
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(type_in(field.type, zone)) for field in kind])
-    return kind
+    return with_scalars(kind, lambda one: pa.timestamp(one.unit, zone) if getattr(one, "tz", None) else one)
 
 
 def array_in(column: Any, zone: str) -> Any:

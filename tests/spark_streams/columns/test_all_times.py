@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_streams.columns import json_reference, json_values, json_writer, times, values
+from spark_streams.columns import json_reference, json_values, json_writer, values
+from spark_streams.columns.types import calendar, table
 from spark_streams.config import time_zones
 from tests.spark_streams.columns.test_values import numbers, same
 
@@ -21,13 +22,13 @@ _YEARS = [-290_307, -1, 0, 1, 2, 1582, 1900, 1969, 1970, 2037, 2038, 9998, 9999,
 MICROS = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.builds(
-        lambda year, offset: times.days_of(year, 1, 1) * times.DAY + offset,
+        lambda year, offset: calendar.days_of(year, 1, 1) * calendar.DAY + offset,
         st.sampled_from(_YEARS),
-        st.integers(-2 * times.DAY, 2 * times.DAY),
+        st.integers(-2 * calendar.DAY, 2 * calendar.DAY),
     ),
     st.sampled_from([-(2**63), 2**63 - 1]),
 )
-DAYS = st.one_of(st.integers(-(2**31), 2**31 - 1), MICROS.map(lambda micros: micros // times.DAY))
+DAYS = st.one_of(st.integers(-(2**31), 2**31 - 1), MICROS.map(lambda micros: micros // calendar.DAY))
 KINDS: list[tuple[Any, st.SearchStrategy[int]]] = [
     (pa.date32(), DAYS),
     (pa.timestamp("us"), MICROS),
@@ -73,7 +74,7 @@ def nested(found: list[int]) -> dict[str, Any]:
 @given(DAYS)
 def test_the_calendar_goes_both_ways(days: int) -> None:
     """A day's number and its date are the same day, in any year."""
-    assert times.days_of(*times.date_of(days)) == days
+    assert calendar.days_of(*calendar.date_of(days)) == days
 
 
 #: What Spark 4's CSV source reads in the time zone Europe/Berlin: as a date, a timestamp (shown in that zone) and a
@@ -195,11 +196,11 @@ def test_texts_are_the_dates_and_times_that_spark_reads(
     (days,) = numbers(values.from_text(column, pa.date32()))
     (micros,) = numbers(values.from_text(column, pa.timestamp("us", "Europe/Berlin")))
     (without,) = numbers(values.from_text(column, pa.timestamp("us")))
-    shown = None if micros is None else times.local_text(micros + times.offset_at(micros, zone), short=True)
+    shown = None if micros is None else calendar.local_text(micros + calendar.offset_at(micros, zone), short=True)
     found = (
-        None if days is None else times.date_text(days),
+        None if days is None else calendar.date_text(days),
         shown,
-        None if without is None else times.local_text(without, short=True),
+        None if without is None else calendar.local_text(without, short=True),
     )
     assert found == (date, moment, local)
 
@@ -257,7 +258,7 @@ def test_no_json_raises(kind: Any, texts: list[bytes], wraps: bool) -> None:
     whole = pa.array([b'{"x":' + text + b"}" if wraps else text for text in texts], pa.binary())
     column, wrong = json_values.members(whole, {"x": kind})["x"]
     assert len(column) == len(texts) == (len(texts) if wrong is None else len(wrong))
-    if json_reference.is_nested(kind):
+    if table.is_nested(kind):
         assert len(json_values.from_text(pa.array(texts, pa.binary()), kind)[0]) == len(texts)
 
 

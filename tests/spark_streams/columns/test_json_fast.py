@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spark_streams.columns import json_reference, json_values
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.json_writer import stored_type
+from spark_streams.columns.types.table import is_nested
 from tests.spark_streams.columns.test_values import SENSIBLE
 
 unhurried = settings(deadline=None, max_examples=150)
@@ -179,7 +180,7 @@ def test_members_are_the_same(data: st.DataObject, kind: Any, other: Any, skip: 
 
 
 @unhurried
-@given(data=st.data(), kind=KINDS.filter(json_reference.is_nested), skip=st.integers(0, 1))
+@given(data=st.data(), kind=KINDS.filter(is_nested), skip=st.integers(0, 1))
 def test_nested_values_are_the_same(data: st.DataObject, kind: Any, skip: int) -> None:
     """Of lists, structs and maps in a field of their own."""
     texts = data.draw(st.lists(st.one_of(value_of(kind), VALUES).flatmap(odd), max_size=5))

@@ -1,4 +1,4 @@
-"""Times of day and day-time intervals as ISO 8601 text: `12:30:00.5`, `P1DT2H30M0.5S`. Pure.
+"""Times of day and day-time intervals as ISO 8601 text: `12:30:00.5`, `P1DT2H30M0.5S`.
 
 An interval may be negative as a whole (`-PT1H`) or in its parts (`PT-1H`), as Java's `Duration` reads it.
 """
@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import datetime
 import re
+
+import pyarrow as pa
+
+from spark_streams.columns.types.scalar import ScalarType, of, parsed, shown
 
 _TIME = re.compile(r"T?([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?")
 _PART = r"([+-]?[0-9]{1,15})"
@@ -66,3 +70,21 @@ def show_interval(value: datetime.timedelta) -> str:
     clock += f"{minutes}M" if minutes else ""
     clock += f"{seconds}{fraction}S" if seconds or fraction or not (day or clock) else ""
     return f"{sign}P{day}{'T' if clock else ''}{clock}"
+
+
+TIME = ScalarType(
+    ids=(pa.time64("us").id,),
+    spark=("TimeType",),
+    read=lambda _kind, _epochs: read_time,
+    show=lambda column: shown(show_time, column),
+    from_json=lambda _: lambda value: parsed(read_time, of(str, value)),
+    to_json=lambda _: lambda value: f'"{show_time(value)}"',
+)
+INTERVAL = ScalarType(
+    ids=(pa.duration("us").id,),
+    spark=("DayTimeIntervalType",),
+    read=lambda _kind, _epochs: read_interval,
+    show=lambda column: shown(show_interval, column),
+    from_json=lambda _: lambda value: parsed(read_interval, of(str, value)),
+    to_json=lambda _: lambda value: f'"{show_interval(value)}"',
+)

@@ -1,0 +1,285 @@
+"""Dates and timestamps, with a zone or without: integers in Arrow, since Python's types do not have all of Spark's.
+
+Texts mean what they mean to Spark's CSV source, including blanks around them. On top of that, compact days (20130704)
+and, if asked for, epochs are read. A time that names no zone is in the zone of its type.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+import zoneinfo
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_streams.columns.types import calendar
+from spark_streams.columns.types.numbers import AROUND, number
+from spark_streams.columns.types.scalar import Read, ScalarType, Write, arrow_text, made_of, parsed, shown, within
+from spark_streams.config import time_zones
+
+#: From the year 1 to 9999, without the first and the last day: there the years of all zones have four digits.
+_USUAL_DAYS = calendar.days_of(1, 1, 2), calendar.days_of(9999, 12, 31)
+_USUAL_MICROS = _USUAL_DAYS[0] * calendar.DAY, _USUAL_DAYS[1] * calendar.DAY
+
+
+def epochs_of(name: str) -> int | None:
+    """The microseconds in a timestamp format's unit; 0 if a number's size says it, None if numbers are no times."""
+    return {"epoch": 0, "seconds": 10**6, "milliseconds": 10**3, "microseconds": 1}.get(name)
+
+
+def _if_like(pattern: str, column: Any, target: Any) -> Any:
+    text = pc.cast(column, pa.string())
+    if not pc.all(pc.match_substring_regex(text, pattern), min_count=0).as_py():
+        return None
+    if _has_year("0000", text):  # Python has no year 0
+        return None
+    return pc.cast(text, target)
+
+
+def _has_year(year: str, text: Any) -> bool:
+    return bool(pc.any(pc.starts_with(text, year), min_count=0).as_py())
+
+
+def _from_json(read: Read, of_epoch: Read, value: Any) -> Any:
+    """A text; or a number, which is a year, or an epoch whose size says the unit."""
+    return parsed(read, value) if isinstance(value, str) else parsed(of_epoch, str(number(value)))
+
+
+# -- dates ------------------------------------------------------------------------------------------------------------
+
+_YEAR = r"([+-]?[0-9]{4,7})"
+_DAY = re.compile(rf"{_YEAR}(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[T ].*)?)?)?", re.DOTALL)
+_COMPACT_DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})(?:[T ].*)?", re.DOTALL)
+_DAYS_FAST = r"^\d{4}-\d{2}-\d{2}$"
+_COMPACT_FAST = r"^(\d{4})(\d{2})(\d{2})$"
+
+
+def _date(text: str) -> int | None:
+    text = text.strip(AROUND)
+    found = _DAY.fullmatch(text) or _COMPACT_DAY.fullmatch(text)
+    return calendar.days_of(*(int(part or 1) for part in found.groups())) if found else None
+
+
+def _dates(column: Any, kind: Any, _epochs: int | None) -> Any:
+    text = pc.cast(column, pa.string())
+    if pc.all(pc.match_substring_regex(text, _COMPACT_FAST), min_count=0).as_py():
+        column = pc.cast(pc.replace_substring_regex(text, _COMPACT_FAST, r"\1-\2-\3"), pa.binary())
+    return _if_like(_DAYS_FAST, column, kind)
+
+
+def _show_dates(column: Any) -> Any:
+    days = column.cast(pa.int32())
+    return arrow_text(column) if within(_USUAL_DAYS, days) else shown(calendar.date_text, days)
+
+
+DATE = ScalarType(
+    ids=(pa.date32().id,),
+    spark=("DateType",),
+    read=lambda _kind, _epochs: _date,
+    read_fast=_dates,
+    show=_show_dates,
+    from_json=lambda _: lambda value: _from_json(_date, _date, value),
+    to_json=lambda _: lambda value: f'"{value.isoformat()}"',
+    json_kind=lambda _: pa.string(),
+    stored_kind=pa.int32(),
+    stored_to_json=lambda _: lambda days: f'"{calendar.date_text(days)}"',
+)
+
+# -- timestamps, one text at a time -----------------------------------------------------------------------------------
+
+_ZONE = r" ?(Z|(?:UTC|GMT)?[+-][0-9]{1,2}(?::?[0-9]{2}(?::?[0-9]{2})?)?|[A-Za-z][A-Za-z0-9_+/-]*)?"
+_MOMENT = re.compile(
+    rf"{_YEAR}(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})"
+    r"(?:[T ]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?)?)?)?" + _ZONE + ")?)?"
+)
+_COMPACT_MOMENT = re.compile(
+    r"([0-9]{4})([0-9]{2})([0-9]{2})(?:[T ]([0-9]{2}):?([0-9]{2})(?::?([0-9]{2})(?:\.([0-9]{1,9}))?)?" + _ZONE + ")?"
+)
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?")
+_LONGEST_OFFSET = 18 * 3600 * calendar.SECOND
+_NUMBER_OF_UNITS = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]+)?")
+_EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
+_UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
+"""Units of epochs, as (limit, factor): a number below the limit, times the factor, is microseconds. So numbers below
+10^11 are seconds, below 10^14 milliseconds, others microseconds. Texts of fewer than eight digits are years."""
+
+
+def _reader(kind: Any, epochs: int | None) -> Read:
+    if kind.tz is None:
+        return lambda text: _local_moment(text, epochs)
+    zone = time_zones.info(kind.tz)
+    return lambda text: _moment(text, zone, epochs)
+
+
+def _moment(text: str, default: datetime.tzinfo, epochs: int | None) -> int | None:
+    text = text.strip(AROUND)
+    if _is_epoch(text, epochs):
+        return _epoch(text, epochs)
+    parts = _parts(text)
+    if parts is None:
+        return None
+    local, zone = parts
+    if zone is None:
+        return calendar.checked(calendar.to_utc(local, default))
+    if zone == "Z":
+        return calendar.checked(local)
+    found = _OFFSET.fullmatch(zone)
+    if found is None:
+        return calendar.checked(calendar.to_utc(local, zoneinfo.ZoneInfo(zone)))
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    offset = (hours * 3600 + minutes * 60 + seconds) * calendar.SECOND
+    if minutes > 59 or seconds > 59 or offset > _LONGEST_OFFSET:
+        return None
+    return calendar.checked(local + offset if found[1] == "-" else local - offset)
+
+
+def _is_epoch(text: str, epochs: int | None) -> bool:
+    return epochs is not None and bool((_NUMBER_OF_UNITS if epochs else _EPOCH).fullmatch(text))
+
+
+def _epoch(text: str, epochs: int | None) -> int:
+    with decimal.localcontext(prec=100):
+        value = decimal.Decimal(text)
+        factor = epochs or next(factor for below, factor in _UNITS if abs(value) < below)
+        return calendar.checked(int((value * factor).to_integral_value(decimal.ROUND_FLOOR)))
+
+
+def _local_moment(text: str, epochs: int | None) -> int | None:
+    text = text.strip(AROUND)
+    if _is_epoch(text, epochs):
+        return _epoch(text, epochs)
+    parts = _parts(text)
+    return calendar.checked(parts[0]) if parts is not None and parts[1] is None else None
+
+
+def _parts(text: str) -> tuple[int, str | None] | None:
+    """Return the local time in microseconds, and the zone; None if the text is not a time."""
+    found = _MOMENT.fullmatch(text) or _COMPACT_MOMENT.fullmatch(text)
+    if found is None:
+        return None
+    *date, hour, minute, second, fraction, zone = found.groups()
+    hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
+    if hours > 23 or minutes > 59 or seconds > 59:
+        return None
+    micros = int((fraction or "0").ljust(6, "0")[:6])
+    days = calendar.days_of(*(int(part or 1) for part in date))
+    return days * calendar.DAY + (hours * 3600 + minutes * 60 + seconds) * calendar.SECOND + micros, zone
+
+
+# -- timestamps, whole arrays -----------------------------------------------------------------------------------------
+
+_UTC = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$"
+_ZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?(Z|[+-](?:(?:0\d|1[0-7]):?[0-5]\d|18:?00))$"
+_UNZONED = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
+#: From 1970 to 2037, in microseconds. Outside, Arrow's offsets differ from Python's and Java's in some zones.
+_SAME_CLOCKS = (0, 2_145_916_800_000_000)
+
+
+def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
+    numbers = None if epochs is None else _epochs(column, kind, epochs)
+    if numbers is not None:
+        return numbers
+    if kind.tz is None:
+        return _if_like(_UNZONED, column, kind)
+    utc = pa.timestamp(kind.unit, "UTC")
+    result = _if_like(_UTC, column, utc)
+    if result is None:
+        if any(_has_year(year, column) for year in ("0001", "9999")):  # Python cannot convert these to every zone
+            return None
+        result = _if_like(_ZONED, column, utc)
+    if result is None:
+        plain = _if_like(_UNZONED, column, pa.timestamp(kind.unit))
+        if plain is not None and (kind.tz == "UTC" or within(_SAME_CLOCKS, plain)):
+            # Arrow raises for a local time that does not exist, and declines with that.
+            result = pc.assume_timezone(plain, kind.tz, ambiguous="earliest")
+    return None if result is None else pc.cast(result, kind)
+
+
+def _epochs(column: Any, kind: Any, unit: int) -> Any:
+    """The column, if all of it is whole numbers of one unit: `unit`, else see `_UNITS`."""
+    if not len(column) or column.null_count == len(column) or not made_of(b"0123456789", column):
+        return None
+    lengths = pc.min_max(pc.binary_length(column)).as_py()
+    shortest, longest = lengths["min"], lengths["max"]
+    by_size = ((8, 11, 10**6), (12, 14, 10**3), (15, 17, 1))
+    for least, most, factor in ((1, 11 + 6 - len(str(unit)) + 1, unit),) if unit else by_size:
+        if least <= shortest and longest <= most:
+            micros = pc.multiply(pc.cast(pc.cast(column, pa.string()), pa.int64()), factor)
+            return pc.cast(micros, kind)
+    return None
+
+
+# -- timestamps as text and JSON --------------------------------------------------------------------------------------
+
+_WHOLE_MINUTES_SINCE = 1973  # before 1972 some offsets had seconds, which the text cannot express
+_WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
+_WHOLE_MINUTES_IN_JSON = calendar.days_of(_WHOLE_MINUTES_SINCE, 1, 1) * calendar.DAY
+
+
+def _show(column: Any) -> Any:
+    """A time with a zone is written in that zone, with its offset."""
+    kind, numbers = column.type, column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    is_usual = within(_USUAL_MICROS, numbers)
+    if kind.tz is None:
+        return arrow_text(column) if is_usual else shown(calendar.local_text, numbers)
+    if not is_usual:
+        zone = time_zones.info(kind.tz)
+        return shown(lambda micros: _any_moment_text(micros, zone), numbers)
+    utc = pc.cast(column, pa.timestamp("us", "UTC"))
+    text = pc.cast(utc, pa.string())
+    if kind.tz != "UTC":
+        local = pc.cast(pc.cast(column, pa.timestamp("us", kind.tz)), pa.string())
+        text = pc.if_else(pc.less(utc, pa.scalar(_WHOLE_MINUTES, utc.type)), text, local)
+    return pc.cast(text, pa.binary())
+
+
+def _any_moment_text(micros: int, zone: datetime.tzinfo) -> str:
+    """As `_show`, of a time of any year."""
+    if zone is datetime.UTC or micros < _WHOLE_MINUTES:
+        return f"{calendar.local_text(micros)}Z"
+    offset = calendar.offset_at(micros, zone)
+    return calendar.local_text(micros + offset) + calendar.offset_text(offset).replace(":", "")
+
+
+def _to_json(value: datetime.datetime) -> str:
+    offset = value.utcoffset()
+    if value.tzinfo is None or (offset and value.year >= _WHOLE_MINUTES_SINCE):
+        return f'"{value.isoformat()}"'
+    return f'"{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat()}Z"'
+
+
+def _stored_to_json(kind: Any) -> Write:
+    zone = None if kind.tz is None else time_zones.info(kind.tz)
+    return lambda value: f'"{_stored_text(value, zone)}"'
+
+
+def _stored_text(micros: int, zone: datetime.tzinfo | None) -> str:
+    """As `_to_json`, of a time of any year."""
+    if zone is None:
+        return calendar.local_text(micros, "T", short=True)
+    offset = calendar.offset_at(micros, zone)
+    if not offset or micros < _WHOLE_MINUTES_IN_JSON:
+        return f"{calendar.local_text(micros, 'T', short=True)}Z"
+    return calendar.local_text(micros + offset, "T", short=True) + calendar.offset_text(offset)
+
+
+def _of_json(kind: Any) -> Any:
+    read, of_epoch = _reader(kind, None), _reader(kind, 0)
+    return lambda value: _from_json(read, of_epoch, value)
+
+
+TIMESTAMP = ScalarType(
+    ids=(pa.timestamp("us").id,),
+    spark=("TimestampType", "TimestampNTZType"),
+    read=_reader,
+    read_fast=_timestamps,
+    show=_show,
+    from_json=_of_json,
+    to_json=lambda _: _to_json,
+    json_kind=lambda _: pa.string(),
+    stored_kind=pa.int64(),
+    stored_to_json=_stored_to_json,
+)

@@ -1,0 +1,45 @@
+"""The table of scalar types. A new type is a record in a family's module and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from spark_streams.columns import variants
+from spark_streams.columns.types.durations import INTERVAL, TIME
+from spark_streams.columns.types.moments import DATE, TIMESTAMP
+from spark_streams.columns.types.numbers import BOOLEAN, DECIMAL, FLOAT, INTEGER, NULL
+from spark_streams.columns.types.scalar import ScalarType
+from spark_streams.columns.types.strings import BINARY, STRING
+
+SCALARS = (STRING, BINARY, BOOLEAN, INTEGER, FLOAT, DECIMAL, DATE, TIMESTAMP, TIME, INTERVAL, NULL)
+_BY_ID = {number: each for each in SCALARS for number in each.ids}
+
+
+def scalar(kind: Any) -> ScalarType:
+    """What is known of an Arrow type that is not nested. TypeError if it has no text."""
+    found = _BY_ID.get(kind.id)
+    if found is None:
+        raise TypeError(f"{kind} has no text form")
+    return found
+
+
+def is_nested(kind: Any) -> bool:
+    """Whether a field's text must be JSON to be of this type."""
+    return bool(pa.types.is_list(kind) or pa.types.is_struct(kind) or pa.types.is_map(kind))
+
+
+def with_scalars(kind: Any, changed: Callable[[Any], Any]) -> Any:
+    """The type with each scalar type in it replaced. A variant stays what it is."""
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(with_scalars(kind.value_type, changed)))
+    if pa.types.is_map(kind):
+        key = kind.key_field.with_type(with_scalars(kind.key_type, changed))
+        return pa.map_(key, kind.item_field.with_type(with_scalars(kind.item_type, changed)))
+    if variants.is_variant(kind):
+        return kind
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(with_scalars(field.type, changed)) for field in kind])
+    return changed(kind)
