@@ -77,6 +77,15 @@ def within(limits: tuple[int, int], numbers: Any) -> bool:
     return found["min"] is None or (limits[0] <= found["min"] and found["max"] < limits[1])
 
 
+def mixed(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slow: Callable[[int], str]) -> Any:
+    """The texts of numbers: by `fast`, of the whole array, within the limits, by `slow` of the few outside."""
+    if within(limits, numbers):
+        return fast(numbers)
+    outside = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater_equal(numbers, limits[1])), False)
+    texts = fast(pc.if_else(outside, pa.scalar(0, numbers.type), numbers))
+    return pc.replace_with_mask(texts, outside, pa.array(map(slow, numbers.filter(outside).to_pylist()), pa.string()))
+
+
 def shown(show: Callable[[Any], str], column: Any) -> Any:
     """The values as a binary array of texts, one at a time."""
     return pa.array([None if value is None else show(value).encode() for value in column.to_pylist()], pa.binary())

@@ -266,3 +266,21 @@ def test_not_a_number_is_not_equal_to_itself() -> None:
     """The helper that compares values knows it."""
     assert same([math.nan], [math.nan])
     assert not same([math.nan], [0.0])
+
+
+ZONES = (None, "UTC", "Europe/Berlin", "Africa/Monrovia", "Australia/Lord_Howe", "Pacific/Apia")
+MICROS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.integers(-(10**9), 2 * 10**9).map(lambda second: second * 10**6), st.none()
+)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@given(micros=st.lists(MICROS))
+def test_times_are_written_alike_one_by_one_and_together(zone: str | None, micros: list[int | None]) -> None:
+    """The texts and the JSON of a column are those of its values, whatever years the others have."""
+    kind = pa.timestamp("us", zone)
+    column = pa.array(micros, pa.int64()).cast(kind)
+    texts = [values.to_text(column.slice(at, 1))[0].as_py() for at in range(len(column))]
+    assert values.to_text(column).to_pylist() == texts
+    write = json_writer.writer(kind, stored=True)
+    assert json_writer.column(column).to_pylist() == [None if value is None else write(value) for value in micros]
