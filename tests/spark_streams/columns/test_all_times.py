@@ -268,19 +268,22 @@ def test_not_a_number_is_not_equal_to_itself() -> None:
     assert not same([math.nan], [0.0])
 
 
-ZONES = (None, "UTC", "Europe/Berlin", "Africa/Monrovia", "Australia/Lord_Howe", "Pacific/Apia")
-MICROS = st.one_of(
-    st.integers(-(2**63), 2**63 - 1), st.integers(-(10**9), 2 * 10**9).map(lambda second: second * 10**6), st.none()
-)
+@each_kind
+@unhurried
+@given(data=st.data())
+def test_columns_are_written_as_their_values_are(kind: Any, of: st.SearchStrategy[int], data: st.DataObject) -> None:
+    """The texts and the JSON of a column are those of each value alone, whatever years the others have."""
+    usual = st.integers(-(10**5), 10**5).map(lambda number: number * (1 if kind == pa.date32() else 10**9))
+    column = pa.array(data.draw(st.lists(st.one_of(st.none(), usual, of), max_size=6)), kind)
+    alone = [column.slice(at, 1) for at in range(len(column))]
+    for write in (values.to_text, json_writer.column):
+        assert write(column).to_pylist() == [write(one)[0].as_py() for one in alone]
 
 
-@pytest.mark.parametrize("zone", ZONES)
-@given(micros=st.lists(MICROS))
-def test_times_are_written_alike_one_by_one_and_together(zone: str | None, micros: list[int | None]) -> None:
-    """The texts and the JSON of a column are those of its values, whatever years the others have."""
-    kind = pa.timestamp("us", zone)
-    column = pa.array(micros, pa.int64()).cast(kind)
-    texts = [values.to_text(column.slice(at, 1))[0].as_py() for at in range(len(column))]
-    assert values.to_text(column).to_pylist() == texts
-    write = json_writer.writer(kind, stored=True)
-    assert json_writer.column(column).to_pylist() == [None if value is None else write(value) for value in micros]
+def test_json_is_written_alike_by_arrow_and_one_at_a_time() -> None:
+    """Moments of the years that Python has, in zones with odd offsets."""
+    for zone in (None, "UTC", "Africa/Monrovia", "Australia/Lord_Howe", "Pacific/Apia"):
+        kind = pa.timestamp("us", zone)
+        column = pa.array([*range(-(10**15), 2 * 10**15, 7 * 10**12 + 500_001), 0, 10**6], pa.int64()).cast(kind)
+        write = json_writer.writer(kind)
+        assert json_writer.column(column).to_pylist() == [write(value) for value in column.to_pylist()]
