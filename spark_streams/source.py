@@ -42,7 +42,7 @@ if _HAS_FILTERS:
 if find_spec("pyspark.sql.streaming.datasource") is not None:  # Spark 4.2 says where a batch begins
     from spark_streams.read.stream import StreamReader
 else:
-    from spark_streams.read.remembering import RememberingReader as StreamReader  # type: ignore[assignment]
+    from spark_streams.read.legacy_stream import LegacyStreamReader as StreamReader  # type: ignore[assignment]
 
 _ROOT = str(Path(__file__).absolute().parents[1])
 """The directory, or the zip archive, that this package was imported from."""

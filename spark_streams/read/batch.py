@@ -18,15 +18,14 @@ from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from spark_streams.headline import headed
 from spark_streams.read.query import planning
-from spark_streams.read.query.contents import expect
 from spark_streams.read.query.loss import Known
 from spark_streams.read.query.selection import end_of, start_of, streams_of
-from spark_streams.read.ranges.from_replicas import Preference
+from spark_streams.read.ranges.replica_reads import Preference
 from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.config.address import Address
 from streamclient.pool import borrow
-from streamclient.streams.api import StreamServer
-from streamclient.streams.model import Cut, Range, StreamState, last_id_of
+from streamclient.streams import rounds
+from streamclient.streams.model import StreamState, last_id_of
 from streamclient.streams.open import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -74,12 +73,9 @@ class BatchReader(DataSourceReader):
                 start, end = start_of(options, stream, _EARLIEST, state), end_of(options, stream, _LATEST)
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
-            cuts = self._cuts(server, starts, ends, states)
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, streams)
-            sizes = {
-                stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()
-            }
-            ranges = expect(server, planning.ranges(starts, ends, cuts, sizes=sizes), states)
+            cheap = server.counts_cheaply
+            tasks = rounds.run(server, planning.read_once(starts, ends, states, options, counts_cheaply=cheap))
         known = {stream: Known.of(state) for stream, state in states.items() if state is not None}
         return [
             RangePartition(
@@ -91,7 +87,7 @@ class BatchReader(DataSourceReader):
                 preference=preference,
                 known=known_of(parts, known),
             )
-            for parts in planning.shared(ranges, planning.tasks(ranges, options))
+            for parts in tasks
         ]
 
     def _check_there(self, states: Mapping[str, StreamState | None]) -> None:
@@ -101,29 +97,6 @@ class BatchReader(DataSourceReader):
             missing = [f"that matches '{self._options.pattern}'"]
         if missing:
             fail("STREAM_MISSING", stream=" or ".join(missing), address=self._address)
-
-    def _cuts(
-        self,
-        server: StreamServer,
-        starts: dict[str, StreamId],
-        ends: dict[str, StreamId],
-        states: dict[str, StreamState | None],
-    ) -> dict[str, list[Cut]]:
-        least, most = self._options.min_partitions, self._options.max_per_partition
-        if least <= 1 and most is None:
-            return {}
-        sizes = {
-            stream: state.backlog(starts[stream])[0]
-            for stream, state in states.items()
-            if state is not None and ends[stream] > starts[stream]
-        }
-        wanted = [
-            (Range(stream, starts[stream], ends[stream], 0), parts)
-            for stream, parts in planning.parts(sizes, least, most).items()
-            if parts > 1 or most is not None
-        ]
-        cuts = server.splits(wanted, most, exact=False)
-        return {whole.stream: found for (whole, _), found in zip(wanted, cuts, strict=True)}
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
         """The ID that a position means in this stream now."""

@@ -18,7 +18,7 @@ What Spark does, and what follows from it:
 
 This object lives in a planner process for as long as the query runs. A copy of it goes with every task, for `read`: it
 has the schema and nothing else, so what a task costs does not grow with the query's streams. All that a task must know
-is in its partition. How the next batch is asked for is in `stream` (Spark 4.2 and later) and `remembering` (before).
+is in its partition. How the next batch is asked for is in `stream` (Spark 4.2 and later) and `legacy_stream` (before).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class StreamCalls(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The partitions of the batch between two offsets, the same whenever it is replayed."""
         offsets = self._offset(start), self._offset(end)
-        planned = self._source_of(*offsets).plan(*offsets)
+        planned = self._source_of(*offsets).partitions(*offsets)
         if self._first_end is None:
             self._first_end = end
         return [replace(part, checks_fields=True) for part in planned] if end == self._first_end else planned

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from streamclient.errors import PystreamsError, StreamError, first_of
 from streamclient.streams.api import StreamServer
-from streamclient.streams.model import StreamState
+from streamclient.streams.model import Cut, Range, StreamState
 from streamwire.stream_id import StreamId
 
 T = TypeVar("T")
@@ -30,6 +31,30 @@ class Ask:
 
 Steps = Generator[Ask, Any, T]
 """What is done about one stream: it yields questions, gets their answers, and returns a result."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Questions of one kind about several streams. `many` answers them, in their order."""
+
+    many: Callable[[StreamServer, list[Any]], Sequence[Any]]
+    asked: Sequence[tuple[Any, ...]]
+
+
+Planning = Generator[Round, Any, T]
+"""A decision about many streams: it yields rounds of questions, gets lists of answers, and returns a result."""
+
+
+def run(server: StreamServer, planning: Planning[T]) -> T:
+    """Answer the rounds of a decision, and return its result."""
+    answers: Sequence[Any] | None = None
+    while True:
+        try:
+            asked = planning.send(answers)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answers = asked.many(server, [*asked.asked]) if asked.asked else []
 
 
 def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
@@ -66,6 +91,12 @@ def count(stream: str, after: StreamId, upto: StreamId) -> Steps[int]:
     return found
 
 
+def counts(asked: Sequence[tuple[str, StreamId, StreamId]]) -> Planning[Sequence[int]]:
+    """See `StreamServer.counts`."""
+    found: Sequence[int] = yield Round(_count, asked)
+    return found
+
+
 def _count(server: StreamServer, asked: list[Any]) -> Sequence[int]:
     return server.counts(asked)
 
@@ -76,8 +107,34 @@ def nth(stream: str, after: StreamId, number: int, upto: StreamId) -> Steps[tupl
     return found
 
 
+def nths(asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> Planning[Sequence[tuple[StreamId, int]]]:
+    """See `StreamServer.nths`."""
+    found: Sequence[tuple[StreamId, int]] = yield Round(_nth, asked)
+    return found
+
+
 def _nth(server: StreamServer, asked: list[Any]) -> Sequence[tuple[StreamId, int]]:
     return server.nths(asked)
+
+
+def splits(wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> Planning[Sequence[Sequence[Cut]]]:
+    """See `StreamServer.splits`."""
+    found: Sequence[Sequence[Cut]] = yield Round(partial(_splits, most=most, exact=exact), wholes)
+    return found
+
+
+def _splits(server: StreamServer, wholes: list[Any], *, most: int | None, exact: bool) -> Sequence[Sequence[Cut]]:
+    return server.splits(wholes, most, exact=exact)
+
+
+def entry_bytes(asked: Sequence[tuple[str, StreamId]]) -> Planning[Sequence[float]]:
+    """See `StreamServer.average_entry_bytes`."""
+    found: Sequence[float] = yield Round(_entry_bytes, asked)
+    return found
+
+
+def _entry_bytes(server: StreamServer, asked: list[Any]) -> Sequence[float]:
+    return [server.average_entry_bytes(stream, after) for stream, after in asked]
 
 
 def state(stream: str, group: str) -> Steps[StreamState | None]:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.config import options
-from spark_streams.read.remembering import RememberingReader
+from spark_streams.read.legacy_stream import LegacyStreamReader
 from spark_streams.source import StreamReader
 from streamclient.config import address
 
@@ -102,7 +102,7 @@ class OldQuery(Query):
         self.said |= {name: str(value) for name, value in changed.items()}
         said = options.read_options(self.said)
         found = said.address if isinstance(said.address, address.Address) else address.parse(self.said["url"])
-        self.old = RememberingReader(said, ReadSchema.of(schema_of(self.schema), said), found)
+        self.old = LegacyStreamReader(said, ReadSchema.of(schema_of(self.schema), said), found)
         self.reader = self.old  # type: ignore[assignment]
 
     def goes_on(self, *, unfinished: bool = False) -> None:

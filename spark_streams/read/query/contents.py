@@ -1,8 +1,8 @@
 """What a range of a stream must contain, and whether a reader got it: one decision for batch and streaming reads.
 
-`expect` gives each range what the server says of it at planning time, in one round trip: its number of entries, or its
-first entry where counting would mean reading. `find_missing` compares that with what was read and with the stream as it
-is by then. It is pure; `spark_streams.read.query.loss` decides whether the stream is still the same one.
+`expect` gives each range what the server says of it at planning time, in one round of questions: its number of entries,
+or its first entry if counting would mean reading. `find_missing` compares that with what was read and with the stream
+as it is by then. Both are pure; `spark_streams.read.query.loss` decides whether the stream is still the same one.
 
 A range whose entries were counted is judged by their number. Of any other range this much can be proven:
 
@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_streams.read.query.loss import Known, Loss, find_another
-from streamclient.streams.api import StreamServer
+from streamclient.streams import rounds
 from streamclient.streams.model import Range, StreamState
+from streamclient.streams.rounds import Planning
 from streamwire.stream_id import LAST, StreamId
 
 
@@ -63,25 +64,26 @@ class Read:
         return not in_one_page and _front(state) > self.sure.next()
 
 
-def expect(server: StreamServer, parts: Sequence[Range], states: Mapping[str, StreamState | None]) -> list[Range]:
+def expect(
+    parts: Sequence[Range], states: Mapping[str, StreamState | None], *, counts_cheaply: bool
+) -> Planning[list[Range]]:
     """The ranges with their number of entries; or with their first one, if the server counts by sending them.
 
     `states` are those of all streams that exist; other ranges stay as they are.
     """
     found = [_deduced(part, states.get(part.stream)) for part in parts]
-    cheap = server.counts_cheaply
     left = [
         at
         for at, part in enumerate(found)
-        if part.count is None and (cheap or part.head is None) and states.get(part.stream) is not None
+        if part.count is None and (counts_cheaply or part.head is None) and states.get(part.stream) is not None
     ]
     asked = [found[at] for at in left]
-    if cheap:
-        counts = server.counts([(part.stream, part.after, part.upto) for part in asked])
+    if counts_cheaply:
+        counts = yield from rounds.counts([(part.stream, part.after, part.upto) for part in asked])
         for at, part, count in zip(left, asked, counts, strict=True):
             found[at] = replace(part, count=count)
     else:
-        heads = server.nths([(part.stream, part.after, 1, part.upto) for part in asked])
+        heads = yield from rounds.nths([(part.stream, part.after, 1, part.upto) for part in asked])
         for at, part, (head, count) in zip(left, asked, heads, strict=True):
             found[at] = replace(part, head=head) if count else replace(part, count=0)
     return found

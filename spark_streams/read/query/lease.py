@@ -18,17 +18,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import secrets
+import signal
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import NoReturn, Protocol
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import PystreamsError, ServerError, fail
-from spark_streams.read.query.ending import when_spark_ends_this_process
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.routing import UNREACHABLE
@@ -135,7 +138,7 @@ class Lease:
             self._thread = threading.Thread(target=_keep, args=(weakref.ref(self), self._ended, seconds), daemon=True)
             weakref.finalize(self, self._ended.set)
             self._thread.start()
-            when_spark_ends_this_process(self.give_up)
+            _when_spark_ends_this_process(self.give_up)
 
     def _take(self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()) -> tuple[str, str] | None:
         """Take or renew these leases. Returns a stream whose lease another one has, and who that is."""
@@ -206,3 +209,24 @@ def _keep(lease: weakref.ref[Lease], ended: threading.Event, seconds: float) -> 
             return
         held.beat()
         del held
+
+
+def _when_spark_ends_this_process(give_back: Callable[[], None]) -> None:
+    """Call `give_back` when Spark ends this process, if Spark has started it to plan a query.
+
+    Spark sends a SIGTERM there and does not call the reader's `stop`. Other processes keep their own handlers.
+    """
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if (
+        spec is None
+        or not spec.name.startswith("pyspark.")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        return
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Spark may send it twice
+        give_back()
+        os._exit(128 + number)  # without the traceback of an exception
+
+    signal.signal(signal.SIGTERM, end)

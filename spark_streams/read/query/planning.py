@@ -1,31 +1,89 @@
-"""Planning: which entries belong to a micro-batch, and how they are cut into partitions.
+"""Planning arithmetic for every way to read: limits, shares of streams, cuts into ranges, and tasks.
 
-Arithmetic on plain data, without Spark or a server; what must be counted is asked through a function (`Nths`). The
-ranges of a batch are disjoint, and together they are exactly the batch.
+Pure: plain data in and out, without Spark, a server or a clock. If the data does not tell where to cut, a function asks
+for counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union is the batch.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from spark_streams.config.read import LimitOptions
-from streamclient.streams.model import Cut, Range
+from spark_streams.read.query.contents import expect
+from streamclient.streams import rounds
+from streamclient.streams.model import Cut, Range, StreamState
+from streamclient.streams.rounds import Planning
 from streamwire.stream_id import StreamId
 
 _RANGE_COST = 30  # what a range costs besides its entries, as a number of entries
 _TASK_COST = 100_000  # entries that take about as long as all that Spark does for a task, on both its sides
 
 Part = TypeVar("Part")
-Nths = Callable[[Sequence[tuple[str, StreamId, int, StreamId]]], Sequence[tuple[StreamId, int]]]
-"""Of each (stream, after, count, upto): (ID, number of entries). See `StreamServer.nths`."""
+
+Ids = Mapping[str, StreamId]
+"""A position in each stream."""
+
+States = Mapping[str, StreamState | None]
+"""Each stream's state; None if the stream does not exist."""
+
+
+def unlimited(limits: LimitOptions) -> LimitOptions:
+    """The limits of partitions alone, without those of a micro-batch."""
+    return LimitOptions(
+        min_partitions=limits.min_partitions,
+        max_partitions=limits.max_partitions,
+        max_per_partition=limits.max_per_partition,
+    )
+
+
+def read_once(
+    starts: Ids, ends: Ids, states: States, limits: LimitOptions, *, counts_cheaply: bool
+) -> Planning[list[tuple[Range, ...]]]:
+    """The ranges of each task of a batch read between two positions, with what they must contain."""
+    found = yield from cuts(starts, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
+    sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
+    whole = yield from expect(ranges(starts, ends, found, sizes=sizes), states, counts_cheaply=counts_cheaply)
+    return shared(whole, tasks(whole, limits))
+
+
+def cuts(
+    starts: Ids,
+    ends: Ids,
+    counts: Mapping[str, int],
+    states: States,
+    limits: LimitOptions,
+    *,
+    counts_cheaply: bool,
+    exact: bool,
+) -> Planning[dict[str, Sequence[Cut]]]:
+    """Where streams are cut into partitions. Streams that need no cut are left out.
+
+    `counts`: numbers of entries between two positions, where they are known. `exact`: count the entries of every part.
+    """
+    least, most = limits.min_partitions, limits.max_per_partition
+    if least <= 1 and most is None:
+        return {}
+    there = {stream: state for stream, state in states.items() if state is not None and ends[stream] > starts[stream]}
+    unknown = [stream for stream in there if counts_cheaply and stream not in counts]
+    counted = yield from rounds.counts([(stream, starts[stream], ends[stream]) for stream in unknown])
+    estimates = {stream: state.backlog(starts[stream])[0] for stream, state in there.items() if stream not in counts}
+    known = {stream: count for stream, count in counts.items() if stream in there}
+    sizes = {**estimates, **known, **dict(zip(unknown, counted, strict=True))}
+    wanted = [
+        (Range(stream, starts[stream], ends[stream], 0, counts.get(stream)), number)
+        for stream, number in parts(sizes, least, most).items()
+        if number > 1 or (most is not None and stream not in counts)
+    ]
+    found = yield from rounds.splits(wanted, most, exact=exact)
+    return {whole.stream: cut for (whole, _), cut in zip(wanted, found, strict=True)}
 
 
 def ranges(
-    starts: Mapping[str, StreamId],
-    ends: Mapping[str, StreamId],
+    starts: Ids,
+    ends: Ids,
     cuts: Mapping[str, Sequence[Cut]] | None = None,
     counts: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -49,18 +107,18 @@ def ranges(
     return found
 
 
-def tasks(ranges: Sequence[Range], options: LimitOptions, cores: int | None = None) -> list[int]:
+def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int | None = None) -> list[int]:
     """How many of the ranges, which stay in their order, each task reads. No task is empty.
 
-    The options limit the number of tasks and the entries of each. Without a limit there is a task for each core, or
+    The limits are on the number of tasks and on the entries of each. Without a limit there is a task for each core, or
     more if there are so many entries that they are worth it. `cores` are those of this machine by default.
     """
-    most, limit = options.max_per_partition, options.max_partitions
+    most, limit = limits.max_per_partition, limits.max_partitions
     costs = [_RANGE_COST + (one.size or 0) for one in ranges]
     total = sum(costs)
     if limit is None:
         cores = cores or os.cpu_count() or 1
-        limit = max(options.min_partitions, cores, total // _TASK_COST)
+        limit = max(limits.min_partitions, cores, total // _TASK_COST)
     if most is None and len(ranges) <= limit:
         return [1] * len(ranges)
     found: list[int] = []
@@ -131,13 +189,8 @@ def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[st
 
 
 def limited(
-    limit: int,
-    starts: Mapping[str, StreamId],
-    ends: Mapping[str, StreamId],
-    backlog: Mapping[str, int],
-    nths: Nths,
-    rotation: int = 0,
-) -> tuple[dict[str, StreamId], dict[str, int]]:
+    limit: int, starts: Ids, ends: Ids, backlog: Mapping[str, int], rotation: int = 0
+) -> Planning[tuple[dict[str, StreamId], dict[str, int]]]:
     """Ends between which exactly `limit` entries lie, or all entries if there are fewer.
 
     `backlog` may be an estimate: it decides the proportions only, and what one stream turns out not to have goes to the
@@ -149,7 +202,9 @@ def limited(
     waiting = {stream: max(1, backlog[stream]) for stream in ends if ends[stream] > starts[stream]}
     while left and waiting:
         asked = shares(left, waiting, rotation)
-        answers = nths([(stream, reached[stream], share, ends[stream]) for stream, share in asked.items()])
+        answers = yield from rounds.nths(
+            [(stream, reached[stream], share, ends[stream]) for stream, share in asked.items()]
+        )
         for (stream, share), (at, found) in zip(asked.items(), answers, strict=True):
             reached[stream] = at
             left -= found

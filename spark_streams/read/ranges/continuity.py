@@ -7,8 +7,8 @@ stream's state mean a loss is decided in `spark_streams.read.query.loss`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import loss
@@ -17,33 +17,15 @@ from spark_streams.read.query.loss import Baseline, Known, Loss
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.backlog import counted_backlog
 from spark_streams.read.ranges.owned_group import OwnedGroup
+from spark_streams.read.ranges.plan import BatchPlan, Begin
 from streamclient.config.address import Address
+from streamclient.streams import rounds
 from streamclient.streams.api import StreamServer
 from streamclient.streams.model import Range, StreamState
 from streamclient.streams.rounds import Steps
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
-
-
-@dataclass(frozen=True)
-class Begin:
-    """Where a stream's part of the next batch begins.
-
-    `jumps`: elsewhere than where the last batch ended. `lost`: entries found to be lost there. `backlog`: the exact
-    number of entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
-    """
-
-    baseline: Baseline
-    jumps: bool = False
-    lost: int = 0
-    backlog: int | None = None
-    retired: bool = False
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the batch begins where the last one ended, and the offset need not say anything about it."""
-        return not (self.jumps or self.lost or self.retired)
 
 
 class Continuity:
@@ -65,15 +47,14 @@ class Continuity:
         """Remember where the streams that exist end now."""
         self._seen.update((stream, state.last_id) for stream, state in states.items() if state is not None)
 
-    def found(self, stream: str) -> None:
-        """The next batch has entries of this stream, or knows it again."""
-        self._gone.discard(stream)
-
-    def ends(self, stream: str, end: StreamId, state: StreamState) -> None:
-        """The next batch ends there in a stream."""
-        self._ends.pop(stream, None)
-        if state.entries_added is not None and state.max_deleted_id < end:
-            self._ends[stream] = end
+    def go_on(self, planned: BatchPlan) -> None:
+        """The next batch is that one: remember where it ends."""
+        self._gone -= planned.seen.keys()
+        for stream in planned.moved:
+            state, end = planned.seen[stream], planned.end.of(stream)
+            self._ends.pop(stream, None)
+            if state.entries_added is not None and state.max_deleted_id < end:
+                self._ends[stream] = end
 
     def check_history(self, generation: int, server: StreamServer, states: Mapping[str, StreamState | None]) -> None:
         """If the connection is another one than before, look whether the streams still have the last entries read.
@@ -95,8 +76,16 @@ class Continuity:
         if suspects:
             self._forgotten = server.missing(suspects)
 
-    def begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[Begin]:
-        """Where the next batch begins in a stream. Lost data is an error, or warned of and passed over."""
+    def begins(
+        self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
+    ) -> dict[str, Begin]:
+        """Where the next batch begins in these streams. Lost data is an error, or warned of and passed over."""
+        found = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
+        begins = rounds.for_each(server, found)
+        self.see(states)
+        return begins
+
+    def _begin(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[Begin]:
         if stream not in begin.streams:
             yield from self._group.create(stream, state)
             return Begin((yield from baseline_of(server, stream, ZERO, state)))
@@ -164,9 +153,19 @@ class Continuity:
                 loss.raise_or_warn(found, stream, baseline_in(begin, stream), self._address, fails=self._options.fails)
 
     def check_planned(
-        self, server: StreamServer, begin: Offsets, end: Offsets, parts: list[Range], state: StreamState | None
+        self, server: StreamServer, begin: Offsets, end: Offsets, by_stream: Mapping[str, Sequence[Range]]
+    ) -> dict[str, StreamState]:
+        """Report what was lost of a batch since it was planned. Returns the states of the streams that exist."""
+        states = server.states([*by_stream], self._options.group)
+        checks = {
+            stream: self._check_ranges(server, begin, end, parts, states[stream]) for stream, parts in by_stream.items()
+        }
+        rounds.for_each(server, checks)
+        return {stream: state for stream, state in states.items() if state is not None}
+
+    def _check_ranges(
+        self, server: StreamServer, begin: Offsets, end: Offsets, parts: Sequence[Range], state: StreamState | None
     ) -> Steps[None]:
-        """Report what was lost of a stream's ranges since they were planned."""
         stream, upto = parts[0].stream, parts[-1].upto
         first, head = end.firsts.get(stream), end.heads.get(stream)
         baseline = baseline_in(begin, stream)

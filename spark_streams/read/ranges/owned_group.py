@@ -17,7 +17,7 @@ from spark_streams.read.query.lease import lease_name
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.backlog import added_upto
-from spark_streams.read.ranges.delivered_ahead import DeliveredAhead
+from spark_streams.read.ranges.delivery_ahead import DeliveryAhead
 from streamclient.config.address import Address
 from streamclient.streams import rounds
 from streamclient.streams.api import StreamServer
@@ -50,9 +50,10 @@ class OwnedGroup:
         self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
         self._left_at: dict[str, StreamId] = {}  # the furthest where this query can have left the group
         self._background = Background(address)
-        self._ahead = DeliveredAhead(options)
+        self._ahead = DeliveryAhead(options)
         self._tidied: set[str] = set()  # streams where an earlier run's marks were looked for
         self._may_mark = True
+        self._last: tuple[Offsets, bool | None] | None = None  # what was finished last
 
     def start(
         self,
@@ -344,6 +345,8 @@ class OwnedGroup:
         The first call may come after a restart and covers every stream; later ones only those that have moved.
         """
         options, group = self._options, self._options.group
+        if self._last is not None and self._last[0] is finished and self._last[1] == durable:
+            return
         if durable is False or (not options.trims and (group is None or options.ack == "none")):
             return
         self._background.wait()
@@ -359,6 +362,7 @@ class OwnedGroup:
             server.trim_before({stream: min(upto.next(), unfinished[stream] or LAST) for stream, upto in trims.items()})
             self._trimmed.update(trims)
         self._finished.update(moved)
+        self._last = finished, durable
 
     def _move_forward(
         self, server: StreamServer, group: str, uptos: Mapping[str, StreamId], added: Mapping[str, int]

@@ -1,55 +1,13 @@
-"""The parts of a batch: where streams are cut into partitions, and the ranges that two offsets mean."""
+"""The parts of a batch: the ranges and tasks that two offsets mean, whenever the batch is read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_streams.config.read import ReadOptions
 from spark_streams.read.query import planning
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.read.ranges.continuity import Begin
-from streamclient.streams.api import StreamServer
-from streamclient.streams.model import Cut, Range, StreamState
+from streamclient.streams.model import Range, StreamState
 from streamwire.stream_id import ZERO, StreamId
-
-States = Mapping[str, StreamState | None]
-
-
-def cuts_of(
-    options: ReadOptions,
-    server: StreamServer,
-    begins: Mapping[str, Begin],
-    ends: Mapping[str, StreamId],
-    counts: Mapping[str, int],
-    states: States,
-    *,
-    exact: bool,
-) -> dict[str, tuple[Cut, ...]]:
-    """Where the streams' parts of a batch are cut into partitions, by the options; `exact`: all of them are counted."""
-    least, most = options.min_partitions, options.max_per_partition
-    if least <= 1 and most is None:
-        return {}
-    sizes: dict[str, int] = {}
-    uncounted: list[tuple[str, StreamId, StreamId]] = []
-    for stream, found in begins.items():
-        state, after = states[stream], found.baseline.after
-        if state is None or ends[stream] <= after:
-            continue
-        size = counts.get(stream)
-        if size is None and server.counts_cheaply:
-            uncounted.append((stream, after, ends[stream]))
-        sizes[stream] = state.backlog(after)[0] if size is None else size
-    sizes.update(zip((stream for stream, *_ in uncounted), server.counts(uncounted), strict=True))
-    cuts: dict[str, tuple[Cut, ...]] = {}
-    wanted = [
-        (Range(stream, begins[stream].baseline.after, ends[stream], 0, counts.get(stream)), parts)
-        for stream, parts in planning.parts(sizes, least, most).items()
-        if parts > 1 or (most is not None and stream not in counts)
-    ]
-    for (whole, _), found_cuts in zip(wanted, server.splits(wanted, most, exact=exact), strict=True):
-        if len(found_cuts) > 1:
-            cuts[whole.stream] = tuple(found_cuts)
-    return cuts
 
 
 def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:

@@ -19,8 +19,8 @@ from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, first_of
 from spark_streams.read.query.contents import Read, find_missing
 from spark_streams.read.query.loss import Baseline, Known
-from spark_streams.read.ranges import from_replicas
-from spark_streams.read.ranges.from_replicas import PRIMARY, Preference
+from spark_streams.read.ranges import replica_reads
+from spark_streams.read.ranges.replica_reads import PRIMARY, Preference
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
@@ -87,7 +87,7 @@ class RangePartition(InputPartition):
 
     def _pages(self, connection: Connection, fields: Sequence[bytes] | None) -> Pages:
         only_read = [part for part in self.ranges if part.stream not in self.delivers]
-        yield from from_replicas.pages(connection, only_read, self.page_size, self.preference, fields)
+        yield from replica_reads.pages(connection, only_read, self.page_size, self.preference, fields)
         if self.group is None or not self.delivers:
             return
         states = open_server(connection).states(sorted(self.delivers), self.group)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from spark_streams.read.query import belonging, loss, planning
+from spark_streams.read.query import identity, loss, planning
 from spark_streams.read.query.lease import Lease
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.query.offsets import Offsets, SharedBatch
@@ -96,7 +96,7 @@ class SharedSource:
                 return Offsets({}, shared=SharedBatch(since, since), source=end.source)
             since = self._last_batch(connection, server, list(states))
             return Offsets(
-                {}, shared=SharedBatch(since, since), source=belonging.source_of(self._options, self._address)
+                {}, shared=SharedBatch(since, since), source=identity.source_of(self._options, self._address)
             )
 
     def _starts(self, states: Mapping[str, StreamState | None]) -> dict[str, StreamId]:
@@ -134,7 +134,7 @@ class SharedSource:
                     self._known[stream] = _unread_from(starts[stream], state)
                 elif state is not None:
                     self._known[stream] = loss.group_baseline(state)
-        source = belonging.source_without_begin(self._options, self._address)
+        source = identity.source_without_begin(self._options, self._address)
         return Offsets({}, tasks=self._tasks(batch), shared=batch, source=source, starts=starts)
 
     def _tasks(self, batch: SharedBatch) -> tuple[int, ...]:
@@ -206,8 +206,8 @@ class SharedSource:
             self._watch.settle(begin, quiet)
             if not any(map(sum, batch.reads.values())) and not claims:
                 return begin
-            self._lease.hold(server, belonging.query_of(begin), batch.reads)
-        source = belonging.source_of(self._options, self._address, begin)
+            self._lease.hold(server, identity.query_of(begin), batch.reads)
+        source = identity.source_of(self._options, self._address, begin)
         end = Offsets({}, tasks=self._tasks(batch), shared=batch, source=source)
         self._watch.settle(end, {})
         return end
@@ -234,9 +234,9 @@ class SharedSource:
         return max(self._base, last, key=lambda batch: batch.number)
 
     def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:
-        """The batch of an offset of this query; the errors of `belonging.check` for one of another."""
+        """The batch of an offset of this query; the errors of `identity.check` for one of another."""
         if not self._checked:
-            belonging.check(self._options, self._address, offset, streams)
+            identity.check(self._options, self._address, offset, streams)
             self._checked = streams is not None
         if offset.shared is None:
             fail("OFFSET_MALFORMED", offset=offset.to_json())
@@ -338,14 +338,14 @@ class SharedSource:
         reads = {stream: protocol.shares(count, parts.get(stream, 1), most) for stream, count in lag.items() if count}
         return {**dict.fromkeys(claims, (0,)), **reads}
 
-    def plan(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
+    def partitions(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
         """The partitions of the batch that `end` describes; each has one consumer of it or more."""
         del begin
         batch = self._shared(end, self._options.streams or None)
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
-            self._lease.hold(server, belonging.query_of(end), batch.reads)
+            self._lease.hold(server, identity.query_of(end), batch.reads)
             if end.starts is not None and not options.fails:  # that batch was made without looking for lost groups
                 states = server.states([*batch.reads], self._group)
                 lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}

@@ -23,7 +23,7 @@ from spark_streams.embedded import launcher
 from spark_streams.errors import StreamError, error
 from spark_streams.read.query import loss
 from spark_streams.read.query.loss import Baseline
-from spark_streams.read.shared import dead_letters, protocol, together
+from spark_streams.read.shared import dead_letters, joint_reads, protocol
 from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
 from streamclient.config.address import Address
@@ -77,9 +77,9 @@ class SharedPartition(InputPartition):
 
 def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[tuple[Page, Origin, Counts, Any]]:
     """What the tasks' consumers have pending, with the streams of each page."""
-    size = PageSize(together.MOST_ENTRIES)
-    for some in together.groups(tasks, size):
-        found, left = together.read_new(connection, some, size)
+    size = PageSize(joint_reads.MOST_ENTRIES)
+    for some in joint_reads.groups(tasks, size):
+        found, left = joint_reads.read_new(connection, some, size)
         for new, origin, of_task in found:
             if not of_task:
                 yield new, origin, None, None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spark_streams.read.query.contents import Read, expect, find_missing
 from spark_streams.read.query.loss import Known, Loss
 from streamclient.streams.model import Range, StreamState
+from streamclient.streams.rounds import run
 from streamwire.stream_id import ZERO, StreamId
 
 
@@ -74,9 +75,8 @@ class Stream:
 class Asked:
     """The server's half of `expect`, for one stream."""
 
-    def __init__(self, stream: Stream, counts_cheaply: bool) -> None:
+    def __init__(self, stream: Stream) -> None:
         self.stream = stream
-        self.counts_cheaply = counts_cheaply
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         return [len(self.stream.between(after.ms, upto.ms)) for _, after, upto in asked]
@@ -93,8 +93,9 @@ class Reader:
         self.stream, self.page, self.at = stream, page, after
         state = stream.state
         assert state is not None
-        asked = Asked(stream, cheap)
-        (self.part,) = expect(asked, [Range("s", at(after), at(upto), 0)], {"s": state})  # type: ignore[arg-type]
+        asked = Asked(stream)
+        part = Range("s", at(after), at(upto), 0)
+        (self.part,) = run(asked, expect([part], {"s": state}, counts_cheaply=cheap))  # type: ignore[arg-type]
         self.known = Known.of(state)
         self.planned = stream.between(after, upto)
         self.found: list[tuple[int, int]] = []
@@ -358,8 +359,8 @@ def test_whatever_xsetid_said_before_planning_is_taken_as_it_is() -> None:
 
 
 def _deduced_from(state: StreamState, after: int, upto: int) -> Range:
-    asked = Asked(Stream(TEN), counts_cheaply=False)
-    return expect(asked, [Range("s", at(after), at(upto), 0)], {"s": state})[0]  # type: ignore[arg-type]
+    part = Range("s", at(after), at(upto), 0)
+    return run(Asked(Stream(TEN)), expect([part], {"s": state}, counts_cheaply=False))[0]  # type: ignore[arg-type]
 
 
 EVENTS = st.lists(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query import planning
 from streamclient.streams.model import Range
+from streamclient.streams.rounds import run
 from streamwire.stream_id import ZERO, StreamId
 
 unhurried = settings(deadline=None)
@@ -76,10 +77,12 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
         ids = between(name, after, upto)
         return (ids[count - 1], count) if len(ids) >= count else (upto, len(ids))
 
-    def nths(asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        return [nth(*one) for one in asked]
+    class Server:
+        def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+            return [nth(*one) for one in asked]
 
-    reached, counts = planning.limited(limit, starts, ends, guesses, nths, data.draw(st.integers(0, 5)))
+    limited = planning.limited(limit, starts, ends, guesses, data.draw(st.integers(0, 5)))
+    reached, counts = run(Server(), limited)  # type: ignore[arg-type]
     taken = sum(len(between(name, starts[name], reached[name])) for name in entries)
     there = sum(len(between(name, starts[name], ends[name])) for name in entries)
     assert counts == {name: len(between(name, starts[name], reached[name])) for name in entries}

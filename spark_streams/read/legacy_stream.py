@@ -34,7 +34,7 @@ _NEEDS_ADMISSION = ("max_entries", "min_entries", "max_bytes", "group_prefix")
 """Options that cannot be kept without knowing the trigger, or where the batch begins."""
 
 
-class RememberingReader(StreamCalls):
+class LegacyStreamReader(StreamCalls):
     """Reads streams in micro-batches, from where the last one ended."""
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:

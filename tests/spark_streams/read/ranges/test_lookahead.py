@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_streams.read.ranges import ahead
-from spark_streams.read.ranges.ahead import Question
+from spark_streams.read.ranges import plan
+from spark_streams.read.ranges.plan import Question
 from streamclient.config import address
 from streamclient.refusals import refused
 from streamclient.streams import sampling
@@ -27,7 +27,7 @@ _BATCH = 1600  # more than what is read together with others
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a few entries are worth a look ahead, and marks to cut them at."""
-    monkeypatch.setattr(ahead, "_MANY", 10)
+    monkeypatch.setattr(plan, "_MANY", 10)
     monkeypatch.setattr(sampling, "_MANY", 100)
 
 
@@ -69,7 +69,7 @@ def test_only_the_first_batch_waits_for_its_end(site: Site, monkeypatch: pytest.
 
 def looked_ahead(query: Query) -> None:
     """Wait until the end of the next batch is found."""
-    query.reader._source._ahead._settle()
+    query.reader._source._lookahead._settle()
 
 
 @pytest.mark.parametrize("how", LOSSES)
@@ -162,4 +162,4 @@ def state(length: int, first: int | None, added: int | None, deleted: int = 0) -
 )
 def test_whether_a_stream_has_all_behind_a_position(found: StreamState, *, has_all: bool) -> None:
     """Its head may be trimmed and deleted up to there, and nothing behind; before Redis 7 nobody knows."""
-    assert Question("s", StreamId(10, 0), 10, 5, StreamId(100, 0), 0, 90).has_all(found) == has_all
+    assert Question("s", StreamId(10, 0), 10, 5, StreamId(100, 0), 90).has_all(found) == has_all

@@ -28,7 +28,7 @@ class _Begun:
     reached: StreamId | None = None
 
 
-class DeliveredAhead:
+class DeliveryAhead:
     """What was delivered of a batch that is not planned yet, or may have been: of one stream at a time."""
 
     def __init__(self, options: ReadOptions) -> None:

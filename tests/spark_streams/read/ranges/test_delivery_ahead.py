@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_streams.read.ranges import ahead, owned_group
+from spark_streams.read.ranges import owned_group, plan
 from streamclient.connection import Connection
 from streamclient.streams import delivery, delivery_ahead, sampling
 from streamclient.streams import redis as redis_server
@@ -28,7 +28,7 @@ dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadException
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of a hundred entries is delivered ahead, in six pages, and acknowledged by deleting its consumers."""
-    monkeypatch.setattr(ahead, "_MANY", 10)
+    monkeypatch.setattr(plan, "_MANY", 10)
     monkeypatch.setattr(owned_group, "_MANY", 10)
     monkeypatch.setattr(delivery, "PAGE", _PAGE)
     monkeypatch.setattr(sampling, "_MANY", 100)
@@ -42,7 +42,7 @@ def query_of(site: Site, **said: Any) -> Query:
 
 def delivered(query: Query) -> None:
     """Wait until the next batch is delivered."""
-    query.reader._source._ahead._settle()
+    query.reader._source._lookahead._settle()
 
 
 def killed(query: Query) -> None:
@@ -146,12 +146,12 @@ def test_a_query_that_is_stopped_while_it_delivers_leaves_nothing_behind(
     def wait(number: int) -> None:
         if number == 2:
             begun.set()
-            assert source._ahead._background._ended.wait(DEADLINE)
+            assert source._lookahead._background._ended.wait(DEADLINE)
 
     between_pages(monkeypatch, wait)
     query.trigger()
     assert begun.wait(DEADLINE)
-    thread = source._ahead._background._thread
+    thread = source._lookahead._background._thread
     query.reader.stop()
     assert not thread.is_alive()
     group = site.group()

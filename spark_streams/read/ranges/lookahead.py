@@ -12,75 +12,51 @@ behind the position is gone. Otherwise it is dropped, and the server is asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.owned_group import OwnedGroup
+from spark_streams.read.ranges.plan import Facts, Question
 from streamclient.config.address import Address
 from streamclient.streams.api import StreamServer
-from streamclient.streams.model import Counted, StreamState
-from streamwire.stream_id import StreamId
+from streamclient.streams.model import Counted
 
 _log = logging.getLogger("spark_streams")
-_MANY = 10_000  # entries: finding the end of fewer takes no longer than a thread takes to begin
+
+Noted = tuple[Question, int]
+"""A question, and the generation of the connection whose states led to it: after a failover the stream may differ."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """Which entry of `stream` is the `count`-th in (after, upto]? `added`: entries ever added up to `after`.
-
-    `total`: entries ever added to the stream. `parts`: in how many the batch is to be cut. `generation` is that of the
-    connection that told so: after a failover the stream may be another one.
-    """
-
-    stream: str
-    after: StreamId
-    added: int
-    count: int
-    upto: StreamId
-    generation: int
-    total: int = 0
-    parts: int = 1
-
-    def has_all(self, state: StreamState) -> bool:
-        """Whether the stream's state shows that nothing is gone behind `after`, and is not that of a smaller stream."""
-        if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
-            return False
-        if state.first_id > self.after:
-            return state.length == state.entries_added - self.added
-        return state.max_deleted_id <= self.after
-
-
-class Ahead:
+class Lookahead:
     """A query's question about its next batch, one at a time, and what was found."""
 
     def __init__(self, address: Address, group: OwnedGroup) -> None:
         self._background = Background(address)
         self._group = group
-        self._next: Question | None = None  # to be asked when this batch is planned
-        self._question: Question | None = None  # that was asked
+        self._next: Noted | None = None  # to be asked when the tasks of this batch begin
+        self._asked: Noted | None = None
         self._found: Counted | None = None
 
     @property
     def delivers(self) -> frozenset[str]:
         """The stream whose next batch `begin` delivers, behind all of this one; none if it does not."""
         is_due = self._next is not None and self._group.delivers_ahead
-        return frozenset([self._next.stream] if self._next is not None and is_due else ())
+        return frozenset([self._next[0].stream] if self._next is not None and is_due else ())
 
-    def note(self, question: Question, state: StreamState) -> None:
-        """What is to be asked next, if it is worth a thread, and sure to be of use."""
-        self._next = question if question.count >= _MANY and question.has_all(state) else None
+    def note(self, question: Question | None, generation: int) -> None:
+        """Ask this when the tasks of the batch begin; nothing if it is None."""
+        self._next = None if question is None else (question, generation)
 
     def begin(self) -> None:
         """Look for what was noted, in the background. Call it last: while it looks, the planner itself is slower."""
         delivers = self.delivers
-        question, self._next = self._next, None
-        if question is not None:
+        noted, self._next = self._next, None
+        if noted is not None:
             self._settle()
-            self._question, self._found = question, None
+            self._asked, self._found = noted, None
+            question, _ = noted
             if delivers:
                 self._group.begin_ahead(question.stream, question.after, question.added)
             self._background.begin(partial(self._look, question, bool(delivers)))
@@ -92,20 +68,15 @@ class Ahead:
         self._found = found or server.look_ahead(question.stream, question.after, question.count, question.upto)
         yield
 
-    def tell(
-        self,
-        server: StreamServer,
-        generation: int,
-        starts: Mapping[str, StreamId],
-        states: Mapping[str, StreamState | None],
-    ) -> None:
+    def tell(self, server: StreamServer, generation: int, facts: Facts) -> None:
         """Have the server know what was found, if the next batch begins there and it still holds."""
-        question, self._question = self._question, None
-        if question is None or starts.get(question.stream) != question.after:
+        asked, self._asked = self._asked, None
+        if asked is None or facts.starts.get(asked[0].stream) != asked[0].after:
             return
         self._settle()
-        found, state = self._found, states.get(question.stream)
-        if found is None or state is None or question.generation != generation:
+        question, known_to = asked
+        found, state = self._found, facts.states.get(question.stream)
+        if found is None or state is None or known_to != generation:
             return
         if found.cuts and state.group is None:  # as the group to which it was delivered, the stream may be another one
             return

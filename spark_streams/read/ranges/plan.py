@@ -1,0 +1,447 @@
+"""Planning one micro-batch of a query that owns its positions: where it ends, and how it is cut into partitions.
+
+`plan` is pure. It gets an offset, facts and limits; what it has to know besides, it asks in rounds
+(`streamclient.streams.rounds.Planning`). It calls no server, reads no clock, changes nothing and logs nothing, so the
+same facts and answers always make the same batch. `spark_streams.read.ranges.source` collects the facts, answers the
+rounds and carries out the plan. What the answers were is written into the offset, so a batch is planned only once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from spark_streams.config.read import LimitOptions
+from spark_streams.read.query import planning
+from spark_streams.read.query.contents import expect
+from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.offsets import Offsets, Source
+from spark_streams.read.query.planning import Ids, States
+from spark_streams.read.ranges.parts import ranges_between, ranges_of_whole, whole_from
+from streamclient.streams import rounds
+from streamclient.streams.model import Cut, Range, StreamState, last_id_of
+from streamclient.streams.rounds import Planning
+from streamwire.stream_id import ZERO, StreamId
+
+_SAMPLED = 20  # streams whose entries are sampled at a time, for their size or their number
+_MANY = 10_000  # entries: finding the end of fewer takes no longer than starting a thread
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where a stream's part of the next batch begins.
+
+    `jumps`: elsewhere than where the last batch ended. `lost`: entries found to be lost there. `backlog`: the exact
+    number of entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
+    """
+
+    baseline: Baseline
+    jumps: bool = False
+    lost: int = 0
+    backlog: int | None = None
+    retired: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the batch begins where the last one ended, and the offset need not say anything about it."""
+        return not (self.jumps or self.lost or self.retired)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known when a batch is planned.
+
+    `streams`: all streams of the query. `states` and `begins`: those of the streams that may have changed.
+    `finds_streams`: whether a pattern names the streams, so that those it no longer finds are dropped.
+    `acknowledges`: whether batches are pending in a group until they are finished.
+    `targets`: of a query that stops when it has read what is there (Trigger.AvailableNow), each stream's last ID and
+    number of entries ever added at its start; None for other queries.
+    `latest_starts`: the position of the first batch in streams that the query reads from their end.
+    `waited`: milliseconds since the last batch was planned; None before the first. `rotation`: counts limited batches.
+    `cores`: those that tasks are planned for; None for this machine's.
+    """
+
+    streams: Collection[str]
+    states: States
+    begins: Mapping[str, Begin]
+    source: Source
+    counts_cheaply: bool = False
+    finds_streams: bool = False
+    acknowledges: bool = False
+    targets: Mapping[str, tuple[StreamId, int | None]] | None = None
+    latest_starts: Ids = field(default_factory=dict)
+    waited: float | None = None
+    rotation: int = 0
+    cores: int | None = None
+
+    @cached_property
+    def starts(self) -> dict[str, StreamId]:
+        """The position in each stream after which the batch begins."""
+        return {stream: found.baseline.after for stream, found in self.begins.items()}
+
+    @cached_property
+    def reach(self) -> dict[str, StreamId]:
+        """The furthest position in each stream that the batch may reach."""
+        lasts = {stream: last_id_of(state) for stream, state in self.states.items()}
+        if self.targets is not None:
+            lasts = {stream: min(last, self.targets.get(stream, (ZERO, 0))[0]) for stream, last in lasts.items()}
+        return {stream: max(self.starts[stream], last) for stream, last in lasts.items()}
+
+    @property
+    def has_news(self) -> bool:
+        """Whether any stream has entries for the batch."""
+        return any(reach > self.starts[stream] for stream, reach in self.reach.items())
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which entry of `stream` is the `count`-th in (after, upto]? `added`: entries ever added up to `after`.
+
+    `total`: entries ever added to the stream. `parts`: the number of parts into which the batch will be cut.
+    """
+
+    stream: str
+    after: StreamId
+    added: int
+    count: int
+    upto: StreamId
+    total: int = 0
+    parts: int = 1
+
+    def has_all(self, state: StreamState) -> bool:
+        """Whether the stream's state shows that nothing is gone behind `after`, and is not that of a smaller stream."""
+        if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
+            return False
+        if state.first_id > self.after:
+            return state.length == state.entries_added - self.added
+        return state.max_deleted_id <= self.after
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What a trigger is to do.
+
+    `end`: the offset at the end of the batch, with its cuts, tasks and losses; the offset that was given if there is no
+    batch. `quiet`: states of the streams without entries for it, of which those `noted` change the next offset
+    nevertheless. `seen`: states of the streams whose positions the end states. `moved`: streams with entries in the
+    batch. `is_limited`: whether entries are left for the next one. `question`: what to find out about the next batch
+    while the tasks read; None if that does not pay.
+    """
+
+    end: Offsets
+    quiet: States
+    noted: frozenset[str]
+    seen: Mapping[str, StreamState] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
+    is_limited: bool = False
+    question: Question | None = None
+
+    @property
+    def read(self) -> dict[str, StreamState]:
+        """States of the streams of which nothing is left behind the end."""
+        return {stream: state for stream, state in self.seen.items() if self.end.of(stream) == state.last_id}
+
+
+@dataclass(frozen=True)
+class _Admitted:
+    """A batch's end in each stream, and its number of entries in each where that is known.
+
+    `limited`: streams whose end was found by counting.
+    """
+
+    ends: Ids
+    counts: Mapping[str, int]
+    limited: frozenset[str] = frozenset()
+
+
+def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPlan]:
+    """The batch after `begin`: as many entries as the limits allow; none while fewer than their minimum are there."""
+    quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
+    noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
+    admitted = (yield from _admit(facts, limits)) if facts.has_news else None
+    if admitted is None:
+        return BatchPlan(begin, quiet, noted)
+    seen = {
+        stream: state
+        for stream, state in facts.states.items()
+        if state is not None and not facts.begins[stream].retired and admitted.ends[stream] <= state.last_id
+    }
+    end = yield from _offset(begin, facts, limits, admitted, seen)
+    moved = frozenset(stream for stream, upto in admitted.ends.items() if upto > facts.starts[stream])
+    question = _question(facts, limits, admitted, end)
+    return BatchPlan(end, quiet, noted, seen, moved, bool(admitted.limited), question)
+
+
+def first_offset(baselines: Mapping[str, Baseline], states: States, source: Source | None) -> Offsets:
+    """Where a new query begins that reads each stream from its baseline on; that may be ahead of the stream."""
+    lasts = {stream: last_id_of(state) for stream, state in states.items()}
+    ahead = {stream: known.after for stream, known in baselines.items() if known.after > lasts[stream]}
+    there = {stream: state for stream, state in states.items() if state is not None}
+    return Offsets(
+        {stream: min(known.after, lasts[stream]) for stream, known in baselines.items()},
+        added={
+            stream: known.added
+            for stream, known in baselines.items()
+            if known.added is not None and stream not in ahead
+        },
+        deleted={stream: known.deleted for stream, known in baselines.items() if known.deleted > known.after},
+        begins=ahead,
+        firsts={stream: state.first_id for stream, state in there.items() if state.first_id is not None},
+        unread=frozenset(stream for stream, state in there.items() if baselines[stream].after < state.last_id),
+        source=source,
+    )
+
+
+def plan_without_begin(
+    starts: Ids, states: States, source: Source, limits: LimitOptions, *, counts_cheaply: bool
+) -> Planning[Offsets]:
+    """The end of a batch whose start is unknown: the end of the streams. A new query begins after `starts`."""
+    ends = {stream: last_id_of(state) for stream, state in states.items()}
+    wholes = {stream: whole_from(state) for stream, state in states.items()}
+    cuts = yield from planning.cuts(wholes, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
+    there = {stream: state for stream, state in states.items() if state is not None}
+    ahead = {stream: after for stream, after in starts.items() if after > ends[stream]}
+    added = {stream: state.entries_added for stream, state in there.items() if state.entries_added is not None}
+    end = Offsets(
+        ends,
+        added={**dict.fromkeys(states.keys() - there.keys() - ahead.keys(), 0), **added},
+        cuts=_of_several(cuts),
+        begins=ahead,
+        firsts={stream: state.first_id for stream, state in there.items() if state.first_id is not None},
+        source=source,
+        starts=starts,
+    )
+    sizes = {stream: state.length for stream, state in there.items()}
+    return _with_tasks(end, ranges_of_whole(end, sizes), limits)
+
+
+def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
+    """The entries that the limits admit; None to wait for more of them."""
+    if limits.max_entries is None and limits.min_entries is None and limits.max_bytes is None:
+        return _Admitted(facts.reach, {})
+    backlogs = yield from _backlogs(facts)
+    if not (yield from _is_enough(facts, limits, backlogs)):
+        return None
+    sizes = {stream: count for stream, (count, _) in backlogs.items()}
+    certain = {stream: count for stream, (count, is_certain) in backlogs.items() if is_certain}
+    limit = yield from _limit(facts, limits, sizes)
+    lengths = {stream: 0 if state is None else state.length for stream, state in facts.states.items()}
+    if limit is None or sum((lengths | certain).values()) <= limit:
+        return _Admitted(facts.reach, certain)
+    ends, counts = yield from planning.limited(limit, facts.starts, facts.reach, sizes, facts.rotation)
+    return _Admitted(ends, counts, frozenset(stream for stream, end in ends.items() if end < facts.reach[stream]))
+
+
+def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
+    """The number of entries that each stream has for the batch, and whether that is certain."""
+    found: dict[str, tuple[int, bool]] = {}
+    asked: list[tuple[str, StreamId, StreamId]] = []
+    for stream, end in facts.reach.items():
+        start, state, known = facts.starts[stream], facts.states[stream], facts.begins[stream].backlog
+        if state is None or end <= start:
+            found[stream] = 0, True
+            continue
+        count, is_certain = state.backlog(start)
+        if end < state.last_id:
+            is_certain = False
+        elif known is not None:
+            count, is_certain = known, True
+        found[stream] = count, is_certain
+        if not is_certain and facts.counts_cheaply:
+            asked.append((stream, start, end))
+    counted = yield from rounds.counts(asked)
+    found.update((stream, (count, True)) for (stream, *_), count in zip(asked, counted, strict=True))
+    return found
+
+
+def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[int, bool]]) -> Planning[bool]:
+    """Whether the minimum is reached, or the longest delay is over. Trigger.AvailableNow does not wait."""
+    missing = limits.min_entries
+    if missing is None or facts.targets is not None or facts.waited is None or facts.waited >= limits.max_delay:
+        return True
+    missing -= sum(count for count, is_certain in backlogs.values() if is_certain)
+    unknown = [stream for stream, (_, is_certain) in backlogs.items() if not is_certain]
+    while missing > 0 and unknown:
+        some, unknown = unknown[:_SAMPLED], unknown[_SAMPLED:]
+        asked = [(stream, facts.starts[stream], missing, facts.reach[stream]) for stream in some]
+        found = yield from rounds.nths(asked)
+        missing -= sum(count for _, count in found)
+    return missing <= 0
+
+
+def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Planning[int | None]:
+    """The maximum number of entries; a limit in bytes is divided by the average size of the next entries."""
+    limit, most_bytes = limits.max_entries, limits.max_bytes
+    if most_bytes is None:
+        return limit
+    waiting = {stream: count for stream, count in sizes.items() if count}
+    # Of many streams those with the most entries stand for all.
+    sampled = heapq.nlargest(_SAMPLED, waiting, key=lambda stream: (waiting[stream], stream))
+    averages = yield from rounds.entry_bytes([(stream, facts.starts[stream]) for stream in sampled])
+    total = sum(waiting[stream] * average for stream, average in zip(sampled, averages, strict=True))
+    total *= sum(waiting.values()) / max(1, sum(waiting[stream] for stream in sampled))
+    if total <= most_bytes:
+        return limit
+    fitting = max(1, int(most_bytes * sum(waiting.values()) / total))
+    return fitting if limit is None else min(limit, fitting)
+
+
+def _offset(
+    begin: Offsets, facts: Facts, limits: LimitOptions, admitted: _Admitted, seen: Mapping[str, StreamState]
+) -> Planning[Offsets]:
+    """The offset at the end of a batch: positions, and everything that reading it again needs.
+
+    Streams that are not `seen` stay where they were.
+    """
+    begins, ends = facts.begins, admitted.ends
+    retired = {stream for stream, found in begins.items() if found.retired}
+    dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()  # another pattern found them
+    kept = begin.streams.keys() - retired - dropped
+    old = kept - seen.keys()
+    streams = {stream: begin.streams[stream] for stream in old} | {stream: ends[stream] for stream in seen}
+    firsts = {
+        stream: first
+        for stream, first in begin.firsts.items()
+        if stream in old or (stream in kept and not begins[stream].jumps)
+    }
+    firsts |= {stream: state.first_id for stream, state in seen.items() if state.first_id is not None}
+    lost = {stream: count for stream, count in begin.lost.items() if stream in kept}
+    lost |= {stream: lost.get(stream, 0) + begins[stream].lost for stream in seen if begins[stream].lost}
+    added = {stream: total for stream, total in begin.added.items() if stream in old}
+    added |= yield from _added(facts, admitted, seen)
+    jumps = {stream: facts.starts[stream] for stream, found in begins.items() if found.jumps}
+    # If the first batch is repeated, Spark asks again where the query begins, and the streams end elsewhere then.
+    jumps |= {
+        stream: after
+        for stream, after in facts.latest_starts.items()
+        if stream in begins and facts.starts[stream] == begin.of(stream) == after < ends[stream]
+    }
+    cuts = yield from planning.cuts(
+        facts.starts,
+        ends,
+        admitted.counts,
+        facts.states,
+        limits,
+        counts_cheaply=facts.counts_cheaply,
+        exact=facts.acknowledges,
+    )
+    sure, heads = yield from _contents(begin, facts, admitted, seen, added, _of_several(cuts))
+    # Of a stream with a head the largest deleted ID counts from where the batch begins.
+    aheads = {stream: facts.starts[stream] if stream in heads else ends[stream] for stream in seen}
+    end = Offsets(
+        streams,
+        added=added,
+        deleted={
+            **{stream: upto for stream, upto in begin.deleted.items() if stream in kept and stream not in begins},
+            **{stream: state.max_deleted_id for stream, state in seen.items() if state.max_deleted_id > aheads[stream]},
+        },
+        cuts=sure,
+        begins=jumps,
+        lost=lost,
+        firsts=firsts,
+        heads=heads,
+        unread=frozenset(
+            (begin.unread & old) | {stream for stream, state in seen.items() if ends[stream] < state.last_id}
+        ),
+        source=facts.source,
+    )
+    sizes = {
+        stream: 0 if state is None else state.backlog(facts.starts[stream])[0] for stream, state in facts.states.items()
+    }
+    return _with_tasks(end, ranges_between(begin, end, sizes), limits, facts.cores)
+
+
+def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -> Planning[dict[str, int]]:
+    """The number of entries ever added to each stream up to the end of a batch, where that can be known."""
+    added: dict[str, int] = {}
+    uncounted: list[tuple[str, StreamId, StreamId]] = []
+    for stream, state in seen.items():
+        before, start, end = facts.begins[stream].baseline.added, facts.starts[stream], admitted.ends[stream]
+        count, target = admitted.counts.get(stream), (facts.targets or {}).get(stream)
+        if end == start:
+            total = before
+        elif end == state.last_id:
+            total = state.entries_added
+        elif count is not None and before is not None:
+            total = before + count
+        else:
+            total = target[1] if target is not None and target[0] == end else None
+        if total is not None:
+            added[stream] = total
+        elif facts.counts_cheaply and before is not None:
+            uncounted.append((stream, start, end))
+    counted = yield from rounds.counts(uncounted)
+    for (stream, *_), count in zip(uncounted, counted, strict=True):
+        added[stream] = (facts.begins[stream].baseline.added or 0) + count
+    return added
+
+
+def _contents(
+    begin: Offsets,
+    facts: Facts,
+    admitted: _Admitted,
+    seen: Mapping[str, StreamState],
+    added: Mapping[str, int],
+    cuts: Mapping[str, tuple[Cut, ...]],
+) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
+    """What the parts of a batch must contain, where two offsets do not say how many entries they have.
+
+    That is a number of entries, which is written down as a cut, or else the ID of the first entry, the head. Returns
+    all cuts, and the heads.
+    """
+    found = dict(cuts)
+    uncounted: list[Range] = []
+    for stream, state in seen.items():
+        start, end, before = facts.starts[stream], admitted.ends[stream], facts.begins[stream].baseline.added
+        if end <= start:
+            continue
+        if stream not in cuts:
+            if before is not None and stream in added:
+                if stream not in begin.added or facts.begins[stream].jumps or facts.begins[stream].lost:
+                    found[stream] = ((end, added[stream] - before),)
+                continue
+            if stream in admitted.limited:
+                found[stream] = ((end, admitted.counts[stream]),)
+                continue
+        elif all(count is not None for _, count in cuts[stream]):
+            continue
+        if state.entries_added is not None:
+            uncounted.append(Range(stream, start, end, 0))
+    expected = yield from expect(uncounted, facts.states, counts_cheaply=facts.counts_cheaply)
+    for part in expected:
+        if part.count is not None and part.stream not in found:
+            found[part.stream] = ((part.upto, part.count),)
+    return found, {part.stream: part.head for part in expected if part.head is not None}
+
+
+def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...]]:
+    """The cuts of the streams that have more than one part."""
+    return {stream: tuple(found) for stream, found in cuts.items() if len(found) > 1}
+
+
+def _with_tasks(end: Offsets, ranges: list[Range], limits: LimitOptions, cores: int | None = None) -> Offsets:
+    """The offset with how many of its batch's ranges each task reads, unless each has a task of its own."""
+    tasks = planning.tasks(ranges, limits, cores)
+    return end if len(tasks) == sum(tasks) else replace(end, tasks=tuple(tasks))
+
+
+def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offsets) -> Question | None:
+    """What to find out about the next batch, if it will have as many entries of the same one stream as this one has."""
+    limit = limits.max_entries
+    waiting = [stream for stream, reach in facts.reach.items() if end.of(stream) < reach]
+    if limit is None or limit < _MANY or limits.max_bytes is not None or len(waiting) != 1 or facts.counts_cheaply:
+        return None
+    (stream,) = waiting
+    state, added = facts.states[stream], end.added.get(stream)
+    if state is None or added is None or admitted.counts.get(stream) != limit:
+        return None
+    total = state.entries_added if facts.targets is None else facts.targets[stream][1]
+    parts = planning.parts({stream: limit}, limits.min_partitions, limits.max_per_partition)[stream]
+    # Of a last batch that just fits, the end is known; a delivery finds where it is cut, too.
+    least = limit if parts > 1 and facts.acknowledges else limit + 1
+    if total is None or total - added < least:
+        return None
+    question = Question(stream, end.of(stream), added, limit, facts.reach[stream], state.entries_added or 0, parts)
+    return question if question.has_all(state) else None

@@ -1,0 +1,171 @@
+"""Streams in memory, written as texts: what a plan is made from, and the answers to what it asks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.offsets import Offsets, Source
+from spark_streams.read.ranges.plan import Begin, Facts
+from streamclient.streams.model import Cut, Range, StreamState
+from streamwire.stream_id import ZERO, StreamId
+
+
+def at(ms: int) -> StreamId:
+    """The ID of the entry that texts call `ms`."""
+    return StreamId(ms, 0)
+
+
+@dataclass
+class Stream:
+    """A stream, and how far a query has read it.
+
+    Its text is its name, its entries ("1-10", "1-3,7", "none" for a missing stream), and words: "@4" (read up to 4),
+    "trimmed=4" and "deleted=7" (entries that are gone), "last=9" (the last ID if its entry is gone), "to=6" (where
+    Trigger.AvailableNow stops), "old" (a server that does not count), "uncounted" (entries before the position were
+    not counted), "new" (not in the offset before), "jumps", "lost=3" and "retired" (where the batch begins, as `Begin`
+    says it).
+    """
+
+    name: str
+    ids: list[int] | None
+    after: int = 0
+    removed: int = 0
+    deleted: int = 0
+    last: int = 0
+    target: int | None = None
+    flags: frozenset[str] = frozenset()
+    lost: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Stream:
+        """The stream of a text."""
+        name, entries, *words = text.split()
+        ids = None if entries == "none" else [n for part in entries.split(",") for n in _span(part)]
+        said = dict(word.split("=") for word in words if "=" in word)
+        deleted = int(said.get("deleted", 0))
+        return cls(
+            name,
+            ids,
+            after=next((int(word[1:]) for word in words if word[0] == "@"), 0),
+            removed=int(said.get("trimmed", 0)) + bool(deleted),
+            deleted=deleted,
+            last=max([*(ids or ()), deleted, int(said.get("last", 0))]),
+            target=int(said["to"]) if "to" in said else None,
+            flags=frozenset(word for word in words if "=" not in word and word[0] != "@"),
+            lost=int(said.get("lost", 0)),
+        )
+
+    def between(self, after: StreamId, upto: StreamId) -> list[int]:
+        """The entries in (after, upto]."""
+        ids = self.ids or []
+        return ids[bisect_right(ids, after.ms) : bisect_right(ids, upto.ms)]
+
+    @property
+    def state(self) -> StreamState | None:
+        """What the server says of the stream."""
+        if self.ids is None:
+            return None
+        first = at(self.ids[0]) if self.ids else None
+        added = None if "old" in self.flags else len(self.ids) + self.removed
+        return StreamState(at(self.last), len(self.ids), first, None, added, at(self.deleted))
+
+    @property
+    def added_before(self) -> int | None:
+        """Entries ever added up to where the query has read."""
+        if self.flags & {"old", "uncounted"}:
+            return None
+        left = len(self.between(at(self.after), at(self.last)))
+        return 0 if self.ids is None else len(self.ids) + self.removed - left
+
+    @property
+    def begin(self) -> Begin:
+        """Where the next batch begins."""
+        state = self.state
+        baseline = Baseline(at(self.after), self.added_before, first=state.first_id if state else None)
+        backlog = None if state is None else state.exact_backlog(at(self.after))
+        if backlog is None and baseline.added is not None:
+            backlog = len(self.between(at(self.after), at(self.last)))
+        return Begin(baseline, "jumps" in self.flags, self.lost, backlog, "retired" in self.flags)
+
+
+@dataclass
+class Memory:
+    """A server with these streams. `asked` collects the rounds of questions that it answers."""
+
+    streams: dict[str, Stream]
+    entry_bytes: float = 10.0
+    asked: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, text: str) -> Memory:
+        """The streams of a text, separated by semicolons."""
+        streams = map(Stream.of, text.split(";"))
+        return cls({stream.name: stream for stream in streams})
+
+    def between(self, stream: str, after: StreamId, upto: StreamId) -> list[int]:
+        """The entries of a stream in (after, upto]."""
+        return self.streams[stream].between(after, upto)
+
+    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        """See `StreamServer`, as the following."""
+        self.asked.append("counts")
+        return [len(self.between(*one)) for one in asked]
+
+    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        self.asked.append("nths")
+        found = [(self.between(stream, after, upto), count, upto) for stream, after, count, upto in asked]
+        return [(at(ids[count - 1]), count) if len(ids) >= count else (upto, len(ids)) for ids, count, upto in found]
+
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        self.asked.append("splits, exact" if exact else "splits")
+        return [self._split(whole, parts, most) for whole, parts in wholes]
+
+    def _split(self, whole: Range, parts: int, most: int | None) -> list[Cut]:
+        ids = self.between(whole.stream, whole.after, whole.upto)
+        parts = max(parts, -(-len(ids) // most) if most else 1)
+        ends = sorted({len(ids) * part // parts for part in range(1, parts + 1)} - {0})
+        cuts: list[Cut] = [(at(ids[end - 1]), end - before) for before, end in zip([0, *ends[:-1]], ends, strict=True)]
+        return [*cuts[:-1], (whole.upto, cuts[-1][1])] if cuts else [(whole.upto, 0)]
+
+    def average_entry_bytes(self, stream: str, after: StreamId) -> float:
+        self.asked.append(f"bytes of {stream}")
+        return self.entry_bytes if self.between(stream, after, at(10**9)) else 0.0
+
+    @property
+    def begin(self) -> Offsets:
+        """Where the streams were read up to, as the last batch has written it down."""
+        known = {name: stream for name, stream in self.streams.items() if "new" not in stream.flags}
+        added = {name: stream.added_before for name, stream in known.items()}
+        return Offsets(
+            {name: at(stream.after) for name, stream in known.items()},
+            added={name: count for name, count in added.items() if count is not None},
+        )
+
+    def facts(self, **more: Any) -> Facts:
+        """What the query knows of the streams."""
+        targets = {
+            name: (at(stream.target), len(stream.between(ZERO, at(stream.target))) + stream.removed)
+            for name, stream in self.streams.items()
+            if stream.target is not None
+        }
+        return replace(
+            Facts(
+                frozenset(self.streams),
+                {name: stream.state for name, stream in self.streams.items()},
+                {name: stream.begin for name, stream in self.streams.items()},
+                Source("range"),
+                targets=targets or None,
+                rotation=1,
+                cores=8,
+            ),
+            **more,
+        )
+
+
+def _span(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1) if first else range(0)
