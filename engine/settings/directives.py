@@ -141,9 +141,7 @@ _TABLE: tuple[Directive, ...] = (
     _text("tls-ca-cert-file", "", ACTS),
     _text("tls-ca-cert-dir", "", ACTS),
     _choice("tls-auth-clients", "yes", "no yes optional", ACTS),
-    _special(
-        "tls-auth-clients-user", OnlyAsItIs(Choice(("off", "cn")), (b"off",), settings.NO_CERTIFICATE_USERS), "off"
-    ),
+    _choice("tls-auth-clients-user", "off", "CN off", ACTS),
     _yes_no("tls-replication", False, ACTS),
     _yes_no("tls-cluster", False),
     _text("tls-protocols", "", ACTS),

@@ -163,15 +163,16 @@ class _Shown(OneWord):
 
 @dataclass(frozen=True, slots=True)
 class Choice(_Shown):
-    """One of several words, in any case: bytes, in lower case."""
+    """One of several words, in any case: bytes, in the case of the choice."""
 
     choices: tuple[str, ...]
 
     def parse_word(self, word: bytes) -> bytes:
         """See :class:`OneWord`."""
-        if word.lower().decode("latin-1") not in self.choices:
-            raise ConfigError(settings.not_one_of(self.choices))
-        return word.lower()
+        for choice in self.choices:
+            if choice.lower().encode() == word.lower():
+                return choice.encode()
+        raise ConfigError(settings.not_one_of(self.choices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ A context that cannot be made is an error that names the directive.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
@@ -79,6 +80,15 @@ def client_context(config: Config) -> ssl.SSLContext:
     if text(mine[0]) and text(mine[1]):
         _load(context, text, *mine)
     return context
+
+
+def common_name(certificate: Mapping[str, Any]) -> bytes:
+    """Return the first common name of the subject of a certificate (of ``getpeercert``), b"" if it has none."""
+    for part in certificate.get("subject", ()):
+        for field, value in part:
+            if field == "commonName":
+                return str(value).encode("utf-8", "surrogateescape")
+    return b""
 
 
 def _texts(config: Config) -> Callable[[str], str]:

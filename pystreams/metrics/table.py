@@ -139,6 +139,7 @@ acl_access_denied_auth acl_access_denied_auth_total
 acl_access_denied_cmd acl_access_denied_cmd_total
 acl_access_denied_key acl_access_denied_key_total
 acl_access_denied_channel acl_access_denied_channel_total
+acl_access_denied_tls_cert acl_access_denied_tls_cert_total
 """
 OF_INFO: dict[str, Metric] = {
     field: Metric(f"redis_{name}", f"{field} of INFO.") for field, name in map(str.split, _INFO_NAMES.split("\n")[1:-1])

@@ -148,6 +148,18 @@ class Accounts:
         session.user, session.logged_in = user, True
         self._refresh(session)
 
+    def log_in_by_certificate(self, session: Session, name: bytes, now: int) -> None:
+        """Log a client in as the user ``name`` of its certificate, at ``now`` in milliseconds since the epoch.
+
+        If the user does not exist or is disabled, the attempt goes to ACL LOG and the client stays who it was.
+        """
+        user = self.users.get(name)
+        if user is None or not user.enabled:
+            self.log.add("tls-cert", session, b"", name, now)
+            return
+        session.user, session.logged_in = user, True
+        self._refresh(session)
+
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
         """A CommandError, and a line in the log, where a limited session may not call ``argv``."""
         if "no_auth" in command.flags:

@@ -40,10 +40,10 @@ class AclLog:
         self._next = 0
         self.entries: list[Entry] = []
         #: How often what was refused.
-        self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0}
+        self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0, "tls-cert": 0}
 
     def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int, *, context: str = "") -> None:
-        """Something was refused: the password of ``user``, or a command, key or channel ``name``."""
+        """Add a refusal: of the password or certificate of ``user``, or of the command, key or channel ``name``."""
         self.denied[reason] += 1
         if not context:
             context = "multi" if session.multi is not None or session.in_exec else "toplevel"

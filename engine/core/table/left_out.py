@@ -81,8 +81,9 @@ LEFT_OUT = (
     LeftOut(
         "the cluster bus",
         "one engine is one shard; CLUSTER and its kin are refused",
-        ("restore-asking", "trimslots", "hotkeys"),
+        ("restore-asking", "trimslots"),
     ),
+    LeftOut("the search for hot keys", "`MONITOR` and `SLOWLOG` name the keys of commands", ("hotkeys",)),
 )
 _SUBJECTS = {name: one.subject for one in LEFT_OUT for name in one.commands}
 

@@ -35,6 +35,7 @@ from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG, report_fatal
 from engine.shell.observation.traffic import Traffic
 from engine.shell.observation.watchdog import Watchdog
+from engine.shell.tls import common_name
 from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode, pages_of
@@ -89,7 +90,8 @@ class Runner:
     def opened(self, connection: Connection) -> None:
         """A client has come; the core gets to know it, or it is sent away."""
         core = self.core
-        session = core.open_session(now_us())
+        now = now_us()
+        session = core.open_session(now)
         connection.session = session
         self.connections[session.id] = connection
         self.traffic.accepted += 1
@@ -107,6 +109,11 @@ class Runner:
             self.traffic.rejected += 1
             LOG.warning("client %r refused: protected mode, and no password is set", session.addr)
             connection.fail(clients.PROTECTED_MODE)
+        elif core.config.text("tls-auth-clients-user") == b"CN":
+            name = common_name(connection.transport.get_extra_info("peercert") or {})
+            if name:
+                core.accounts.log_in_by_certificate(session, name, now // 1000)
+                connection.parser.trusted = session.authenticated
 
     def is_full(self) -> bool:
         """Whether there is no room for one more client, those in a TLS handshake counted."""

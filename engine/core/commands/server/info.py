@@ -172,7 +172,7 @@ def _of_durability(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 #: Names of counts of refusals, and the reasons.
-_DENIED = (("auth", "auth"), ("cmd", "command"), ("key", "key"), ("channel", "channel"))
+_DENIED = (("auth", "auth"), ("cmd", "command"), ("key", "key"), ("channel", "channel"), ("tls_cert", "tls-cert"))
 
 
 def _stats(ctx: Context, facts: ProcessFacts) -> _Lines:

@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hiredis
@@ -321,3 +321,54 @@ def test_sighup_reads_the_certificate_again(certificates: Path, tmp_path: Path) 
         engine.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "keeping the TLS files" in log.read_text(), "the refusal in the log")
         assert subject() == new
+
+
+@pytest.fixture(params=["engine", pytest.param("redis", marks=pytest.mark.redis)])
+def certified(request: pytest.FixtureRequest, certificates: Path) -> Iterator[tuple[redis_py.Redis, int]]:
+    """A plain client and the TLS port of a server that logs clients in by their certificates: Redis 8.6 has it too."""
+    if request.param == "redis" and not servers.redis_release().since("8.6"):
+        pytest.skip(f"{servers.redis_release()} has no tls-auth-clients-user")
+    port = free_port()
+    flags = settings(certificates, port, "--tls-auth-clients", "optional", "--tls-auth-clients-user", "cn")
+    started = servers.redis(*flags) if request.param == "redis" else servers.engine("--port", str(free_port()), *flags)
+    with started as server, redis_py.Redis(port=server.port, protocol=2) as plain:
+        yield plain, port
+
+
+def test_the_common_name_of_a_certificate_is_the_user(
+    certified: tuple[redis_py.Redis, int], certificates: Path
+) -> None:
+    """An enabled user of that name needs no password; a client without a certificate is the default user."""
+    plain, port = certified
+    plain.execute_command("ACL", "SETUSER", "client", "on", ">secret", "+acl|whoami")
+    with_one, without = context(certificates, "client"), context(certificates)
+    assert plain.config_get("tls-auth-clients-user") == {"tls-auth-clients-user": "CN"}
+    assert ask(port, with_one, "ACL", "WHOAMI") == b"client"
+    assert "NOPERM" in str(ask(port, with_one, "GET", "k"))
+    assert ask(port, without, "ACL", "WHOAMI") == b"default"
+    plain.execute_command("ACL", "SETUSER", "default", "resetpass", ">other")
+    assert ask(port, with_one, "ACL", "WHOAMI") == b"client"
+    assert "NOAUTH" in str(ask(port, without, "ACL", "WHOAMI"))
+    plain.config_set("tls-auth-clients-user", "off")
+    assert "NOAUTH" in str(ask(port, with_one, "ACL", "WHOAMI"))
+
+
+def test_a_certificate_of_no_enabled_user_is_reported(
+    certified: tuple[redis_py.Redis, int], certificates: Path
+) -> None:
+    """The client stays the default user; ACL LOG and INFO count the attempts of both a missing and a disabled user."""
+    plain, port = certified
+    with_one = context(certificates, "client")
+    assert ask(port, with_one, "ACL", "WHOAMI") == b"default"
+    plain.execute_command("ACL", "SETUSER", "client", "off", "+@all")
+    assert ask(port, with_one, "ACL", "WHOAMI") == b"default"
+    (entry,) = plain.acl_log()
+    shown = {name: entry[name] for name in ("count", "reason", "context", "object", "username")}
+    assert shown == {"count": 2, "reason": "tls-cert", "context": "toplevel", "object": "", "username": "client"}
+    assert plain.info("stats")["acl_access_denied_tls_cert"] == 2
+
+
+def test_another_value_of_tls_auth_clients_user_is_refused(certified: tuple[redis_py.Redis, int]) -> None:
+    """CONFIG SET names the two values that there are."""
+    with pytest.raises(redis_py.ResponseError, match="one of the following: CN, off"):
+        certified[0].config_set("tls-auth-clients-user", "URI")
