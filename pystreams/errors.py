@@ -121,6 +121,18 @@ FAILURES: dict[str, Failure] = {
         "'pystreams groups seek' moves it.",
         Status.FAILED,
     ),
+    "NO_EMBEDDED": Failure(
+        CommandError,
+        "No embedded engine of this user is running.",
+        "It runs as long as a Spark application that uses it. For other servers give --url.",
+        Status.UNREACHABLE,
+    ),
+    "MANY_EMBEDDED": Failure(
+        OptionsError,
+        "{count} embedded engines of this user are running, each with its own streams.",
+        "Name one with --url: {engines}",
+        Status.USAGE,
+    ),
     "NO_PROFILE": Failure(
         CommandError,
         "There is no profile '{profile}' in {file}.",

@@ -72,8 +72,17 @@ _TABLE: dict[str, Condition] = {
     ),
     "MISSING_URL": Condition(
         OptionsError,
-        "The embedded engine serves a single machine, but the Spark master is '{master}'.",
-        "Set the option 'url' (or the environment variable PYSTREAMS_URL) to a server that every machine can reach.",
+        "No server is named, and the embedded engine serves the driver's machine alone, but the Spark master is "
+        "'{master}'.",
+        "Set the option 'url', or the driver's environment variable PYSTREAMS_URL, to a server that every machine can "
+        "reach; or run on one machine, with a local master.",
+    ),
+    "EMBEDDED_NOT_KEPT": Condition(
+        OptionsError,
+        "No server is named, and {program} cannot use the embedded engine in memory: its entries would be gone when "
+        "that process ends.",
+        "Set the option 'url', or the environment variable PYSTREAMS_URL, to a server; or set the option "
+        "'embedded.dir' to a directory in which the embedded engine keeps its data.",
     ),
     "CONNECT_CLIENT": Condition(
         OptionsError,

@@ -112,7 +112,7 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
     """The flags of a job for a server that the command line names, and the environment with a profile's secrets."""
     if wanted == Wanted():
         return [], {}
-    if wanted.url is None and wanted.profile is None:
+    if wanted.url is None and wanted.profile is None and not wanted.embedded:
         given = dict(wanted.given)
     else:
         given = settings(wanted, os.environ, profiles.path())

@@ -81,9 +81,9 @@ class Root(InOrder):
 def cli(ctx: click.Context, /, **given: Any) -> None:
     """See and steer Redis streams: on the pystreams engine, Redis and Valkey.
 
-    The server is the first of these that is given: --url, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default
-    profile of ~/.config/pystreams/profiles.toml, redis://127.0.0.1:6379. Passwords come from a profile or from
-    PYSTREAMS_PASSWORD.
+    The server is the first of these that is given: --url or --embedded, --profile, PYSTREAMS_URL,
+    PYSTREAMS_PROFILE, the default profile of ~/.config/pystreams/profiles.toml, redis://127.0.0.1:6379. Passwords come
+    from a profile or from PYSTREAMS_PASSWORD.
     """
     remember(ctx, **given)
 

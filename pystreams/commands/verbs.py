@@ -18,7 +18,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from pystreams.connect import profiles
+from pystreams.connect import profiles, server
 from pystreams.connect.server import Wanted, connect
 from pystreams.errors import Status, error, fail, status_of
 from pystreams.output.out import Output, ReaderGoneError
@@ -61,7 +61,7 @@ class Run:
 
     def use(self, url: str) -> None:
         """Talk to this server, which was named in another place than --url."""
-        self.wanted = replace(self.wanted, url=url)
+        self.wanted = replace(self.wanted, url=url, embedded=False)
 
     @property
     def now(self) -> int:
@@ -225,6 +225,7 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
             metavar="NAME=VALUE",
             help="A connection option of the connector, such as tls.caFile=ca.pem.",
         ),
+        click.option("--embedded", is_flag=True, default=None, help="The embedded engine of a running Spark driver."),
         click.option("--profile", metavar="NAME", help="A server of ~/.config/pystreams/profiles.toml."),
         click.option("--url", metavar="URL", help="The server: redis://host:port, rediss://, redis+cluster://, ..."),
     ):
@@ -240,7 +241,7 @@ NEEDS: dict[click.Command, str] = {}
 """The rules of ACL SETUSER that a verb needs, for those that have them."""
 
 _LEVEL = "pystreams.level"
-_LAST = ("--url", "--profile", "--option", "--json", "--yes", "--dry-run")
+_LAST = ("--url", "--profile", "--embedded", "--option", "--json", "--yes", "--dry-run")
 
 
 def remember(ctx: click.Context, **given: Any) -> None:
@@ -259,7 +260,9 @@ def wanted_of(ctx: click.Context) -> Wanted:
         if not equals:
             raise click.BadParameter("write NAME=VALUE", param_hint="--option")
         given[name] = value
-    return Wanted(level.get("url"), level.get("profile"), given)
+    if level.get("embedded") and (level.get("url") or level.get("profile")):
+        raise click.UsageError("--embedded names a server, as --url and --profile do: give one of them")
+    return Wanted(level.get("url"), level.get("profile"), given, bool(level.get("embedded")))
 
 
 def help_of(function: Callable[..., Any]) -> str:
@@ -282,7 +285,7 @@ def verb(
             ctx = click.get_current_context()
             wanted = wanted_of(ctx)
             as_json = bool(values.pop("json") or ctx.meta.get(_LEVEL, {}).get("json"))
-            for given in ("url", "profile", "options"):
+            for given in ("url", "profile", "embedded", "options"):
                 values.pop(given)
             yes, dry_run = bool(values.pop("yes", False)), bool(values.pop("dry_run", False))
             run = Run(wanted, needs, json=as_json, yes=yes, dry_run=dry_run)
@@ -337,6 +340,8 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
     except PystreamsError as failure:
         run.out.failed(failure)
         status = status_of(failure)
+        if failure.condition == "SERVER_UNREACHABLE":
+            run.out.note(server.hint(run.wanted))
     except ReaderGoneError:
         pass  # nobody is left to work for, and that is no failure
     except (KeyboardInterrupt, click.Abort):  # click raises Abort where a question is interrupted

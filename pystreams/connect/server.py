@@ -1,19 +1,21 @@
 """The server that a command talks to: its address, and a connection to it.
 
-The first of these that is there: --url, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default profile,
-redis://127.0.0.1:6379. A server that does not answer at first is given up after two and a half seconds; one that has
-answered is retried for as long as `retryTimeoutMs` says (15 seconds).
+The first of these that is there: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default
+profile, redis://127.0.0.1:6379. A server that does not answer at first is given up after two and a half seconds; one
+that has answered is retried for as long as `retryTimeoutMs` says (15 seconds).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pystreams.connect import profiles
+from pystreams.errors import fail
 from spark_streams.config import options
+from spark_streams.embedded import launcher
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 
@@ -29,10 +31,17 @@ class Wanted:
     url: str | None = None
     profile: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
+    embedded: bool = False
+    """Whether the embedded engine of a running driver is meant."""
 
 
 def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict[str, str]:
-    """The connector's options that were chosen. Raises NO_PROFILE and PROFILES_MALFORMED."""
+    """The connector's options that were chosen.
+
+    Raises NO_PROFILE and PROFILES_MALFORMED, NO_EMBEDDED and MANY_EMBEDDED.
+    """
+    if wanted.embedded:
+        return {"url": _embedded(), **wanted.given}
     if wanted.url is not None:
         return {"url": wanted.url, **wanted.given}
     name = wanted.profile
@@ -42,6 +51,28 @@ def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict
         return {"url": environment["PYSTREAMS_URL"], **wanted.given}
     profile = profiles.read(file, name)
     return {"url": LOCAL, **(profile or {}), **wanted.given}
+
+
+def _embedded() -> str:
+    """Return the URL of this user's embedded engine, if there is one alone."""
+    running = launcher.running()
+    if not running:
+        fail("NO_EMBEDDED")
+    if len(running) > 1:
+        fail("MANY_EMBEDDED", count=len(running), engines=_listed(running))
+    return running[0].url
+
+
+def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
+    """Return what else to try where the default server does not answer; empty if there is nothing."""
+    if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
+        return ""
+    running = launcher.running()
+    return f"Embedded engines of Spark drivers are running (--embedded): {_listed(running)}" if running else ""
+
+
+def _listed(running: Sequence[launcher.Running]) -> str:
+    return "".join(f"\n  {each}" for each in running)
 
 
 def address_of(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Address:

@@ -22,6 +22,7 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -36,27 +37,32 @@ VARIABLE = "PYSTREAMS_EMBEDDED"
 SOCKET = "socket"
 """The Unix socket that an engine listens on, in the driver's directory or in that of its data (`data_directory`)."""
 
+_KEPT = "data-"  # how the names of the directories begin whose engines keep their data
 _PATH_BYTES = 100  # systems differ in how long the path of a Unix socket may be: from 103 to 107 bytes
 
 SET_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 """How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs."""
 
 
-def find() -> tuple[Process, Path]:
-    """The driver of this process, and its directory."""
+def find(*, kept: bool = False) -> tuple[Process, Path]:
+    """Return the driver of this process and its directory. `kept`: whether the engine keeps its data in a directory.
+
+    Raises CONNECT_CLIENT, MISSING_URL or EMBEDDED_NOT_KEPT if the embedded engine cannot serve this driver.
+    """
     inherited = os.environ.get(VARIABLE)
-    if inherited is not None:
-        directory = Path(inherited)
-        driver = Process.parse(directory.name)
-        if driver is not None and driver.runs():
-            check_client(driver)
-            return driver, directory
-    driver = find_process()
+    directory = None if inherited is None else Path(inherited)
+    driver = None if directory is None else Process.parse(directory.name)
+    if driver is None or not driver.runs():
+        driver, directory = find_process(), None
     check_client(driver)
-    check_master(driver)
-    directory = make_directory(driver)
-    if driver.pid == os.getpid():
-        os.environ[VARIABLE] = str(directory)
+    jvm = _jvm()
+    check_master(jvm)
+    if not kept:
+        check_service()
+    if directory is None:
+        directory = make_directory(driver)
+        if driver.pid == os.getpid():
+            os.environ[VARIABLE] = str(directory)
     return driver, directory
 
 
@@ -69,16 +75,19 @@ def is_ours(driver: Process) -> bool:
 
 def find_process() -> Process:
     """The process whose life the engine shares."""
+    return _jvm() or Process.of(os.getpid())
+
+
+def _jvm() -> Process | None:
+    """The driver's JVM; None for a program that has not started one."""
     # The JVM outlives its SparkContext, and serves the next one too.
     jvm = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_jvm", None)
     if jvm is not None:
         return Process.of(int(jvm.java.lang.ProcessHandle.current().pid()))
     # Only what Spark has started is asked for its JVM: a program may have another one above it, that of an editor say.
     if any(name.startswith(SET_BY_SPARK) for name in os.environ):
-        for ancestor in processes.ancestors():
-            if processes.is_java(ancestor.pid):
-                return ancestor
-    return Process.of(os.getpid())
+        return next((ancestor for ancestor in processes.ancestors() if processes.is_java(ancestor.pid)), None)
+    return None
 
 
 def check_client(driver: Process) -> None:
@@ -89,18 +98,25 @@ def check_client(driver: Process) -> None:
         fail("CONNECT_CLIENT")
 
 
-def check_master(driver: Process) -> None:
+def check_master(jvm: Process | None) -> None:
     """Refuse a Spark master that is not local, where it can be told here; else the first task finds out."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
-    master = active.master if active is not None else processes.spark_master(driver.pid)
+    master = active.master if active is not None else None if jvm is None else processes.spark_master(jvm.pid)
     if master is not None and not master.startswith("local"):
         fail("MISSING_URL", master=master)
 
 
+def check_service() -> None:
+    """Refuse a Spark that serves other programs: they would not know that the entries are gone when it ends."""
+    service = processes.spark_service()
+    if service is not None:
+        fail("EMBEDDED_NOT_KEPT", program=service)
+
+
 def data_directory(directory: Path, place: Path) -> Path:
     """Where the engine that keeps its data in `place` has its socket and its record, below the driver's directory."""
-    return directory / ("data-" + sha256(os.fsencode(place)).hexdigest()[:16])
+    return directory / (_KEPT + sha256(os.fsencode(place)).hexdigest()[:16])
 
 
 def make_directory(driver: Process) -> Path:
@@ -116,8 +132,7 @@ def make_directory(driver: Process) -> Path:
             pass
         except OSError as problem:
             fail("EMBEDDED_NO_DIRECTORY", reason=problem)
-        state = path.lstat()
-        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        if not _is_private(path):
             fail("EMBEDDED_NO_DIRECTORY", reason=f"{path} is there, and is not a directory of this user alone")
     # An engine that never got ready leaves its log; it is kept for as long as its driver may be asked about it.
     for other in directory.parent.iterdir():
@@ -125,3 +140,24 @@ def make_directory(driver: Process) -> Path:
         if gone is not None and not gone.runs():
             shutil.rmtree(other, ignore_errors=True)
     return directory
+
+
+def _is_private(path: Path) -> bool:
+    """Whether it is a directory of this user, closed to others."""
+    try:
+        state = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.getuid() and not state.st_mode & 0o077
+
+
+def directories() -> Iterator[tuple[Process, Path]]:
+    """Yield the running drivers of this user, each with the directories of its engines."""
+    for temporary in dict.fromkeys((tempfile.gettempdir(), "/tmp")):  # noqa: S108 - mode and owner are checked here
+        above = Path(temporary, f"{PREFIX}{os.getuid()}")
+        for directory in sorted(above.iterdir()) if _is_private(above) else []:
+            driver = Process.parse(directory.name)
+            if driver is not None and driver.runs() and _is_private(directory):
+                yield driver, directory
+                for kept in sorted(directory.glob(_KEPT + "*")):
+                    yield driver, kept

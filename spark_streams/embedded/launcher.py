@@ -12,6 +12,7 @@ connector, whatever else is called `engine` in the working directory or on PYTHO
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shlex
 import socket
@@ -20,12 +21,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import redis
 
-from spark_streams.embedded import drivers, life, processes, record
+from spark_streams.embedded import discards, drivers, life, processes, record
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
@@ -39,6 +41,8 @@ COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 HOME = "PYSTREAMS_HOME"
 """The directory that the option `embedded.dir` is relative to."""
 
+_log = logging.getLogger("spark_streams")
+_DIRECTORY = "--dir"
 #: It listens on a Unix socket alone. Without `embedded.dir` the data live in memory alone. Mostly Spark reads it, by
 #: columns.
 _SETTINGS = ("--port", "0", "--save", "", "--stream-cold-compression", "columns")
@@ -82,26 +86,56 @@ def address(data: str | None = None) -> Address:
 
     Raises EmbeddedError if it does not start, with the place of its output.
     """
-    process, directory = drivers.find()
+    process, directory = drivers.find(kept=data is not None)
     settings: list[str] = []
+    life_of_data = f"in memory, until its driver ends (process {process.pid})"
     if data is not None:
         place = (home() / data).expanduser().absolute()
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as problem:
             fail("EMBEDDED_NO_DATA", directory=place, reason=problem.strerror)
-        settings = ["--dir", str(place), "--appendonly", "yes"]
+        settings = [_DIRECTORY, str(place), "--appendonly", "yes"]
+        life_of_data = f"in {place}, also after its driver's end"
         directory = drivers.data_directory(directory, place)
     try:
         if data is not None:
             directory.mkdir(mode=0o700, exist_ok=True)
         with _locked(directory / "lock") as lock:
-            found = _ready(directory, process, lock, settings)
+            found, is_new = _ready(directory, process, lock, settings)
     except FileNotFoundError:
         fail("EMBEDDED_NO_DIRECTORY", reason=f"{directory} has been removed while the application runs")
     except OSError as problem:
         fail("EMBEDDED_NO_DIRECTORY", reason=problem)
+    if is_new and discards.notices():
+        # A directory was asked for; memory is what a query gets that says nothing.
+        level = logging.INFO if settings else logging.WARNING
+        advice = "" if settings else " To keep them, set the option 'url' (or PYSTREAMS_URL) or 'embedded.dir'."
+        _log.log(level, "No server is named: the embedded engine keeps all streams %s.%s", life_of_data, advice)
     return Address(found.url, f"{socket.gethostname()}/{process}")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A running embedded engine of this user: its URL, its driver, and its data directory (None: it has none)."""
+
+    url: str
+    driver: Process
+    data: str | None
+
+    def __str__(self) -> str:
+        kept = "in memory" if self.data is None else f"in {self.data}"
+        return f"{self.url} ({kept}, of process {self.driver.pid}: {processes.shown(self.driver.pid)})"
+
+
+def running() -> list[Running]:
+    """Return this user's embedded engines that accept clients, of all drivers on this machine; start none."""
+    found = []
+    for driver, directory in drivers.directories():
+        known = record.read(directory)
+        if known is not None and known.usable() and known.engine is not None:
+            found.append(Running(known.url, driver, processes.value_of(known.engine.pid, _DIRECTORY)))
+    return found
 
 
 def check_reach(server: Address) -> None:
@@ -122,8 +156,8 @@ def _locked(path: Path) -> Iterator[int]:
         yield lock.fileno()
 
 
-def _ready(directory: Path, process: Process, lock: int, settings: list[str]) -> Record:
-    """The record of an engine that is ready: of the one that runs, else of one that is started here."""
+def _ready(directory: Path, process: Process, lock: int, settings: list[str]) -> tuple[Record, bool]:
+    """Return the record of an engine that is ready, and whether it was started here; else it ran before."""
     log = directory / "log"
     supervisor: subprocess.Popen[bytes] | None = None
     begin = time.monotonic()
@@ -134,7 +168,7 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
             if supervisor is not None:
                 # It outlives this process or is reaped by its end; there is nothing to wait for.
                 supervisor.returncode = 0
-            return found
+            return found, supervisor is not None
         if ended:
             _fail(found, log)
         if supervisor is None and found is None and processes.is_running(_supervisor_of(directory, process)):

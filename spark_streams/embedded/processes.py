@@ -1,18 +1,22 @@
 """Processes of this machine: who is whose parent, which one is a JVM, and whether one still runs.
 
-On Linux it reads /proc, elsewhere the output of `ps`. Of Spark it knows only how a JVM's command line names the master.
+On Linux it reads /proc, elsewhere the output of `ps`. Of Spark it knows only what a JVM's command line says: the
+master, and whether the program is a service whose clients are other programs.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
+_CONF = "SPARK_CONF_DIR"
+_SHOWN = 80  # characters of a command line in a message
 
 
 @dataclass(frozen=True)
@@ -79,14 +83,55 @@ def is_running(words: Sequence[str]) -> bool:
 
 
 def spark_master(pid: int) -> str | None:
-    """The Spark master on a JVM's command line (`--master M` or `--conf spark.master=M`); None if there is none."""
+    """Return the Spark master of a JVM; None if its command line and Spark's files do not name one.
+
+    The first of these that names one: `--master M`, `--conf spark.master=M`, `--properties-file FILE` (what drivers in
+    YARN and Kubernetes have), spark-defaults.conf in SPARK_CONF_DIR.
+    """
     words = _command(pid)
+    files = [Path(os.environ[_CONF], "spark-defaults.conf")] if _CONF in os.environ else []
     for word, following in itertools.pairwise(words):
         if word == "--master":
             return following
-        if word == "--conf" and following.startswith("spark.master="):
+        if word in ("--conf", "-c") and following.startswith("spark.master="):
             return following.removeprefix("spark.master=")
+        if word == "--properties-file":
+            files = [Path(following)]
+    return next((master for file in files if (master := _master_in(file)) is not None), None)
+
+
+def _master_in(properties: Path) -> str | None:
+    """Return `spark.master` in a file of Spark's properties; None if it is not there or cannot be read."""
+    try:
+        found = re.findall(r"^\s*spark\.master\s*[\s=:]\s*(\S+)", properties.read_text(errors="replace"), re.MULTILINE)
+    except OSError:
+        return None
+    return found[-1].replace("\\", "") if found else None  # k8s\://https\://...
+
+
+def spark_service() -> str | None:
+    """Return what this process works for, if that serves other programs' queries: in words; None for an application.
+
+    Above the JVM of a pipeline is the program that describes it, cli.py of pyspark.
+    """
+    for process in ancestors():
+        for word in _command(process.pid):
+            if word.endswith("pyspark/pipelines/cli.py"):
+                return "a declarative pipeline (spark-pipelines)"
+            if word == "org.apache.spark.sql.connect.service.SparkConnectServer":
+                return "a Spark Connect server"
     return None
+
+
+def shown(pid: int) -> str:
+    """Return a process's command line for a message, without its middle if it is long."""
+    text = " ".join(_command(pid)).strip()
+    return text if len(text) <= _SHOWN else f"{text[:20]}...{text[23 - _SHOWN :]}"
+
+
+def value_of(pid: int, word: str) -> str | None:
+    """Return the word after this one on a process's command line; None if there is none."""
+    return next((following for each, following in itertools.pairwise(_command(pid)) if each == word), None)
 
 
 def _stat(pid: int) -> tuple[int, str, str]:

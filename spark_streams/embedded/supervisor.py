@@ -8,6 +8,9 @@ the supervisor. `life` has the states and their moves; here is what they mean in
 LOCK is a file descriptor that holds the launcher's lock on DIR. It is closed once the first record is written, so that
 no second supervisor is ever started there, even if the launcher is killed meanwhile.
 
+An engine that ends takes its memory with it. What that costs is said where the driver's user looks, on the driver's
+standard error, which is opened early because it outlives the driver (Linux; elsewhere in the log alone).
+
 Where the system can tie a child's life to its parent's (Linux), the engine dies even if the supervisor is killed. Knows
 neither Spark nor the engine beyond two lines: the one above, and `missing package NAME`, by which
 `streamwire.bootstrap` reports what it did not find.
@@ -31,7 +34,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
-from spark_streams.embedded import life, record
+from spark_streams.embedded import discards, life, record
 from spark_streams.embedded.life import Event, State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import PREFIX, Record
@@ -61,8 +64,7 @@ class Output:
                 return
             if not printed:
                 self.descriptor = None
-            with contextlib.suppress(OSError):  # a full disk costs the log, not the engine
-                os.write(sys.stdout.fileno(), printed)
+            _log(printed)
             *lines, self._line = (self._line + printed).split(b"\n")
             if not self.url:
                 self._search(lines)
@@ -83,6 +85,38 @@ def _port_url(host: str, port: int) -> str:
     return f"redis://[{host}]:{port}" if ":" in host else f"redis://{host}:{port}"
 
 
+class Notices:
+    """What the driver's user is told of the engine's end: on the driver's standard error, and in the log.
+
+    The file is opened again, so a pipe that is full blocks nobody. It is closed with the last word: until then whoever
+    reads the driver's standard error to its end waits.
+    """
+
+    def __init__(self, driver: Process) -> None:
+        self._descriptor: int | None = None
+        if discards.notices():
+            with contextlib.suppress(OSError):
+                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
+                self._descriptor = os.open(f"/proc/{driver.pid}/fd/2", flags)
+
+    def last(self, text: str) -> None:
+        """Say this and close the file; nothing is said if the text is empty."""
+        line = f"pystreams: {text}\n".encode()
+        if text:
+            _log(line)
+        if self._descriptor is not None:
+            if text:
+                with contextlib.suppress(OSError):
+                    os.write(self._descriptor, line)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _log(printed: bytes) -> None:
+    with contextlib.suppress(OSError):  # a full disk costs the log, not the engine
+        os.write(sys.stdout.fileno(), printed)
+
+
 class ProcessHost:
     """An engine that is a child process, a driver to watch, and the directory with the record of the engine's life."""
 
@@ -92,6 +126,7 @@ class ProcessHost:
         self._lock: int | None = lock
         self._command = command
         self._record = Record(State.NOT_STARTED, Process.of(os.getpid()))
+        self._notices = Notices(driver)
         self._events: deque[Event] = deque()
         self._reported: set[Event] = set()
         self._engine: subprocess.Popen[bytes] | None = None
@@ -136,6 +171,8 @@ class ProcessHost:
             self._wait(left)
 
     def entered(self, state: State) -> None:
+        if self._record.state is State.READY:
+            self._notices.last(self._loss(state))
         if state is State.STOPPING:
             self._child.terminate()
         elif state in (State.KILLING, State.GIVING_UP):
@@ -150,6 +187,17 @@ class ProcessHost:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _loss(self, state: State) -> str:
+        """What the end of a ready engine costs, in words."""
+        if not discards.notices():
+            return ""
+        if state is State.STOPPING:
+            return discards.sentence(self._record.url)
+        return (
+            f"The embedded engine ended before its driver (status {self._child.returncode}). Entries that it kept in "
+            "memory are lost; the next query starts an empty engine."
+        )
 
     def _reason(self, state: State) -> str:
         """Why the engine has failed; empty as long as it has not."""

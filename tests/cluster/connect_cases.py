@@ -67,8 +67,9 @@ def connect_server() -> Iterator[str]:
 def test_a_client_of_a_connect_server(connect_server: str, redis_process: servers.Running, tmp_path: Path) -> None:
     """Batches, queries and foreachBatch work, errors are the connector's, and a client with a listener ends by itself.
 
-    It gets no engine of its own: the driver is the server.
+    It gets no engine of its own: the driver is the server, which is refused one in memory.
     """
     found = run_client(connect_server, redis_process.url + "/5", tmp_path)
     assert_all_works(found)
     assert found["embedded"] == "CONNECT_CLIENT"
+    assert "[EMBEDDED_NOT_KEPT] No server is named, and a Spark Connect server cannot use" in found["refused"]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 import redis
 
+from pystreams.connect import server
+from spark_streams.embedded import launcher
+from spark_streams.embedded.processes import Process
 from tests import servers
 from tests.pystreams.conftest import Cli
 from tests.servers import topologies
@@ -38,6 +42,44 @@ def test_the_server_comes_from_url_profile_or_environment(
         assert (result.exit_code, len(json.loads(result.stdout)["streams"])) == (0, 1)
     result = cli_of.result("ls", "--profile", "no", PYSTREAMS_URL=place.url)
     assert (result.exit_code, "[SERVER_UNREACHABLE]" in result.stderr) == (5, True)
+
+
+def _engine(url: str, data: str | None = None) -> launcher.Running:
+    return launcher.Running(url, Process.of(os.getpid()), data)
+
+
+def test_embedded_engines_are_asked_by_flag(
+    cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --embedded the one that runs is used, several are listed with their URLs, and none is an error."""
+    client.xadd("s", {"f": 1})
+    nowhere = "redis://127.0.0.1:1"
+    monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url)])
+    for words in (("--embedded", "ls"), ("ls", "--embedded")):
+        result = cli_of.result(*words, "--json", PYSTREAMS_URL=nowhere)
+        assert (result.exit_code, len(json.loads(result.stdout)["streams"])) == (0, 1)
+    assert "give one of them" in cli_of.failure("ls", "--embedded", "--url", place.url, status=2)
+    monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url), _engine("unix:///tmp/a/socket", "/data")])
+    said = cli_of.failure("ls", "--embedded", status=2)
+    assert "[MANY_EMBEDDED] 2 embedded engines" in said
+    assert f"\n  {place.url} (in memory, of process {os.getpid()}: " in said
+    assert f"\n  unix:///tmp/a/socket (in /data, of process {os.getpid()}: " in said
+    monkeypatch.setattr(launcher, "running", list)
+    assert "[NO_EMBEDDED]" in cli_of.failure("ls", "--embedded", status=5)
+
+
+def test_running_embedded_engines_are_a_hint_where_no_server_is(
+    cli_of: Cli, place: servers.Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If nothing answers at the default address, running embedded engines are listed; elsewhere not."""
+    monkeypatch.setattr(server, "LOCAL", "redis://127.0.0.1:1")
+    monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url)])
+    result = cli_of.result("ls", PYSTREAMS_URL=None)
+    assert (result.exit_code, f"(--embedded): \n  {place.url} (in memory" in result.stderr) == (5, True)
+    result = cli_of.result("ls", PYSTREAMS_URL="redis://127.0.0.1:2")
+    assert (result.exit_code, "--embedded" in result.stderr) == (5, False)
+    monkeypatch.setattr(launcher, "running", list)
+    assert "--embedded" not in cli_of.result("ls", PYSTREAMS_URL=None).stderr
 
 
 def test_profiles_that_cannot_be_used_are_named(cli_of: Cli, tmp_path: Path) -> None:

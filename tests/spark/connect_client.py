@@ -58,11 +58,20 @@ CLIENT = """
         said = ""
     except PySparkException as error:
         said = str(error).splitlines()[0]
+    try:  # the embedded engine, in memory and in a directory
+        row = spark.range(1).toDF("n").write.format("pystreams").mode("append").option("stream", "own")
+        row.option("embedded.dir", checkpoints + "/kept").save()
+        row = spark.range(1).toDF("n").write.format("pystreams").mode("append").option("stream", "own")
+        row.save()
+        refused = ""
+    except PySparkException as error:
+        refused = str(error)
     try:
         embedded = launcher.url()[:7]
     except OptionsError as error:
         embedded = error.condition
-    print(json.dumps({"copy": rows("out"), "each": rows("each"), "missing": said, "embedded": embedded}), flush=True)
+    print(json.dumps({"copy": rows("out"), "each": rows("each"), "missing": said,
+                      "embedded": embedded, "refused": refused}), flush=True)
 """
 
 

@@ -21,3 +21,4 @@ def test_a_client_with_the_server_in_its_own_process(redis_process: servers.Runn
     found = run_client("local[2]", redis_process.url + "/6", tmp_path)
     assert_all_works(found)
     assert found["embedded"] == "unix://"
+    assert found["refused"] == ""

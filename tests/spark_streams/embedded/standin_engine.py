@@ -10,8 +10,8 @@ import threading
 
 def answer(link: socket.socket) -> None:
     with link:
-        while link.recv(4096):
-            link.sendall(b"+PONG\r\n")
+        while asked := link.recv(4096):
+            link.sendall(b"+PONG\r\n" if b"PING" in asked else b"-ERR unknown command\r\n" * asked.count(b"*"))
 
 
 def main() -> None:

@@ -58,7 +58,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         patched.setattr(Path, "mkdir", full)
         with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*No space left on device.*TMPDIR"):
             drivers.make_directory(Process.of(os.getpid()))
-    monkeypatch.setattr(drivers, "find", lambda: (Process.of(os.getpid()), tmp_path))
+    monkeypatch.setattr(drivers, "find", lambda **_: (Process.of(os.getpid()), tmp_path))
     monkeypatch.setenv(launcher.COMMAND, f"{sys.executable} -c pass")
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(EmbeddedError, match=r"EMBEDDED_NO_DIRECTORY.*No space left on device"):

@@ -6,7 +6,9 @@ import os
 import re
 import socket
 import sys
+import tempfile
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -43,23 +45,71 @@ def test_the_driver_is_the_jvm_that_started_this_process(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("words", "master"),
+    ("words", "refused"),
     [
         (["/opt/jdk/bin/java", "--master", "yarn", "x"], "yarn"),
         (["/opt/jdk/bin/java", "--conf", "spark.master=spark://h:1", "x"], "spark://h:1"),
+        (["/opt/jdk/bin/java", "--master", "local-cluster[2,1,1024]", "x"], None),
+        (["/opt/jdk/bin/java", "--properties-file", "cluster.conf", "x"], "k8s://https://h:6443"),
+        (["/opt/jdk/bin/java", "--properties-file", "cluster.conf", "--master", "local[2]", "x"], None),
         (["/opt/jdk/bin/java", "x"], None),
     ],
 )
 def test_a_master_that_is_not_local_needs_a_url(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], master: str | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], refused: str | None
 ) -> None:
-    """On a cluster the missing url is an error that says so, before anything is started."""
+    """On a cluster the missing url is an error that names what to set, before anything is started."""
+    (tmp_path / "cluster.conf").write_text("spark.app.name=a\nspark.master=k8s\\://https\\://h\\:6443\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     monkeypatch.setattr(processes, "_command", lambda _pid: words)
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
-    assert processes.spark_master(1) == master
-    if master is not None:
-        with pytest.raises(OptionsError, match=f"MISSING_URL.*'{master}'.*url"):
-            drivers.check_master(Process.of(os.getpid()))
+    jvm = Process.of(os.getpid())
+    if refused is None:
+        drivers.check_master(jvm)
+    else:
+        with pytest.raises(OptionsError, match=f"MISSING_URL.*'{refused}'.*'url'.*PYSTREAMS_URL.*local master"):
+            drivers.check_master(jvm)
+
+
+def test_a_master_in_sparks_defaults_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without a word on the command line spark-defaults.conf names the master."""
+    (tmp_path / "spark-defaults.conf").write_text("# cluster\nspark.master    yarn\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(processes, "_command", lambda _pid: ["/opt/jdk/bin/java", "x"])
+    assert processes.spark_master(1) == "yarn"
+    (tmp_path / "spark-defaults.conf").unlink()
+    assert processes.spark_master(1) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "refused"),
+    [
+        ("/opt/spark/python/pyspark/pipelines/cli.py", "a declarative pipeline"),
+        ("org.apache.spark.sql.connect.service.SparkConnectServer", "a Spark Connect server"),
+        ("/home/me/app.py", ""),
+    ],
+)
+def test_a_service_needs_a_server_or_a_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str, refused: str
+) -> None:
+    """Pipelines and Connect servers are refused an engine in memory by an error with three remedies."""
+    me = Process.of(os.getpid())
+    monkeypatch.setattr(processes, "_command", lambda _pid: ["/opt/jdk/bin/java", "SparkSubmit", word, "run"])
+    monkeypatch.setattr(drivers, "find_process", lambda: me)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("SPARK_CONF_DIR", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        monkeypatch.delenv(name, raising=False)
+    # As a process that Spark has started, and as one that inherited an engine's directory from a program above it.
+    for inherited in (None, str(tmp_path / str(me))):
+        if inherited is None:
+            monkeypatch.delenv(drivers.VARIABLE, raising=False)
+        else:
+            monkeypatch.setenv(drivers.VARIABLE, inherited)
+        remedies = f"EMBEDDED_NOT_KEPT.*{refused}.*'url'.*PYSTREAMS_URL.*'embedded.dir'"
+        with pytest.raises(OptionsError, match=remedies) if refused else nullcontext():
+            assert drivers.find()[0] == me
+        assert drivers.find(kept=True)[0] == me
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,9 @@ def run(tmp_path: Path) -> Iterator[Run]:
     """Starts a Python program as a driver, with its own temporary directory, and kills what is left of it."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(program: str, directory: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+    def start(
+        program: str, directory: Path | None = None, stderr: int | None = None, **environment: str
+    ) -> subprocess.Popen[str]:
         surroundings = {name: value for name, value in os.environ.items() if not name.startswith("PYSTREAMS_")}
         surroundings |= {
             "PYTHONPATH": str(ROOT),
@@ -59,6 +61,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
             env=surroundings,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
         )
         started.append(process)
@@ -68,9 +71,9 @@ def run(tmp_path: Path) -> Iterator[Run]:
     for process in started:
         process.kill()
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None
-            pipe.close()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def line(process: subprocess.Popen[str]) -> str:

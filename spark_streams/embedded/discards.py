@@ -1,0 +1,95 @@
+"""Entries that an engine in memory discards when it ends: the count, and the sentence about it.
+
+A query without a server writes to an engine that lives as long as its driver. Entries that a consumer group has not
+read or not acknowledged by then are lost, and this names them. An engine that keeps its data in files discards nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_streams import reports
+
+if TYPE_CHECKING:
+    import redis
+
+NOTICES = "PYSTREAMS_EMBEDDED_NOTICES"
+"""Environment variable: `off` silences what the embedded engine says of the life of its data."""
+
+_SECONDS = 1.0  # time for the count; what is not counted by then is left out
+_PAGE = 200  # streams per round trip
+_NAMED = 3
+
+
+def notices() -> bool:
+    """Whether the embedded engine says where it keeps its data and what it discards."""
+    return os.environ.get(NOTICES, "").lower() not in ("off", "false", "0")
+
+
+@dataclass(frozen=True)
+class Discard:
+    """Entries of one stream that are lost. `unread`: by the group that is furthest behind, or all without a group."""
+
+    stream: str
+    unread: int
+    pending: int
+
+    def __str__(self) -> str:
+        parts = [f"{self.unread:,} unread" if self.unread else "", f"{self.pending:,} pending" if self.pending else ""]
+        return f"{self.stream} ({', '.join(filter(None, parts))})"
+
+
+def sentence(url: str) -> str:
+    """Return what the engine at this URL discards if it ends now, in words; empty if that is nothing or unknown."""
+    import redis  # noqa: PLC0415 - the supervisor needs it at the end of its life alone, and starts sooner without it
+
+    found: list[Discard] = []
+    try:
+        with redis.Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS) as client:
+            if not _keeps_data(client):
+                found.extend(_discards(client, time.monotonic() + _SECONDS))
+    except (redis.RedisError, OSError):
+        pass  # it is about to end, or already has
+    if not found:
+        return ""
+    unread, pending = sum(each.unread for each in found), sum(each.pending for each in found)
+    worst = sorted(found, key=lambda each: -each.unread - each.pending)
+    named = ", ".join(map(str, worst[:_NAMED]))
+    more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
+    kinds = " and ".join(
+        f"{count:,} {kind}" for count, kind in ((unread, "unread"), (pending, "unacknowledged")) if count
+    )
+    return (
+        f"The embedded engine kept its data in memory and ends with its driver. It discards {kinds} "
+        f"entr{'y' if unread + pending == 1 else 'ies'} in {len(found):,} stream{'s' * (len(found) > 1)}: "
+        f"{named}{more}. To keep them, set the option 'embedded.dir' or 'url'."
+    )
+
+
+def _keeps_data(client: redis.Redis) -> bool:
+    config = client.config_get("appendonly", "save")
+    return config.get("appendonly") == "yes" or bool(config.get("save"))
+
+
+def _discards(client: redis.Redis, deadline: float) -> Iterator[Discard]:
+    """Yield the streams with unread or pending entries, until the deadline."""
+    cursor = -1
+    while cursor != 0 and time.monotonic() < deadline:
+        cursor, page = client.scan(max(cursor, 0), count=_PAGE, _type="stream")
+        names = [name for name in page if isinstance(name, bytes) and name != reports.STREAM.encode()]
+        questions = client.pipeline(transaction=False)
+        for name in names:
+            questions.xlen(name)
+            questions.xinfo_groups(name)
+        answers = questions.execute(raise_on_error=False)
+        for name, length, groups in zip(names, answers[::2], answers[1::2], strict=True):
+            if isinstance(length, int) and isinstance(groups, list):
+                # A stream without a group has no record of its readers, nor has a group whose lag is unknown.
+                lags = [length if group["lag"] is None else int(group["lag"]) for group in groups] or [length]
+                each = Discard(name.decode(errors="replace"), max(lags), sum(int(group["pending"]) for group in groups))
+                if each.unread or each.pending:
+                    yield each

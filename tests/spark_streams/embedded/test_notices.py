@@ -1,0 +1,97 @@
+"""What users are told of the life of an embedded engine's data: when it starts, and when it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_streams.embedded import discards, launcher
+from tests.spark_streams.embedded.test_embedded import Run, run, tmp_path
+from tests.suite.waiting import DEADLINE
+
+__all__ = ["run", "tmp_path"]
+
+WRITER = """
+    from spark_streams.embedded import launcher
+    for _ in range(2):
+        client = launcher.connect({place!r})
+    for name, entries in (("orders", 1200), ("a", 3), ("b", 2), ("c", 1), ("pystreams:queries", 7)):
+        with client.pipeline(transaction=False) as pipeline:
+            for n in range(entries):
+                pipeline.xadd(name, {{"n": n}})
+            pipeline.execute()
+    client.xadd("done", {{"n": 1}})
+    for name in ("orders", "done"):
+        client.xgroup_create(name, "g", "0")
+    client.xreadgroup("g", "me", {{"orders": ">"}}, count=200)
+    (_, ((entry, _),)), = client.xreadgroup("g", "me", {{"done": ">"}})
+    client.xack("done", "g", entry)
+    {ending}
+"""
+
+
+def said(run: Run, *, place: str | None = None, ending: str = "", **environment: str) -> list[str]:
+    """The lines that the driver's user sees on its standard error, until nobody holds it open."""
+    driver = run(
+        WRITER.format(place=place, ending=ending), None, subprocess.PIPE, **{launcher.COMMAND: "", **environment}
+    )
+    return driver.communicate(timeout=DEADLINE)[1].splitlines()
+
+
+def test_a_start_and_an_end_are_told_once(run: Run) -> None:
+    """One line says where the data are and until when, one at the end what was lost in which streams."""
+    began, ended = said(run)
+    assert began.startswith(
+        "No server is named: the embedded engine keeps all streams in memory, until its driver ends"
+    )
+    assert "'url' (or PYSTREAMS_URL) or 'embedded.dir'" in began
+    assert ended.startswith("pystreams: The embedded engine kept its data in memory and ends with its driver.")
+    assert "It discards 1,006 unread and 200 unacknowledged entries in 4 streams: " in ended
+    assert "orders (1,000 unread, 200 pending), a (3 unread), b (2 unread) and 1 more. To keep them," in ended
+
+
+def test_a_driver_that_is_killed_is_told_all_the_same(run: Run) -> None:
+    """The line is written by the supervisor, which outlives the driver."""
+    assert "It discards 1,006 unread" in said(run, ending="import os; os.kill(os.getpid(), 9)")[-1]
+
+
+def test_an_engine_that_ends_first_is_told(run: Run) -> None:
+    """An engine that was killed or shut down takes its memory along: that is said at once, not passed over."""
+    lines = said(run, ending="client.shutdown(nosave=True)")
+    assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
+
+
+def test_an_engine_that_keeps_its_data_discards_nothing(run: Run, tmp_path: Path) -> None:
+    assert said(run, place=str(tmp_path / "kept")) == []
+
+
+def test_notices_can_be_silenced(run: Run) -> None:
+    assert said(run, **{discards.NOTICES: "off"}) == []
+
+
+RUNNING = """
+    import sys
+    from spark_streams.embedded import launcher
+    print(launcher.url({place!r}), flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_engines_of_this_user_are_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
+    """`running` lists them with their drivers, and omits those whose driver has ended."""
+    place = str(tmp_path / "kept") if kept else None
+    driver = run(RUNNING.format(place=place), **{launcher.COMMAND: ""})
+    assert driver.stdout is not None
+    url = driver.stdout.readline().strip()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (found,) = [each for each in launcher.running() if each.driver.pid == driver.pid]
+    assert (found.url, found.data) == (url, place)
+    data = f"in {place}" if kept else "in memory"
+    assert str(found).startswith(f"{url} ({data}, of process {driver.pid}: {sys.executable[:20]}")
+    driver.kill()
+    driver.wait()
+    assert all(each.driver.pid != driver.pid for each in launcher.running())
