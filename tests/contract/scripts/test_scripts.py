@@ -307,6 +307,20 @@ def test_libraries_that_are_none(library: Server, code: str, error: str) -> None
     library.run("FUNCTION FLUSH")
 
 
+def test_a_function_registers_none(library: Server) -> None:
+    """What a library keeps of its loading environment is refused when one of its functions runs."""
+    code = """#!lua name=kept
+local kept = redis
+kept.register_function('later', function() kept.register_function('more', function() end) end)"""
+    library.expect(("FUNCTION", "LOAD", code), "kept")
+    refusal = "ERR redis.register_function can only be called on FUNCTION LOAD command"
+    ours = f"{refusal} script: later, on @user_function:3."
+    theirs = ours.replace("redis.", "server.")
+    valkey = {"9.1": Error(theirs.replace("later, ", "")), "8.0": Error(theirs)}
+    library.expect("FCALL later 0", Newest(Error(ours), valkey=valkey))
+    library.run("FUNCTION FLUSH")
+
+
 def test_libraries_travel(library: Server) -> None:
     """FUNCTION DUMP gives bytes that FUNCTION RESTORE reads, with each policy."""
     payload = library.run("FUNCTION DUMP")

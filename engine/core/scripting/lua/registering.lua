@@ -54,6 +54,7 @@ local function register_function(...)
     local n = select("#", ...)
     local name, callback = ...
     local description, flags
+    if not loading then refused("redis.register_function can only be called on FUNCTION LOAD command") end
     if n < 1 or n > 2 then refused("wrong number of arguments to redis.register_function") end
     if n == 1 then
         if type(name) ~= "table" then
