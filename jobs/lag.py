@@ -24,13 +24,12 @@ from pystreams.errors import fail
 from pystreams.jobs.flags import Trigger, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
+from pystreams.measures import GroupRow
 from pystreams.metrics.streams import of_group
 from pystreams.metrics.table import Metric
 from pystreams.streams import asking, listing
 from pystreams.streams.groups import describing as groups
 from pystreams.streams.groups import status
-from pystreams.streams.groups.describing import Group
-from pystreams.streams.groups.status import Status
 from pystreams.values import names, numbers
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget
@@ -113,7 +112,7 @@ def lag(
             if wanted is not None and not found and run.once:
                 where = ", ".join(streams) or pattern
                 fail("NO_SUCH_GROUP", stream=where, group=names.shown(wanted), address=connection.address.shown)
-            lags = [_lag_of(each, judged) for each, judged in found]
+            lags = list(map(_lag_of, found))
             if kind == "stream":
                 _write(connection, place, maxlen, lags)
         if kind == "metrics":
@@ -122,7 +121,7 @@ def lag(
             _show(run, lags)
         else:
             run.say(_largest(lags))
-        far = [] if above is None else [each for each, _ in found if each.may_exceed(above)]
+        far = [] if above is None else [row.group for row in found if row.group.may_exceed(above)]
         for each in far:
             if not each.exact:
                 run.say(f"{names.shown(each.name)} may be above {above:,}: its lag is {groups.lag_range(each)}")
@@ -139,7 +138,7 @@ def _look(
     wanted: bytes | None,
     history: dict[tuple[bytes, bytes], list[status.Sample]],
     budget: Budget,
-) -> list[tuple[Group, Status]]:
+) -> list[GroupRow]:
     """The groups now, and the status of each. `history` has the last looks, by which the status is judged."""
     chosen = map(names.from_shell, streams) if streams else listing.scan(connection, names.from_shell(pattern))
     now = asking.now_ms(connection)
@@ -153,12 +152,13 @@ def _look(
         looks.append(each.sample)
         del looks[:-_LOOKS]
     return [
-        (each, status.judge(history[each.stream.name, each.name]))
+        GroupRow(each, status.judge(history[each.stream.name, each.name]))
         for each in sorted(found, key=lambda each: (each.stream.name, each.name))
     ]
 
 
-def _lag_of(found: Group, judged: Status) -> Lag:
+def _lag_of(row: GroupRow) -> Lag:
+    found = row.group
     return Lag(
         found.at,
         names.shown(found.stream.name),
@@ -169,7 +169,7 @@ def _lag_of(found: Group, judged: Status) -> Lag:
         found.behind_ms,
         found.pending,
         found.consumer_count,
-        judged.value,
+        row.status.value,
     )
 
 
@@ -202,11 +202,11 @@ def _largest(found: Sequence[Lag]) -> str:
     return f"{len(found):,} groups, the largest lag {figure}"
 
 
-def _exposition(found: Sequence[tuple[Group, Status]], database: str) -> str:
+def _exposition(found: Sequence[GroupRow], database: str) -> str:
     """The figures in Prometheus's text format, as the exporter has them: one dashboard, and one alert, for both."""
     samples: dict[Metric, list[str]] = {}
-    for group, judged in found:
-        for metric, value, labels, _ in of_group(group, judged, database, consumers=False):
+    for row in found:
+        for metric, value, labels, _ in of_group(row, database, consumers=False):
             named = zip(metric.labels, map(_escaped, labels), strict=True)
             words = ",".join(f'{name}="{label}"' for name, label in named)
             samples.setdefault(metric, []).append(f"{metric.name}{{{words}}} {value}")

@@ -20,7 +20,7 @@ def _row(metric: Metric) -> str:
 def written() -> str:
     """Return today's tables, one for each subject."""
     subjects = (
-        ("Streams and groups", table.OF_STREAMS),
+        ("Streams and groups", table.OF_STREAMS.values()),
         ("Spark queries", table.OF_QUERIES),
         ("The server", (*table.OF_SERVER, *table.OF_INFO.values())),
         ("The exporter", table.OF_EXPORTER),

@@ -4,54 +4,40 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
 
+from pystreams import measures
+from pystreams.commands import rows as rows_of
 from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument, verb
+from pystreams.measures import GroupRow, StreamRow
 from pystreams.output.out import Column
 from pystreams.streams import asking, listing
 from pystreams.streams.groups import describing as of_groups
-from pystreams.streams.groups.describing import Group
-from pystreams.streams.groups.status import STYLES, Status, judge
+from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, times
 from streamclient.streams.lag import Budget
 from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
-_KEYS: dict[str, Callable[[Stream, int], float]] = {
-    "length": lambda stream, _: stream.length,
-    "bytes": lambda stream, _: stream.bytes or 0,
-    "rate": lambda stream, now: (stream.rate if stream.rate is not None else stream.average_rate(now)) or 0.0,
-    "groups": lambda stream, _: stream.groups,
-    "newest": lambda stream, _: stream.last.ms if stream.last else 0,
+_SORTS = {each.name: each for each in measures.STREAMS_LISTED if each.form.right}
+_WORDS = {
+    "name": "stream",
+    "length": "entries",
+    "added": "added in all",
+    "generated": "last ID made",
+    "bytes": "size",
+    "average_rate": "average rate",
 }
+"""Names of measures in `info`, where those of columns would not do."""
 
 
-def age(at: StreamId | None, now: int) -> int | None:
-    """How long ago an entry was added, in milliseconds; None where its ID is no time of the past."""
-    return now - at.ms if at is not None and 0 <= now - at.ms < now // 2 else None
-
-
-def document(stream: Stream, now: int) -> dict[str, Any]:
-    """A stream for programs."""
-    newest, oldest = age(stream.last, now), age(stream.first, now)
-    rate = stream.rate if stream.rate is not None else stream.average_rate(now)
-    return {
-        "stream": names.as_json(stream.name),
-        "length": stream.length,
-        "bytes": stream.bytes,
-        "rate": None if rate is None else round(rate, 3),
-        "first_id": None if stream.first is None else str(stream.first),
-        "last_id": None if stream.last is None else str(stream.last),
-        "oldest_seconds": None if oldest is None else oldest / 1000,
-        "newest_seconds": None if newest is None else newest / 1000,
-        "groups": stream.groups,
-        "removed": stream.removed,
-        "gaps": stream.has_gaps,
-    }
+def _row(stream: Stream, now: int) -> StreamRow:
+    """A stream with its measured rate, or the average so far."""
+    return StreamRow(stream if stream.rate is not None else replace(stream, rate=stream.average_rate(now)), now)
 
 
 @verb(
@@ -61,7 +47,7 @@ def document(stream: Stream, now: int) -> dict[str, Any]:
 )
 @click.argument("pattern", default="*", type=PATTERN)
 @click.option(
-    "--sort", type=click.Choice(sorted(_KEYS)), help="Largest first. All streams are looked at, whatever the limit."
+    "--sort", type=click.Choice(sorted(_SORTS)), help="Largest first. All streams are looked at, whatever the limit."
 )
 @limit_option(1000, "streams")
 @click.option("--over", metavar="DURATION", help="Measure the rate for so long. Without it, it is the average so far.")
@@ -74,14 +60,14 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
     if over is not None and found:
         found = listing.measured(run.connection, found, times.duration(over, "--over") / 1000)
         if sort == "rate":
-            found.sort(key=lambda stream: _KEYS["rate"](stream, run.now), reverse=True)
+            found.sort(key=lambda stream: stream.rate or 0, reverse=True)
+    rows = [_row(stream, run.now) for stream in found]
     if run.out.json:
-        run.out.document({"streams": [document(stream, run.now) for stream in found], "more": more})
+        run.out.document(
+            {"streams": [rows_of.stream_document(measures.STREAM_DOCUMENT, row) for row in rows], "more": more}
+        )
         return
-    columns = [Column("STREAM")]
-    columns += [Column(title, right=True) for title in ("LENGTH", "BYTES", "RATE", "OLDEST", "NEWEST", "GROUPS")]
-    columns.append(Column("REMOVED", right=True))
-    run.out.table(columns, [_row(stream, run.now) for stream in found], empty=f"No stream matches {pattern}.")
+    rows_of.table(run.out, measures.STREAMS_LISTED, rows, empty=f"No stream matches {pattern}.")
     if more:
         run.out.note(f"There are more: this is --limit {limit}.")
 
@@ -107,27 +93,14 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
                 advance(1)
                 yield stream
 
-        def key(stream: Stream) -> float:
-            return _KEYS[sort](stream, run.now)
+        def key(stream: Stream) -> Any:
+            return _SORTS[sort].sorted_by(_row(stream, run.now))
 
         found = heapq.nlargest(limit, counted(), key) if limit else sorted(counted(), key=key)[::-1]
         if sort != "bytes":
             sized = {stream.name: stream for stream in listing.look(run.connection, [each.name for each in found])}
             found = [sized[stream.name] for stream in found if stream.name in sized]
         return found, count > len(found)
-
-
-def _row(stream: Stream, now: int) -> list[str]:
-    return [
-        names.shown(stream.name),
-        numbers.count(stream.length),
-        numbers.size(stream.bytes),
-        numbers.rate(stream.rate if stream.rate is not None else stream.average_rate(now)),
-        times.shown(age(stream.first, now)),
-        times.shown(age(stream.last, now)),
-        numbers.count(stream.groups),
-        numbers.count(stream.removed),
-    ]
 
 
 @verb("info", needs=_READS, examples=("pystreams info orders", "pystreams info orders --json"))
@@ -139,36 +112,21 @@ def info(run: Run, stream: bytes) -> None:
     that was deleted: where that lies behind the first entry, the stream has a gap.
     """
     found = listing.need(run.connection, stream)
-    members = list(of_groups.groups(run.connection, [stream], run.now))
+    members = [GroupRow.judged(each) for each in of_groups.groups(run.connection, [stream], run.now)]
+    row = _row(found, run.now)
     if run.out.json:
-        run.out.document(
-            {
-                **document(found, run.now),
-                "generated_id": str(found.generated),
-                "added": found.added,
-                "max_deleted_id": str(found.deleted),
-                "average_bytes": None if not found.bytes or not found.length else round(found.bytes / found.length),
-                "groups": [
-                    {"group": names.as_json(group.name), **of_groups.lag_json(group), "pending": group.pending}
-                    for group in members
-                ],
-            }
-        )
+        of_stream = [
+            {"group": names.as_json(each.group.name), **measures.document(measures.GROUP_OF_STREAM, each)}
+            for each in members
+        ]
+        run.out.document({**rows_of.stream_document(measures.STREAM_DETAILS, row), "groups": of_stream})
         return
-    rows = [
-        ["stream", names.shown(found.name)],
-        ["entries", numbers.count(found.length)],
-        ["added in all", numbers.count(found.added)],
-        ["removed", f"{numbers.count(found.removed)}{_gap(found)}"],
-        ["first", _when(found.first, run.now)],
-        ["last", _when(found.last, run.now)],
-        ["last ID made", str(found.generated)],
-        ["size", numbers.size(found.bytes)],
-        ["average rate", numbers.rate(found.average_rate(run.now))],
-        ["groups", ", ".join(_group(group) for group in members) or "none"],
-    ]
-    for title, value in rows:
-        run.out.line(f"{title:<13} {value}")
+    texts = {each.name: each.text(row) for each in measures.STREAM_LINES}
+    texts["removed"] += _gap(found)
+    texts["first"], texts["last"] = _when(found.first, run.now), _when(found.last, run.now)
+    texts["groups"] = ", ".join(map(_group, members)) or "none"
+    for name, text in texts.items():
+        run.out.line(f"{_WORDS.get(name, name):<13} {text}")
 
 
 def _gap(stream: Stream) -> str:
@@ -178,13 +136,13 @@ def _gap(stream: Stream) -> str:
 def _when(at: StreamId | None, now: int) -> str:
     if at is None:
         return "-"
-    since = age(at, now)
+    since = measures.age(at, now)
     return f"{at} ({times.iso(at.ms)}, {times.shown(since)} ago)" if since is not None else str(at)
 
 
-def _group(group: Group) -> str:
-    lag = numbers.count(group.lag, exact=group.exact)
-    return f"{names.shown(group.name)} (lag {lag}, pending {numbers.count(group.pending)})"
+def _group(row: GroupRow) -> str:
+    told = ", ".join(f"{each.name} {each.text(row)}" for each in measures.GROUP_OF_STREAM)
+    return f"{names.shown(row.group.name)} ({told})"
 
 
 @verb("report", needs=f"{_READS} +xpending +xrange", examples=("pystreams report", "pystreams report --top 20 --json"))
@@ -198,7 +156,7 @@ def report(run: Run, top: int) -> None:
     """
     totals = {"streams": 0, "entries": 0, "groups": 0, "lag": 0, "pending": 0}
     statuses = dict.fromkeys((status.value for status in Status), 0)
-    worst: list[tuple[int, int, Group]] = []
+    worst: list[tuple[int, int, GroupRow]] = []
     largest: list[tuple[int, bytes]] = []
     order = itertools.count()
     budget, exact = Budget(), True
@@ -209,24 +167,24 @@ def report(run: Run, top: int) -> None:
             totals["entries"] += sum(stream.length for stream in streams)
             largest = heapq.nlargest(top, [*largest, *((stream.length, stream.name) for stream in streams)])
             for group in of_groups.groups_of(run.connection, streams, run.now, budget=budget):
-                status = judge([group.sample])
-                statuses[status] += 1
+                row = GroupRow.judged(group)
+                statuses[row.status] += 1
                 totals["groups"] += 1
                 totals["lag"] += group.lag or 0
                 exact = exact and group.exact
                 totals["pending"] += group.pending
                 if group.lag or group.pending:
-                    weight = (status != Status.OK) * 2**62 + (group.lag or 0) + group.pending
-                    worst = heapq.nlargest(top, [*worst, (weight, -next(order), group)], key=lambda each: each[:2])
+                    weight = (row.status != Status.OK) * 2**62 + (group.lag or 0) + group.pending
+                    worst = heapq.nlargest(top, [*worst, (weight, -next(order), row)], key=lambda each: each[:2])
             advance(len(page))
-    slow = [group for _, _, group in worst]
+    slow = [row for _, _, row in worst]
     if run.out.json:
         run.out.document(
             {
                 **totals,
                 "lag_exact": exact,
                 "status": statuses,
-                "behind": [_behind(group) for group in slow],
+                "behind": [rows_of.group_document(measures.GROUPS_REPORTED, row) for row in slow],
                 "largest": [{"stream": names.as_json(name), "length": length} for length, name in largest],
             }
         )
@@ -237,35 +195,11 @@ def report(run: Run, top: int) -> None:
     run.out.line("groups: " + ", ".join(f"{count:,} {word}" for word, count in statuses.items()))
     if slow:
         run.out.line()
-        columns = [Column("STREAM"), Column("GROUP"), Column("STATUS", styles=STYLES), Column("LAG", right=True)]
-        columns += [Column("BEHIND", right=True), Column("PENDING", right=True)]
-        run.out.table(columns, [_slow(group) for group in slow])
+        rows_of.table(run.out, measures.GROUPS_REPORTED, slow)
     if largest:
         run.out.line()
-        rows = [[names.shown(name), numbers.count(length)] for length, name in largest]
-        run.out.table([Column("LARGEST STREAMS"), Column("LENGTH", right=True)], rows)
-
-
-def _behind(group: Group) -> dict[str, Any]:
-    return {
-        "stream": names.as_json(group.stream.name),
-        "group": names.as_json(group.name),
-        "status": judge([group.sample]).value,
-        **of_groups.lag_json(group),
-        "lag_seconds": None if group.behind_ms is None else group.behind_ms / 1000,
-        "pending": group.pending,
-    }
-
-
-def _slow(group: Group) -> list[str]:
-    return [
-        names.shown(group.stream.name),
-        names.shown(group.name),
-        judge([group.sample]).value,
-        numbers.count(group.lag, exact=group.exact),
-        times.shown(group.behind_ms),
-        numbers.count(group.pending),
-    ]
+        cells = [[names.shown(name), numbers.count(length)] for length, name in largest]
+        run.out.table([Column("LARGEST STREAMS"), Column("LENGTH", right=True)], cells)
 
 
 VERBS = (ls, info, report)

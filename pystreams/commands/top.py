@@ -7,27 +7,14 @@ from importlib.util import find_spec
 
 import click
 
+from pystreams import measures
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect.server import address_of
 from pystreams.errors import fail
 from pystreams.values import times
 
 _NEEDS = "+scan +xinfo +xpending +xrange +time +info +memory|usage"
-_SORTS = (
-    "behind",
-    "bytes",
-    "consumers",
-    "delivered",
-    "groups",
-    "idle",
-    "lag",
-    "length",
-    "name",
-    "newest",
-    "pending",
-    "rate",
-    "status",
-)
+_SORTS = sorted({each.name for view in measures.ON_TOP.values() for each in view})
 
 
 @verb(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import redis
 
 from pystreams.connect.server import Wanted, connect
+from pystreams.measures import GroupRow, StreamRow
 from pystreams.metrics import server, table
 from pystreams.metrics import streams as of_streams
 from pystreams.metrics.queries import of_queries
@@ -144,11 +145,11 @@ class Collector:
             looked = list(listing.look(connection, page, memory=False))
             shown += len(looked)
             for stream in looked:
-                yield from of_streams.of_stream(stream, database)
+                yield from of_streams.of_stream(StreamRow(stream, now), database)
             for group in groups.groups_of(connection, looked, now, consumers=asks, budget=budget):
                 group_count += 1
-                status = self._history.judge(group)
-                yield from of_streams.of_group(group, status, database, consumers=self._chosen.consumers)
+                row = GroupRow(group, self._history.judge(group))
+                yield from of_streams.of_group(row, database, consumers=self._chosen.consumers)
         self._history.sweep(now)
         yield Sample(table.STREAMS_SHOWN, shown)
         yield Sample(table.STREAMS_MORE, int(more))

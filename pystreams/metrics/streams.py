@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pystreams.metrics import table
-from pystreams.metrics.table import Metric, Sample
-from pystreams.streams.groups.describing import Group
-from pystreams.streams.groups.status import Status
-from pystreams.streams.listing import Stream
-from streamwire.stream_id import StreamId
+from pystreams import measures
+from pystreams.measures import GroupRow, Row, StreamRow, View
+from pystreams.metrics.table import OF_STREAMS, Sample
 
 CONSUMERS = 1000
 """Consumers of a group that get samples of their own: those with most pending entries."""
@@ -29,50 +26,24 @@ def text(name: bytes) -> str:
     return name.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
-def of_stream(stream: Stream, database: str) -> Iterator[Sample]:
+def of_stream(row: StreamRow, database: str) -> Iterator[Sample]:
     """The samples of a stream. `database`: as in `db0`."""
-    labels = (database, text(stream.name))
-    yield Sample(table.STREAM_LENGTH, stream.length, labels)
-    yield Sample(table.STREAM_GROUPS, stream.groups, labels)
-    yield from _id(table.STREAM_FIRST, stream.first, labels)
-    yield from _id(table.STREAM_LAST, stream.last, labels)
-    yield from _id(table.STREAM_GENERATED, stream.generated, labels)
-    yield from _id(table.STREAM_DELETED, stream.deleted, labels)
-    if stream.added is not None:
-        yield Sample(table.STREAM_ADDED, stream.added, labels)
+    return _samples(measures.STREAM, row, (database, text(row.stream.name)))
 
 
-def of_group(group: Group, status: Status, database: str, *, consumers: bool) -> Iterator[Sample]:
+def of_group(row: GroupRow, database: str, *, consumers: bool) -> Iterator[Sample]:
     """The samples of a group, and of its consumers if they are wanted. What is unknown gives none."""
+    group = row.group
     labels = (database, text(group.stream.name), text(group.name))
-    yield Sample(table.GROUP_CONSUMERS, group.consumer_count, labels)
-    yield Sample(table.GROUP_PENDING, group.pending, labels)
-    if group.exact and group.lag is not None:
-        yield Sample(table.GROUP_LAG, group.lag, labels)
-    elif group.lag is not None:
-        yield Sample(table.GROUP_LAG_ESTIMATE, group.lag, labels)
-        for metric, bound in ((table.GROUP_LAG_LEAST, group.least), (table.GROUP_LAG_MOST, group.most)):
-            if bound is not None:
-                yield Sample(metric, bound, labels)
-    yield from _id(table.GROUP_DELIVERED, group.position, labels)
-    if group.read is not None:
-        yield Sample(table.GROUP_READ, group.read, labels)
-    if group.behind_ms is not None:
-        yield Sample(table.GROUP_LAG_SECONDS, group.behind_ms / 1000, labels)
-    if group.oldest_idle_ms is not None or not group.pending:
-        yield Sample(table.GROUP_OLDEST_PENDING, (group.oldest_idle_ms or 0) / 1000, labels)
-    yield Sample(table.GROUP_STATUS, table.STATUS_NUMBERS[status], labels)
+    yield from _samples(measures.GROUP, row, labels)
     if not consumers:
         return
     shown = group.consumers or ()
     if len(shown) > CONSUMERS:
         shown = tuple(sorted(shown, key=lambda each: -each.pending)[:CONSUMERS])
     for each in shown:
-        its = (*labels, text(each.name))
-        yield Sample(table.CONSUMER_PENDING, each.pending, its)
-        yield Sample(table.CONSUMER_IDLE, each.idle_ms / 1000, its)
+        yield from _samples(measures.CONSUMER, each, (*labels, text(each.name)))
 
 
-def _id(metric: Metric, entry_id: StreamId | None, labels: tuple[str, ...]) -> Iterator[Sample]:
-    if entry_id is not None:
-        yield Sample(metric, entry_id.ms, labels)
+def _samples(table: View[Row], row: Row, labels: tuple[str, ...]) -> Iterator[Sample]:
+    return (Sample(OF_STREAMS[name], value, labels) for each in table for name, value in each.samples(row))

@@ -1,15 +1,17 @@
 """Which metrics there are: name, type, help and labels of each. Nothing is exposed that does not stand here.
 
 What Redis has bears the name that redis_exporter gives it, so that its Grafana dashboards and alerts work; our own
-begin with `pystreams_`. To add a fact of INFO, add a row to `OF_INFO`.
+begin with `pystreams_`. To add a fact of INFO, add a row to `OF_INFO`; those of streams and groups are in
+`pystreams.measures`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pystreams.streams.groups.status import Status
+from pystreams import measures
+from pystreams.measures import View
 
 
 @dataclass(frozen=True)
@@ -198,52 +200,18 @@ OF_SERVER = (
 )
 
 _STREAM = ("db", "stream")
-STREAM_LENGTH = Metric("redis_stream_length", "Entries in the stream.", _STREAM)
-STREAM_GROUPS = Metric("redis_stream_groups", "Consumer groups of the stream.", _STREAM)
-STREAM_FIRST = Metric("redis_stream_first_entry_id", "Milliseconds of the first entry's ID.", _STREAM)
-STREAM_LAST = Metric("redis_stream_last_entry_id", "Milliseconds of the last entry's ID.", _STREAM)
-STREAM_GENERATED = Metric("redis_stream_last_generated_id", "Milliseconds of the last ID ever made.", _STREAM)
-STREAM_DELETED = Metric("redis_stream_max_deleted_entry_id", "Milliseconds of the largest ID deleted.", _STREAM)
-STREAM_ADDED = Metric("pystreams_stream_entries_added_total", "Entries ever added (Redis 7 and later).", _STREAM)
 
-_GROUP = (*_STREAM, "group")
-GROUP_CONSUMERS = Metric("redis_stream_group_consumers", "Consumers of the group.", _GROUP)
-GROUP_PENDING = Metric("redis_stream_group_messages_pending", "Entries delivered and not acknowledged.", _GROUP)
-GROUP_LAG = Metric("redis_stream_group_lag", "Entries not delivered yet, exact: told by XINFO or counted.", _GROUP)
-GROUP_LAG_ESTIMATE = Metric(
-    "pystreams_group_lag_estimate", "Estimated entries not delivered yet, if they are too many to count.", _GROUP
-)
-GROUP_LAG_LEAST = Metric(
-    "pystreams_group_lag_min", "Lower bound of the lag, if it is an estimate. Use it for alerts.", _GROUP
-)
-GROUP_LAG_MOST = Metric("pystreams_group_lag_max", "Upper bound of the lag, if it is an estimate.", _GROUP)
-GROUP_DELIVERED = Metric("redis_stream_group_last_delivered_id", "Milliseconds of the last ID delivered.", _GROUP)
-GROUP_READ = Metric("redis_stream_group_entries_read", "Entries ever delivered, where the server knows.", _GROUP)
-GROUP_LAG_SECONDS = Metric(
-    "pystreams_group_lag_seconds", "Age of the first entry that was not delivered; 0 if there is none.", _GROUP
-)
-GROUP_OLDEST_PENDING = Metric(
-    "pystreams_group_oldest_pending_seconds", "Since when the first pending entry was left alone; 0 without.", _GROUP
-)
-STATUS_NUMBERS: dict[Status, int] = {status: number for number, status in enumerate(Status)}
-GROUP_STATUS = Metric(
-    "pystreams_group_status",
-    "Status as Burrow judges it: " + ", ".join(f"{number} {status}" for status, number in STATUS_NUMBERS.items()) + ".",
-    _GROUP,
-)
 
-_CONSUMER = (*_GROUP, "consumer")
-CONSUMER_PENDING = Metric(
-    "redis_stream_group_consumer_messages_pending", "Entries that this consumer has not acknowledged.", _CONSUMER
-)
-CONSUMER_IDLE = Metric("redis_stream_group_consumer_idle_seconds", "Since when the consumer called.", _CONSUMER)
+def _of(table: View[Any], labels: tuple[str, ...]) -> dict[str, Metric]:
+    """The metrics of a table of measures, by name."""
+    return {name: Metric(name, text, labels) for each in table for name, text in each.metrics}
 
-OF_STREAMS = (
-    *(STREAM_LENGTH, STREAM_GROUPS, STREAM_FIRST, STREAM_LAST, STREAM_GENERATED, STREAM_DELETED, STREAM_ADDED),
-    *(GROUP_CONSUMERS, GROUP_PENDING, GROUP_LAG, GROUP_DELIVERED, GROUP_READ),
-    *(GROUP_LAG_ESTIMATE, GROUP_LAG_LEAST, GROUP_LAG_MOST),
-    *(GROUP_LAG_SECONDS, GROUP_OLDEST_PENDING, GROUP_STATUS, CONSUMER_PENDING, CONSUMER_IDLE),
-)
+
+OF_STREAMS = {
+    **_of(measures.STREAM, _STREAM),
+    **_of(measures.GROUP, (*_STREAM, "group")),
+    **_of(measures.CONSUMER, (*_STREAM, "group", "consumer")),
+}
 
 _QUERY = ("query", "id")
 QUERY_BATCH = Metric("pystreams_query_batch", "Number of the query's last batch.", _QUERY)
@@ -275,5 +243,7 @@ STREAMS_MORE = Metric("pystreams_exporter_streams_left_out", "1 if there are mor
 
 OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS, *OF_QUERIES, *OF_EXPORTER)}
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS.values(), *OF_QUERIES, *OF_EXPORTER)
+}
 """All metrics by name, in the order in which they are exposed."""

@@ -6,15 +6,17 @@ sorting and filtering. It is filled anew only when there is something new to see
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
+from pystreams import measures
 from pystreams.dashboard.sampling.sampler import State
-from pystreams.top.cells import VIEWS, Column, cells, headline, key, rows
+from pystreams.measures import Measure
+from pystreams.top.cells import cells, headline, key, rows
 from pystreams.values.names import printable
 
 _SHOWN = 300
@@ -97,9 +99,9 @@ class Top(App[None]):
     def _table(self) -> DataTable[Text]:
         return self.query_one(DataTable)
 
-    def _named(self, sort: str) -> Column:
-        columns = VIEWS[self._view]
-        return next((column for column in columns if column.sort == sort), columns[0])
+    def _named(self, sort: str) -> Measure[Any]:
+        columns = measures.ON_TOP[self._view]
+        return next((column for column in columns if column.name == sort), columns[0])
 
     def _follow(self) -> None:
         if not self._paused and self._looking.state.number != self._seen:
@@ -118,12 +120,12 @@ class Top(App[None]):
         before = names[under] if 0 <= under < len(names) else None
         top = table.scroll_y
         table.clear(columns=True)
-        for column in VIEWS[self._view]:
+        for column in measures.ON_TOP[self._view]:
             mark = ("▼" if self._falling else "▲") if column is self._column else ""
-            table.add_column(Text(f"{column.title}{mark}", justify="right" if column.right else "left"))
+            table.add_column(Text(f"{column.label}{mark}", justify="right" if column.form.right else "left"))
         keys = [repr(key(row)) for row in shown]
         for name, row in zip(keys, shown, strict=True):
-            table.add_row(*cells(row, self._view, snapshot.at), key=name)
+            table.add_row(*cells(row, self._view), key=name)
         if before in keys:
             table.move_cursor(row=keys.index(before), scroll=False)
             table.scroll_to(y=top, animate=False)
@@ -143,14 +145,14 @@ class Top(App[None]):
     def action_view(self) -> None:
         """Groups or streams."""
         self._view = "streams" if self._view == "groups" else "groups"
-        self._column = self._named(self._column.sort)
+        self._column = self._named(self._column.name)
         self._fill()
 
     def action_sort(self, step: int) -> None:
         """By the next column, or the one before: names rising, numbers falling."""
-        columns = VIEWS[self._view]
+        columns = measures.ON_TOP[self._view]
         self._column = columns[(columns.index(self._column) + step) % len(columns)]
-        self._falling = self._column.right or self._column.sort == "status"
+        self._falling = self._column.form.right or self._column.name == "status"
         self._fill()
 
     def action_reverse(self) -> None:

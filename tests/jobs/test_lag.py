@@ -40,7 +40,7 @@ def test_a_group_that_comes_back_is_judged_anew(connection: Connection, client: 
 
     def look(*streams: str) -> dict[tuple[str, str], Status]:
         found = lag._look(connection, streams, "s*", None, history, Budget())
-        return {(each.stream.name.decode(), each.name.decode()): judged for each, judged in found}
+        return {(row.group.stream.name.decode(), row.group.name.decode()): row.status for row in found}
 
     for stream in ("s", "s2"):
         client.xadd(stream, {"n": 1})

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from pystreams import measures
+from pystreams.commands import rows as rows_of
 from pystreams.commands.choosing import matching
 from pystreams.commands.verbs import (
     GROUP,
@@ -24,34 +26,18 @@ from pystreams.commands.verbs import (
     verb,
 )
 from pystreams.errors import fail
-from pystreams.output.out import Column
+from pystreams.measures import GroupRow
 from pystreams.streams import asking, entries, listing
 from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups import seeking
 from pystreams.streams.groups.describing import Group
-from pystreams.streams.groups.status import LIMIT_MS, STYLES, Sample, Status, judge
+from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from pystreams.values import names, numbers, positions, times
 from streamclient.streams.lag import Budget
 from streamwire.stream_id import ZERO
 
 _READS = "+scan +xinfo +xpending +xrange +time"
-_SORTS = {
-    "lag": lambda group: group.lag or 0,
-    "behind": lambda group: group.behind_ms or 0,
-    "pending": lambda group: group.pending,
-}
-_COLUMNS = [
-    Column("STREAM"),
-    Column("GROUP"),
-    Column("POSITION"),
-    Column("END"),
-    Column("LAG", right=True),
-    Column("BEHIND", right=True),
-    Column("PENDING", right=True),
-    Column("CONSUMERS", right=True),
-    Column("IDLE", right=True),
-    Column("STATUS", styles=STYLES),
-]
+_SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right}
 
 
 _force_future = click.option(
@@ -59,37 +45,6 @@ _force_future = click.option(
     is_flag=True,
     help="Allow a position beyond the end. Smaller IDs are never delivered.",
 )
-
-
-def document(group: Group, status: Status | None) -> dict[str, Any]:
-    """A group for programs."""
-    return {
-        "stream": names.as_json(group.stream.name),
-        "group": names.as_json(group.name),
-        "position": str(group.position),
-        "end": str(group.stream.generated),
-        **of_groups.lag_json(group),
-        "lag_seconds": None if group.behind_ms is None else group.behind_ms / 1000,
-        "pending": group.pending,
-        "consumers": group.consumer_count,
-        "idle_seconds": None if group.idle_ms is None else group.idle_ms / 1000,
-        **({} if status is None else {"status": status.value}),
-    }
-
-
-def _row(group: Group, status: Status) -> list[str]:
-    return [
-        names.shown(group.stream.name),
-        names.shown(group.name),
-        str(group.position),
-        str(group.stream.generated),
-        numbers.count(group.lag, exact=group.exact),
-        times.shown(group.behind_ms),
-        numbers.count(group.pending),
-        numbers.count(group.consumer_count),
-        times.shown(group.idle_ms),
-        status.value,
-    ]
 
 
 @verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))
@@ -104,14 +59,12 @@ def ls(run: Run, pattern: str, limit: int) -> None:
     shown = list(itertools.islice(every, limit + 1)) if limit else list(every)
     more = bool(limit) and len(shown) > limit
     shown = sorted(shown[:limit] if limit else shown, key=lambda group: (group.stream.name, group.name))
+    rows = list(map(GroupRow.judged, shown))
     if run.out.json:
-        run.out.document({"groups": [document(group, None) for group in shown], "more": more})
+        groups = [rows_of.group_document(measures.GROUP_DOCUMENT, row) for row in rows]
+        run.out.document({"groups": groups, "more": more})
         return
-    kept = [at for at, column in enumerate(_COLUMNS) if column.title not in ("BEHIND", "IDLE", "STATUS")]
-    rows = [_row(group, Status.OK) for group in shown]
-    run.out.table(
-        [_COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in rows], empty="No consumer groups."
-    )
+    rows_of.table(run.out, measures.GROUPS_LISTED, rows, empty="No consumer groups.")
     if more:
         run.out.note(f"There are more: this is --limit {limit}.")
 
@@ -134,22 +87,8 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     every = sorted(shown.consumers or (), key=lambda each: (-each.pending, each.name))
     consumers = every[:limit] if limit else every
     if run.out.json:
-        run.out.document(
-            {
-                **document(shown, status),
-                "oldest_pending": None if shown.oldest is None else str(shown.oldest),
-                "oldest_pending_idle_seconds": None if shown.oldest_idle_ms is None else shown.oldest_idle_ms / 1000,
-                "consumers": [
-                    {
-                        "consumer": names.as_json(each.name),
-                        "pending": each.pending,
-                        "idle_seconds": each.idle_ms / 1000,
-                        "inactive_seconds": None if each.inactive_ms is None else each.inactive_ms / 1000,
-                    }
-                    for each in consumers
-                ],
-            }
-        )
+        described = rows_of.group_document(measures.GROUP_DETAILS, GroupRow(shown, status))
+        run.out.document({**described, "consumers": list(map(rows_of.consumer_document, consumers))})
         return
     alone = "given back" if shown.oldest_idle_ms is None else f"left alone for {times.shown(shown.oldest_idle_ms)}"
     oldest = f", the first is {shown.oldest}, {alone}" if shown.oldest else ""
@@ -163,21 +102,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     for title, text in rows:
         run.out.line(f"{title:<9} {text}")
     run.out.line()
-    columns = [Column("CONSUMER")]
-    columns += [Column(title, right=True) for title in ("PENDING", "IDLE", "INACTIVE")]
-    run.out.table(
-        columns,
-        [
-            [
-                names.shown(each.name),
-                numbers.count(each.pending),
-                times.shown(each.idle_ms),
-                times.shown(each.inactive_ms),
-            ]
-            for each in consumers
-        ],
-        empty="No consumers.",
-    )
+    rows_of.table(run.out, measures.CONSUMER, consumers, empty="No consumers.")
     if len(every) > len(consumers):
         run.out.note(f"There are {len(every):,} consumers: this is --limit {limit}.")
 
@@ -238,13 +163,13 @@ def lag(
             shown, more = _looked(run, pattern, group, sort, limit, now, advance, budget)
         if group is not None and not shown and look == 1:
             fail("NO_SUCH_GROUP", stream=pattern, group=names.shown(group), address=run.connection.address.shown)
-        judged: list[tuple[Group, Status]] = []
+        rows: list[GroupRow] = []
         for each in shown:
             history = samples[each.stream.name, each.name]
             history.append(each.sample)
-            judged.append((each, judge(history)))
-        _show(run, judged, now, more=more, watch=watch)
-        far = [] if fail_above is None else [each for each, _ in judged if each.may_exceed(fail_above)]
+            rows.append(GroupRow(each, judge(history)))
+        _show(run, rows, now, more=more, watch=watch)
+        far = [] if fail_above is None else [row.group for row in rows if row.group.may_exceed(fail_above)]
         for each in far:
             if not each.exact:
                 run.out.warn(
@@ -252,9 +177,9 @@ def lag(
                     f"its lag is {of_groups.lag_range(each)}."
                 )
         if far or any(
-            (behind_ms is not None and (each.is_stranded or (each.behind_ms or 0) > behind_ms))
-            or (fail_status and status in (Status.STOP, Status.STALL, Status.REWIND))
-            for each, status in judged
+            (behind_ms is not None and (row.group.is_stranded or (row.group.behind_ms or 0) > behind_ms))
+            or (fail_status and row.status in (Status.STOP, Status.STALL, Status.REWIND))
+            for row in rows
         ):
             found(run)
         if not watch or look == looks:
@@ -280,18 +205,19 @@ def _looked(
         shown = of_groups.detailed(run.connection, shown)
     shown.sort(key=lambda each: (each.stream.name, each.name))
     if sort is not None:
-        shown.sort(key=_SORTS[sort], reverse=True)
+        shown.sort(key=lambda each: _SORTS[sort].sorted_by(GroupRow.judged(each)), reverse=True)
     return (shown[:limit], len(shown) > limit) if limit else (shown, False)
 
 
-def _show(run: Run, judged: list[tuple[Group, Status]], now: int, *, more: bool, watch: bool) -> None:
+def _show(run: Run, rows: list[GroupRow], now: int, *, more: bool, watch: bool) -> None:
     if run.out.json:
         at = {"at": times.iso(now)} if watch else {}
-        run.out.document({**at, "groups": [document(*each) for each in judged], "more": more})
+        groups = [rows_of.group_document(measures.GROUP_JUDGED, row) for row in rows]
+        run.out.document({**at, "groups": groups, "more": more})
         return
     if watch:
         run.out.line(f"{times.iso(now)}")
-    run.out.table(_COLUMNS, [_row(*each) for each in judged], empty="No consumer groups.")
+    rows_of.table(run.out, measures.GROUPS_LAGGING, rows, empty="No consumer groups.")
     if watch:
         run.out.line()
     if more:

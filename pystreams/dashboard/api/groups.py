@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.asked import Asked
+from pystreams.measures import GroupRow
 from pystreams.streams import asking
 from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups import seeking
 from pystreams.streams.groups.status import judge
 
-_SORTS = {
-    "name": lambda each: each.name,
-    "pending": lambda each: (each.pending, each.name),
-    "idle": lambda each: (each.idle_ms, each.name),
-    "inactive": lambda each: (-1 if each.inactive_ms is None else each.inactive_ms, each.name),
-}
+_SORTS = {each.name: each for each in measures.CONSUMER}
+_CURVES = tuple(each.name for each in measures.GROUP if each.kept)
 
 
 def group(asked: Asked) -> dict[str, Any]:
@@ -28,18 +26,16 @@ def group(asked: Asked) -> dict[str, Any]:
     with asked.access.lend() as connection:
         found = of_groups.need(connection, stream, name, asking.now_ms(connection))
     sampled = asked.snapshot.groups.get((stream, name))
-    consumers = sorted(found.consumers or (), key=_SORTS[sort], reverse=falling)
+    consumers = sorted(found.consumers or (), key=lambda each: each.name)
+    consumers.sort(key=_SORTS[sort].sorted_by, reverse=falling)
     owner = seeking.owner(found)
     return {
-        **shapes.group_facts(found),
-        "status": (judge([found.sample]) if sampled is None else sampled.status).value,
+        **shapes.group(GroupRow(found, judge([found.sample]) if sampled is None else sampled.status)),
         "read": found.read,
         "length": found.stream.length,
         "first": None if found.stream.first is None else str(found.stream.first),
         "now": found.at,
         "query": None if owner is None else {"prefix": owner[0], "consume": owner[1]},
         "consumer_rows": [shapes.consumer(each) for each in consumers[first : first + size]],
-        "curves": {
-            kind: shapes.curve(asked.sampler.curve(kind, stream, name)) for kind in ("lag", "pending", "behind")
-        },
+        "curves": {kind: shapes.curve(asked.sampler.curve(kind, stream, name)) for kind in _CURVES},
     }

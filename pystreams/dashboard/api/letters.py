@@ -25,7 +25,7 @@ def holders(asked: Asked) -> dict[str, Any]:
     seen = asked.access.visible([row.stream.name for row in rows])
     kept = [row for row in rows if row.stream.name in seen]
     kept.sort(key=lambda row: -row.stream.length)
-    return {"rows": [shapes.stream(row, snapshot.at) for row in kept[:200]], "total": len(kept)}
+    return {"rows": [shapes.stream(row) for row in kept[:200]], "total": len(kept)}
 
 
 def which(asked: Asked, now: int) -> Which:

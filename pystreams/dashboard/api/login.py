@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
+from pystreams import measures
 from pystreams.dashboard.security.sessions import Session, Sessions, same
 from streamclient.config.address import Address
 from streamclient.connection import BROKEN, Connection
@@ -126,4 +127,5 @@ def facts(rules: Rules, session: Session | None) -> dict[str, Any]:
         "session": {"user": session.user, "csrf": session.csrf, "whole": session.whole},
         "server": rules.address.shown,
         "changes": rules.changes,
+        "columns": {kind: measures.columns(view) for kind, view in measures.IN_BROWSER.items()},
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.asked import Asked, shown
 from pystreams.dashboard.history.series import Curve
@@ -107,8 +108,8 @@ def streams(asked: Asked) -> dict[str, Any]:
         "total": total,
         "rows": [
             {
-                **shapes.stream(row, asked.snapshot.at),
-                "trend": shapes.trend(asked.sampler.curve("rate", row.stream.name)),
+                **shapes.stream(row),
+                "trends": shapes.trends(measures.STREAMS_IN_BROWSER, asked.sampler.curve, row.stream.name),
             }
             for row in page
         ],
@@ -129,7 +130,9 @@ def groups(asked: Asked) -> dict[str, Any]:
         "rows": [
             {
                 **shapes.group(row),
-                "trend": shapes.trend(asked.sampler.curve("lag", row.group.stream.name, row.group.name)),
+                "trends": shapes.trends(
+                    measures.GROUPS_IN_BROWSER, asked.sampler.curve, row.group.stream.name, row.group.name
+                ),
             }
             for row in page
         ],

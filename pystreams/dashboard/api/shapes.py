@@ -6,13 +6,14 @@ is for people, with escapes for what is not printable, and may be cut. The pages
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote_from_bytes
 
+from pystreams import measures
 from pystreams.dashboard.history.series import Curve
-from pystreams.dashboard.sampling.snapshot import GroupRow, StreamRow
-from pystreams.streams.groups.describing import Consumer, Group
-from pystreams.streams.listing import Stream
+from pystreams.measures import GroupRow, StreamRow, View
+from pystreams.streams.groups.describing import Consumer
 from pystreams.values import fields, names
 from pystreams.values.fields import Entry
 
@@ -20,6 +21,7 @@ _NAME_CHARACTERS = 300
 _VALUE_BYTES = 2_000
 _FIELDS = 60
 _TREND_POINTS = 60
+_GROUP = tuple(dict.fromkeys((*measures.GROUP_DETAILS, *measures.GROUPS_IN_BROWSER)))
 
 
 def name(value: bytes) -> dict[str, str]:
@@ -44,84 +46,25 @@ def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
     }
 
 
-def trend(found: Curve) -> list[float | None]:
-    """The few values of a small picture in a table."""
-    values: list[float | None] = curve(found, _TREND_POINTS)["values"]
-    return values
+def trends(view: View[Any], curve_of: Callable[..., Curve], *key: bytes) -> dict[str, list[float | None]]:
+    """The few values of the small pictures in a table's row, by measure. `key`: the names of stream and group."""
+    return {each.name: curve(curve_of(each.name, *key), _TREND_POINTS)["values"] for each in view if each.trend}
 
 
-def stream(row: StreamRow, at: int) -> dict[str, Any]:
-    """A stream of a list."""
-    found = row.stream
-    return {
-        "name": name(found.name),
-        "length": found.length,
-        "bytes": found.bytes,
-        "rate": found.rate,
-        "groups": found.groups,
-        "newest_ms": None if found.last is None else max(0, at - found.last.ms),
-        "lag": row.lag,
-        "exact": row.exact,
-        "behind_ms": row.behind_ms,
-        "pending": row.pending,
-        "status": None if row.status is None else row.status.value,
-    }
-
-
-def stream_facts(found: Stream, now: int) -> dict[str, Any]:
-    """A stream by itself."""
-    return {
-        "name": name(found.name),
-        "length": found.length,
-        "bytes": found.bytes,
-        "first": None if found.first is None else str(found.first),
-        "last": None if found.last is None else str(found.last),
-        "generated": str(found.generated),
-        "added": found.added,
-        "removed": found.removed,
-        "gaps": found.has_gaps,
-        "groups": found.groups,
-        "oldest_ms": None if found.first is None else max(0, now - found.first.ms),
-        "newest_ms": None if found.last is None else max(0, now - found.last.ms),
-        "average_rate": found.average_rate(now),
-        "average_bytes": None if not found.length or found.bytes is None else round(found.bytes / found.length),
-    }
+def stream(row: StreamRow, view: View[StreamRow] = measures.STREAMS_IN_BROWSER) -> dict[str, Any]:
+    """A stream: of a list, or with other measures."""
+    return {"name": name(row.stream.name), **measures.document(view, row)}
 
 
 def group(row: GroupRow) -> dict[str, Any]:
-    """A group of a list."""
-    return {**group_facts(row.group), "status": row.status.value}
-
-
-def group_facts(found: Group) -> dict[str, Any]:
-    """A group by itself."""
-    return {
-        "stream": name(found.stream.name),
-        "name": name(found.name),
-        "position": str(found.position),
-        "end": str(found.stream.generated),
-        "lag": found.lag,
-        "exact": found.exact,
-        "least": found.bounds[0],
-        "most": found.bounds[1],
-        "behind_ms": found.behind_ms,
-        "rate": found.rate,
-        "pending": found.pending,
-        "consumers": found.consumer_count,
-        "idle_ms": found.idle_ms,
-        "oldest": None if found.oldest is None else str(found.oldest),
-        "oldest_idle_ms": found.oldest_idle_ms,
-    }
+    """A group."""
+    names_of_both = {"stream": name(row.group.stream.name), "name": name(row.group.name)}
+    return {**names_of_both, **measures.document(_GROUP, row)}
 
 
 def consumer(found: Consumer) -> dict[str, Any]:
     """A consumer."""
-    return {
-        "name": name(found.name),
-        "pending": found.pending,
-        "idle_ms": found.idle_ms,
-        "inactive_ms": found.inactive_ms,
-    }
+    return {"name": name(found.name), **measures.document(measures.CONSUMER, found)}
 
 
 def entry(found: Entry) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.api.statistics import statistics
-from pystreams.dashboard.sampling.snapshot import GroupRow
 from pystreams.errors import fail
+from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import asking, entries, listing
 from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups.status import judge
@@ -17,6 +19,8 @@ from pystreams.values.fields import Entry
 from streamclient.connection import Connection
 from streamwire.stream_id import LAST, ZERO, StreamId
 
+_MEASURES = tuple(each for each in measures.STREAM if each.name not in ("lag", "behind", "pending", "status"))
+_CURVES = tuple(each.name for each in measures.STREAM if each.kept)
 _MOST_GROUPS = 200
 _SCANNED = 5_000  # entries that one request looks through for those that a condition holds for
 _SAMPLE = 1_000
@@ -39,12 +43,12 @@ def stream(asked: Asked) -> dict[str, Any]:
         for each in shown
     ]
     row = asked.snapshot.streams.get(name)
+    rate = None if row is None else row.stream.rate
     return {
-        **shapes.stream_facts(found, now),
+        **shapes.stream(StreamRow(replace(found, rate=rate), now), _MEASURES),
         "now": now,
-        "rate": None if row is None else row.stream.rate,
         "group_rows": [shapes.group(each) for each in sorted(rows, key=lambda each: each.group.name)],
-        "curves": {kind: shapes.curve(asked.sampler.curve(kind, name)) for kind in ("length", "rate")},
+        "curves": {kind: shapes.curve(asked.sampler.curve(kind, name)) for kind in _CURVES},
         "dead_letters": name in asked.snapshot.letters,
     }
 

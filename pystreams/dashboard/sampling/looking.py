@@ -13,12 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from pystreams import measures
 from pystreams.dashboard.sampling.rates import Rates
-from pystreams.dashboard.sampling.snapshot import SEVERITY, GroupRow, Name, Snapshot, StreamRow
+from pystreams.dashboard.sampling.snapshot import Name, Snapshot
+from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import asking, dead_letters, listing
 from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups.describing import Group
-from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
+from pystreams.streams.groups.status import LIMIT_MS, SEVERITY, Sample, Status, judge
 from pystreams.streams.listing import Stream
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.streams.lag import Budget
@@ -31,6 +33,8 @@ _SIZES_A_LOOK = 200
 _COUNTED = 10_000  # entries that a look counts to know lags that the server does not tell
 
 
+_OF_STREAM = tuple(each for each in measures.STREAM if each.kept)
+_OF_GROUP = tuple(each for each in measures.GROUP if each.kept)
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
 """Lines of INFO that are added up over the masters of a cluster."""
 
@@ -100,7 +104,7 @@ class Looks:
         if self._number % _LETTERS_EVERY == 0:
             self._letters = list(dead_letters.holders(connection, self._names))
         self._number += 1
-        rows = _rows(rated, groups)
+        rows = _rows(now, rated, groups)
         took = time.monotonic() - begin
         facts = info(connection)
         letters = [name for name in self._letters if name in rows]
@@ -168,18 +172,19 @@ def _sent(connection: Connection) -> int:
     return connection.sent if isinstance(connection, CountingConnection) else 0
 
 
-def _rows(streams: Sequence[Stream], groups: Mapping[Name, GroupRow]) -> dict[bytes, StreamRow]:
+def _rows(now: int, streams: Sequence[Stream], groups: Mapping[Name, GroupRow]) -> dict[bytes, StreamRow]:
     of_stream: dict[bytes, list[GroupRow]] = defaultdict(list)
     for row in groups.values():
         of_stream[row.group.stream.name].append(row)
-    return {stream.name: _row(stream, of_stream.get(stream.name, [])) for stream in streams}
+    return {stream.name: _row(now, stream, of_stream.get(stream.name, [])) for stream in streams}
 
 
-def _row(stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
+def _row(now: int, stream: Stream, rows: Sequence[GroupRow]) -> StreamRow:
     if not rows:
-        return StreamRow(stream)
+        return StreamRow(stream, now)
     return StreamRow(
         stream,
+        now,
         lag=max((row.group.lag for row in rows if row.group.lag is not None), default=None),
         behind_ms=max((row.group.behind_ms for row in rows if row.group.behind_ms is not None), default=None),
         pending=sum(row.group.pending for row in rows),
@@ -204,11 +209,8 @@ def numbers_of(snapshot: Snapshot) -> dict[Hashable, float | None]:
     ):
         value = facts.get(line, "")
         kept[key,] = float(value) if value.replace(".", "", 1).isdigit() else None
-    for name, of_stream in snapshot.streams.items():
-        kept["length", name] = of_stream.stream.length
-        kept["rate", name] = of_stream.stream.rate
-    for (name, group), row in snapshot.groups.items():
-        kept["lag", name, group] = row.group.lag
-        kept["pending", name, group] = row.group.pending
-        kept["behind", name, group] = None if row.group.behind_ms is None else row.group.behind_ms / 1000
+    for name, row in snapshot.streams.items():
+        kept |= {(each.name, name): each.json(row) for each in _OF_STREAM}
+    for (name, group), group_row in snapshot.groups.items():
+        kept |= {(each.name, name, group): each.json(group_row) for each in _OF_GROUP}
     return kept

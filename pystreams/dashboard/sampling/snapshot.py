@@ -9,37 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pystreams.streams.groups.describing import Group
+from pystreams import measures
+from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams.groups.status import Status
-from pystreams.streams.listing import Stream
-
-SEVERITY = {Status.OK: 0, Status.WARNING: 1, Status.REWIND: 2, Status.STALL: 3, Status.STOP: 4}
 
 Name = tuple[bytes, bytes]
 """A stream's name and a group's."""
-
-
-@dataclass(frozen=True)
-class StreamRow:
-    """A stream, with the worst of its groups: `lag` in entries, `behind_ms`, `status`; `pending` is the sum.
-
-    `exact`: whether the lag of every group is exact.
-    """
-
-    stream: Stream
-    lag: int | None = None
-    behind_ms: int | None = None
-    pending: int = 0
-    status: Status | None = None
-    exact: bool = True
-
-
-@dataclass(frozen=True)
-class GroupRow:
-    """A group and its status."""
-
-    group: Group
-    status: Status
 
 
 @dataclass(frozen=True)
@@ -61,30 +36,8 @@ Row = TypeVar("Row")
 
 _LISTS = 40  # orders and searches that a snapshot keeps
 
-STREAM_SORTS: dict[str, Callable[[StreamRow], Any]] = {
-    "name": lambda row: row.stream.name,
-    "length": lambda row: row.stream.length,
-    "bytes": lambda row: row.stream.bytes or -1,
-    "rate": lambda row: row.stream.rate or 0.0,
-    "newest": lambda row: row.stream.generated,
-    "groups": lambda row: row.stream.groups,
-    "lag": lambda row: -1 if row.lag is None else row.lag,
-    "behind": lambda row: -1 if row.behind_ms is None else row.behind_ms,
-    "pending": lambda row: row.pending,
-    "status": lambda row: (-1 if row.status is None else SEVERITY[row.status], row.lag or 0),
-}
-GROUP_SORTS: dict[str, Callable[[GroupRow], Any]] = {
-    "name": lambda row: (row.group.name, row.group.stream.name),
-    "stream": lambda row: (row.group.stream.name, row.group.name),
-    "lag": lambda row: -1 if row.group.lag is None else row.group.lag,
-    "behind": lambda row: -1 if row.group.behind_ms is None else row.group.behind_ms,
-    "pending": lambda row: row.group.pending,
-    "consumers": lambda row: row.group.consumer_count,
-    "rate": lambda row: row.group.stream.rate or 0.0,
-    "delivered": lambda row: row.group.rate or 0.0,
-    "idle": lambda row: -1 if row.group.idle_ms is None else row.group.idle_ms,
-    "status": lambda row: (SEVERITY[row.status], row.group.lag or 0),
-}
+STREAM_SORTS = {each.name: each for each in (*measures.STREAMS_ON_TOP, *measures.STREAMS_IN_BROWSER)}
+GROUP_SORTS = {each.name: each for each in (*measures.GROUPS_ON_TOP, *measures.GROUPS_IN_BROWSER)}
 
 
 class Snapshot:
@@ -120,7 +73,7 @@ class Snapshot:
 
     def streams_by(self, sort: str, *, falling: bool, search: str = "") -> Rows[StreamRow]:
         """The streams whose names contain a text, in the order of a column of `STREAM_SORTS`."""
-        key = STREAM_SORTS[sort]
+        key = STREAM_SORTS[sort].sorted_by
         every = self._kept(("streams", sort), lambda: sorted(self.streams.values(), key=key))
         if search:
             every = self._kept(
@@ -130,7 +83,7 @@ class Snapshot:
 
     def groups_by(self, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[GroupRow]:
         """The groups whose names, or streams, contain a text, in the order of a column of `GROUP_SORTS`."""
-        key = GROUP_SORTS[sort]
+        key = GROUP_SORTS[sort].sorted_by
         every = self._kept(("groups", sort), lambda: sorted(self.groups.values(), key=key))
         if search or status:
             every = self._kept(

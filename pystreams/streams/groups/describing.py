@@ -189,12 +189,6 @@ def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list
     return pages(groups, bytes_of=sent, most_bytes=ids.REPLY_BYTES)
 
 
-def lag_json(group: Group) -> dict[str, Any]:
-    """A group's lag for programs: the number, whether it is exact, and its bounds."""
-    least, most = group.bounds
-    return {"lag": group.lag, "lag_exact": group.exact, "lag_min": least, "lag_max": most}
-
-
 def lag_range(group: Group) -> str:
     """The bounds of a group's lag for people."""
     least, most = group.bounds

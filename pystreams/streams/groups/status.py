@@ -34,6 +34,9 @@ class Status(StrEnum):
     REWIND = "rewind"
 
 
+SEVERITY = {Status.OK: 0, Status.WARNING: 1, Status.REWIND: 2, Status.STALL: 3, Status.STOP: 4}
+"""What the worst of several is chosen by."""
+
 STYLES = {
     Status.OK.value: "green",
     Status.WARNING.value: "yellow",

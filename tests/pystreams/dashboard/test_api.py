@@ -189,5 +189,5 @@ def test_a_look_asks_for_a_limited_number_of_consumers(client: redis.Redis, star
         dashboard = started()
         dashboard.log_in()
         rows = {each["name"]["text"]: each for each in dashboard.get("groups")["rows"]}
-        assert (rows["few"]["idle_ms"] is None, rows["many"]["idle_ms"] is None) == (False, True)
+        assert (rows["few"]["idle_seconds"] is None, rows["many"]["idle_seconds"] is None) == (False, True)
         assert (rows["many"]["lag"], rows["many"]["consumers"]) == (1, 30)

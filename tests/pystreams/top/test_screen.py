@@ -11,7 +11,8 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
 from pystreams.dashboard.sampling.sampler import State
-from pystreams.dashboard.sampling.snapshot import GroupRow, Snapshot, StreamRow
+from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams.groups.describing import Group
 from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
@@ -31,7 +32,7 @@ def _snapshot(**lags: int) -> Snapshot:
         stream = Stream(name, 10, first, first, first, 10, ZERO, 1, rate=lag / 10)
         status = Status.STALL if lag > 90 else Status.OK
         group = Group(stream, b"g", ZERO, lag, True, 0, lag // 2, 1, _NOW, behind_ms=lag * 1000, consumers=())
-        streams[name] = StreamRow(stream, lag, lag * 1000, lag // 2, status)
+        streams[name] = StreamRow(stream, _NOW, lag, lag * 1000, lag // 2, status)
         groups[name, b"g"] = GroupRow(group, status)
     return Snapshot(_NOW, streams, groups, {})
 

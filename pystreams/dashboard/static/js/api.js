@@ -8,7 +8,7 @@ export class Failure extends Error {
   }
 }
 
-export const state = { session: null, server: "", changes: false };
+export const state = { session: null, server: "", changes: false, columns: {} };
 const NAMES = ["stream", "group"]; // which may be empty
 const LOST = "The dashboard does not answer: it was stopped, or cannot be reached.";
 
@@ -74,4 +74,5 @@ export function remember(document) {
   state.session = document.session;
   state.server = document.server;
   state.changes = Boolean(document.changes);
+  state.columns = document.columns;
 }

@@ -49,6 +49,10 @@ export function duration(ms) {
   return `${seconds}s`;
 }
 
+export function seconds(value) {
+  return duration(unknown(value) ? null : value * 1000);
+}
+
 const two = (value) => String(value).padStart(2, "0");
 
 export function clock(ms, seconds = true) {

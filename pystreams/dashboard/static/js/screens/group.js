@@ -3,8 +3,9 @@
 import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { Chart } from "../charts.js";
+import { columns } from "../columns.js";
 import { h, replace } from "../dom.js";
-import { count, duration, momentOfId, percent, position, short, things } from "../format.js";
+import { count, momentOfId, percent, position, seconds, short, things } from "../format.js";
 import { button, field, nothing, panel, status, Tiles } from "../parts.js";
 import { Pager, Table } from "../table.js";
 
@@ -16,22 +17,22 @@ export async function group({ keys: [stream, name], again }) {
   const given = { stream, group: name };
   const tiles = new Tiles([["status", "Status"], ["lag", "Lag"], ["behind", "Behind"], ["pending", "Pending"], ["consumers", "Consumers"], ["position", "Position", true]]);
   const lags = new Chart("Lag and pending", [{ name: "lag", label: "lag", show: short }, { name: "pending", label: "pending", show: short }]);
-  const behind = new Chart("Time behind", [{ name: "behind", label: "behind", show: (value) => duration(value === null ? null : value * 1000) }]);
+  const behind = new Chart("Time behind", [{ name: "behind", label: "behind", show: seconds }]);
   const meter = h("div", { class: "meter", role: "img" });
   const way = h("p", { class: "muted" });
   const note = h("p", { class: "muted" });
   const pager = new Pager(SIZE, () => refresh());
   const table = new Table({
-    label: "Consumers", columns: columns(given, again), key: (row) => row.name.key, sort: "pending", order: "falling", onsort: () => { pager.page = 0; refresh(); },
+    label: "Consumers", columns: consumerColumns(given, again), key: (row) => row.name.key, sort: "pending", order: "falling", onsort: () => { pager.page = 0; refresh(); },
     empty: () => nothing("The group has no consumers.", "A consumer appears when it first reads as a member of the group."),
   });
 
   async function refresh() {
     found = await get("group", { ...given, sort: table.sort, order: table.order, page: pager.page, size: SIZE });
-    tiles.set("status", status(found.status), found.idle_ms === null ? "no consumer" : `last call ${duration(found.idle_ms)} ago`);
-    tiles.set("lag", count(found.lag, found.exact), found.exact ? "entries to be delivered" : "an estimate");
-    tiles.set("behind", duration(found.behind_ms), found.behind_ms ? "first undelivered entry" : "all is delivered");
-    tiles.set("pending", count(found.pending), found.oldest ? `first one idle ${duration(found.oldest_idle_ms)}` : "all is acknowledged");
+    tiles.set("status", status(found.status), found.idle_seconds === null ? "no consumer" : `last call ${seconds(found.idle_seconds)} ago`);
+    tiles.set("lag", count(found.lag, found.lag_exact), found.lag_exact ? "entries to be delivered" : "an estimate");
+    tiles.set("behind", seconds(found.lag_seconds), found.lag_seconds ? "first undelivered entry" : "all is delivered");
+    tiles.set("pending", count(found.pending), found.oldest_pending ? `first one idle ${seconds(found.oldest_pending_idle_seconds)}` : "all is acknowledged");
     tiles.set("consumers", count(found.consumers));
     tiles.set("position", h("span", { class: "mono", title: found.position }, found.position), momentOfId(found.position) || (found.position === "0-0" ? "before the first entry" : ""));
     const share = found.length ? Math.max(0, Math.min(1, 1 - (found.lag ?? 0) / found.length)) : 1;
@@ -57,18 +58,15 @@ export async function group({ keys: [stream, name], again }) {
   return { title: found.name.text, element, refresh, leave: () => { lags.leave(); behind.leave(); } };
 }
 
-function columns(given, again) {
+function consumerColumns(given, again) {
   const remove = (row) => button("Remove…", async () => {
     if (await change("remove-consumer", { ...given, consumer: row.name.key }, { title: "Remove the consumer", word: "Remove", danger: true })) again();
   }, "quiet");
-  return [
-    { id: "name", title: "Consumer", sort: "name", head: true, class: "name", value: (row) => row.name, cell: (row) => row.name.text || "(no name)" },
-    { id: "pending", title: "Pending", sort: "pending", right: true, value: (row) => row.pending,
-      cell: (row) => (row.pending ? h("a", { href: `#/pending/${given.stream}/${given.group}?consumer=${encodeURIComponent(row.name.key)}` }, count(row.pending)) : "0") },
-    { id: "idle", title: "Idle", sort: "idle", right: true, help: "Since it last called", value: (row) => duration(row.idle_ms) },
-    { id: "inactive", title: "Inactive", sort: "inactive", right: true, help: "Since it last got an entry", class: "optional", value: (row) => duration(row.inactive_ms) },
-    ...(state.changes ? [{ id: "do", title: "", label: "Change", right: true, value: () => "", cell: remove }] : []),
-  ];
+  const known = columns("consumers", {
+    name: (row) => row.name.text || "(no name)",
+    pending: (row, shown) => (row.pending ? h("a", { href: `#/pending/${given.stream}/${given.group}?consumer=${encodeURIComponent(row.name.key)}` }, shown) : shown),
+  });
+  return state.changes ? [...known, { id: "do", title: "", label: "Change", right: true, value: () => "", cell: remove }] : known;
 }
 
 function seek(given, refresh) {

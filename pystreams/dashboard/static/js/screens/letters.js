@@ -3,7 +3,7 @@
 import { get, state } from "../api.js";
 import { change } from "../changes.js";
 import { h, replace } from "../dom.js";
-import { count, duration, momentOfId, things } from "../format.js";
+import { count, momentOfId, seconds, things } from "../format.js";
 import { bars, button, entryFields, nothing, panel, sampled } from "../parts.js";
 import { Table, Walker } from "../table.js";
 import { open } from "./entries.js";
@@ -19,7 +19,7 @@ async function holders() {
     label: "Streams of dead letters", key: (row) => row.name.key, columns: [
       { id: "name", title: "Stream", head: true, class: "name", value: (row) => row.name, cell: (row) => h("a", { href: `#/letters/${row.name.key}` }, row.name.text) },
       { id: "length", title: "Letters", right: true, value: (row) => count(row.length) },
-      { id: "newest", title: "Newest", right: true, value: (row) => duration(row.newest_ms) },
+      { id: "newest", title: "Newest", right: true, value: (row) => seconds(row.newest_seconds) },
     ],
     empty: () => nothing("There are no dead letters.", "A query with consume=shared puts what it gives up into the stream of its option ", h("code", {}, "deadLetterStream"), "."),
   });

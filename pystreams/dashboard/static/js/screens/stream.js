@@ -3,13 +3,13 @@
 import { get, state } from "../api.js";
 import { Chart } from "../charts.js";
 import { h } from "../dom.js";
-import { bytes, count, duration, momentOfId, rate } from "../format.js";
+import { bytes, count, momentOfId, rate, seconds } from "../format.js";
 import { button, nothing, panel, Tiles } from "../parts.js";
 import { Table } from "../table.js";
 import { browse } from "./entries.js";
 import { exportStream } from "./export.js";
 import { fieldStatistics } from "./fields.js";
-import { GROUP_COLUMNS } from "./groups.js";
+import { groupColumns } from "./groups.js";
 import { groupForm, produceForm, trimForm } from "./forms.js";
 import { tail } from "./tail.js";
 
@@ -27,8 +27,8 @@ export async function stream({ keys, query, again }) {
     tiles.set("length", count(found.length), found.gaps ? "with gaps: entries were deleted" : `${count(found.added)} ever added`);
     tiles.set("rate", rate(found.rate), `${rate(found.average_rate)} on average`);
     tiles.set("size", bytes(found.bytes), `${bytes(found.average_bytes)} an entry`);
-    tiles.set("newest", duration(found.newest_ms), found.last ? momentOfId(found.last) : "no entry");
-    tiles.set("oldest", duration(found.oldest_ms), found.first ? momentOfId(found.first) : "no entry");
+    tiles.set("newest", seconds(found.newest_seconds), found.last_id ? momentOfId(found.last_id) : "no entry");
+    tiles.set("oldest", seconds(found.oldest_seconds), found.first_id ? momentOfId(found.first_id) : "no entry");
     tiles.set("removed", count(found.removed), "trimmed or deleted");
     lengths.update(found.curves);
     rates.update(found.curves);
@@ -66,7 +66,7 @@ function content(tab, key, query, found, again) {
 
 function ofStream(key, found, again) {
   const table = new Table({
-    label: "Groups of the stream", columns: GROUP_COLUMNS.filter((column) => !["stream", "trend"].includes(column.id)), key: (row) => row.name.key,
+    label: "Groups of the stream", columns: groupColumns().filter((column) => !["stream", "trend"].includes(column.id)), key: (row) => row.name.key,
     empty: () => nothing("This stream has no consumer group.", state.changes ? "Create one below." : "A group is created by its consumers."),
   });
   const refresh = () => table.update(found().group_rows);

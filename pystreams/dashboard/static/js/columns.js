@@ -1,0 +1,24 @@
+// Columns of streams, groups and consumers. The server describes them: they are the measures that its other tables show.
+
+import { state } from "./api.js";
+import { h } from "./dom.js";
+import { bytes, count, rate, seconds } from "./format.js";
+import { spark, status } from "./parts.js";
+
+const TEXTS = { bytes, count, duration: seconds, rate };
+
+// `links`: cells that lead to other pages, by column: (row, shown) => node, where `shown` is the cell without a link.
+export function columns(kind, links = {}) {
+  return state.columns[kind].flatMap(({ id, title, key, form, right, help, optional, trend }) => {
+    const value = (row) => (form in TEXTS ? TEXTS[form](row[key], row[`${key}_exact`]) : row[key]);
+    const shown = (row) => {
+      if (form === "status") return status(row[key]);
+      return form in TEXTS && !row[key] ? h("span", { class: "zero" }, value(row)) : value(row);
+    };
+    const column = { id, title, sort: id, right, help, head: id === "name", class: form === "name" ? "name" : optional ? "optional" : "",
+      value, cell: (row) => (links[id] ? links[id](row, shown(row)) : shown(row)) };
+    const picture = { id: "trend", title: "Last hour", class: "optional", value: (row) => row.trends[id],
+      cell: (row) => spark(row.trends[id], `${title.toLowerCase()} over the last hour`) };
+    return trend ? [column, picture] : [column];
+  });
+}

@@ -1,0 +1,328 @@
+"""Measures of streams, groups and consumers: one table for columns, JSON keys, the dashboard and metrics.
+
+The command line, `top`, the dashboard's API and pages, Prometheus, OpenTelemetry and the reference all read it. To add
+a measure, add a record and name it in the views that show it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pystreams.streams.groups.describing import Consumer, Group
+from pystreams.streams.groups.status import SEVERITY, Status, judge
+from pystreams.streams.listing import Stream
+from pystreams.values import names, numbers, times
+from streamwire.stream_id import ZERO, StreamId
+
+_CLOCK_MS = 60_000  # by how much an ID may be ahead of the server's clock and still be a time
+
+
+@dataclass(frozen=True)
+class StreamRow:
+    """A stream at the time `at`, with the worst of its groups: `lag`, `behind_ms`, `status`; `pending` is the sum.
+
+    `exact`: whether the lag of every group is exact.
+    """
+
+    stream: Stream
+    at: int
+    lag: int | None = None
+    behind_ms: int | None = None
+    pending: int = 0
+    status: Status | None = None
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """A group and its status."""
+
+    group: Group
+    status: Status
+
+    @classmethod
+    def judged(cls, group: Group) -> GroupRow:
+        """A group with the status that one look shows."""
+        return cls(group, judge([group.sample]))
+
+
+def age(at: StreamId | None, now: int) -> int | None:
+    """Milliseconds since an entry was added; None if its ID is not a time. `now`: the server's, a little earlier."""
+    return max(0, now - at.ms) if at is not None and now - now // 2 < at.ms <= now + _CLOCK_MS else None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _seconds(milliseconds: int) -> float:
+    return milliseconds / 1000
+
+
+@dataclass(frozen=True)
+class Form:
+    """How values of a kind are shown. `name`: the form that the dashboard's pages draw.
+
+    `text`: on a terminal, also of None; `json`: for programs; `sample`: as a metric. `unit`: end of a JSON key.
+    """
+
+    name: str
+    text: Callable[[Any], str]
+    json: Callable[[Any], Any] = _same
+    sample: Callable[[Any], float] = _same
+    unit: str = ""
+    right: bool = True
+
+
+STATUS_NUMBERS = {status: number for number, status in enumerate(Status)}
+COUNT = Form("count", numbers.count)
+BYTES = Form("bytes", numbers.size)
+RATE = Form("rate", numbers.rate, lambda rate: round(rate, 6))
+DURATION = Form("duration", times.shown, _seconds, _seconds, "_seconds")
+ID = Form("id", lambda at: "-" if at is None else str(at), str, lambda at: at.ms, right=False)
+FLAG = Form("flag", lambda flag: "yes" if flag else "no", sample=float, right=False)
+STATUS = Form(
+    "status", lambda status: status or "", lambda status: status.value, STATUS_NUMBERS.__getitem__, right=False
+)
+NAME = Form("name", names.shown, right=False)
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Estimate(Generic[Row]):
+    """Whether a count is exact, and its bounds. `metrics`: (name, HELP) of estimate, lower and upper bound."""
+
+    exact: Callable[[Row], bool]
+    bounds: Callable[[Row], tuple[int | None, int | None]] | None = None
+    metrics: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Measure(Generic[Row]):
+    """One measure. `name` selects and sorts it, and heads its column if there is no `title`. `read` gives its value.
+
+    `key`: its name in JSON if that is not `name` with the form's unit. `metric`: its name in Prometheus, counters end
+    with `_total`; `help`: its HELP, and in the dashboard the column's tooltip if there is no `hint`. `order`: what rows
+    are sorted by if not by the value. `kept`: whether the dashboard keeps its last hour for each row, `trend`: and
+    draws it behind the column. `heading`: its title in the dashboard; `optional`: hidden on narrow screens.
+    """
+
+    name: str
+    read: Callable[[Row], Any]
+    form: Form = COUNT
+    key: str = ""
+    estimate: Estimate[Row] | None = None
+    metric: str = ""
+    help: str = ""
+    order: Callable[[Row], Any] | None = None
+    kept: bool = False
+    trend: bool = False
+    title: str = ""
+    heading: str = ""
+    hint: str = ""
+    optional: bool = False
+
+    @property
+    def label(self) -> str:
+        """The title of the column."""
+        return self.title or self.name.upper()
+
+    @property
+    def json_key(self) -> str:
+        """The measure's name in JSON."""
+        return self.key or self.name + self.form.unit
+
+    @property
+    def metrics(self) -> tuple[tuple[str, str], ...]:
+        """The names in Prometheus, with their HELP."""
+        return ((self.metric, self.help), *(self.estimate.metrics if self.estimate else ())) if self.metric else ()
+
+    def text(self, row: Row) -> str:
+        """The value for people; `~` marks an estimate."""
+        value = self.read(row)
+        return numbers.count(value, exact=self.estimate.exact(row)) if self.estimate else self.form.text(value)
+
+    def sorted_by(self, row: Row) -> Any:
+        """What rows are sorted by; an unknown number is below 0."""
+        if self.order is not None:
+            return self.order(row)
+        value = self.read(row)
+        return -1 if value is None else value
+
+    def json(self, row: Row) -> Any:
+        """The value for programs."""
+        value = self.read(row)
+        return None if value is None else self.form.json(value)
+
+    def samples(self, row: Row) -> Iterator[tuple[str, float]]:
+        """The values of the metrics; an unknown value has none."""
+        value = self.read(row)
+        if not self.metric or value is None:
+            return
+        if self.estimate is None or self.estimate.exact(row):
+            yield self.metric, self.form.sample(value)
+            return
+        bounds = self.estimate.bounds(row) if self.estimate.bounds else ()
+        for (name, _), number in zip(self.estimate.metrics, (value, *bounds), strict=True):
+            if number is not None:
+                yield name, number
+
+
+View = tuple[Measure[Row], ...]
+
+
+def document(view: View[Row], row: Row) -> dict[str, Any]:
+    """The values of a row for programs, except names, which have no common form in JSON."""
+    found: dict[str, Any] = {}
+    for each in view:
+        if each.form is NAME:
+            continue
+        key = each.json_key
+        found[key] = each.json(row)
+        if each.estimate is not None:
+            found[f"{key}_exact"] = each.estimate.exact(row)
+            if each.estimate.bounds is not None:
+                found[f"{key}_min"], found[f"{key}_max"] = each.estimate.bounds(row)
+    return found
+
+
+def columns(view: View[Any]) -> list[dict[str, Any]]:
+    """The columns of a view, for the dashboard's pages."""
+    return [
+        {
+            "id": each.name,
+            "title": each.heading or each.label.capitalize(),
+            "key": each.json_key,
+            "form": each.form.name,
+            "right": each.form.right,
+            "help": each.hint or each.help or None,
+            "optional": each.optional,
+            "trend": each.trend,
+        }
+        for each in view
+    ]
+
+
+def _average_bytes(stream: Stream) -> int | None:
+    return round(stream.bytes / stream.length) if stream.bytes and stream.length else None
+
+
+_STATUSES = ", ".join(f"{number} {status}" for status, number in STATUS_NUMBERS.items())
+_OF_ESTIMATES = (
+    ("pystreams_group_lag_estimate", "Estimated entries not delivered yet, if they are too many to count."),
+    ("pystreams_group_lag_min", "Lower bound of the lag, if it is an estimate. Use it for alerts."),
+    ("pystreams_group_lag_max", "Upper bound of the lag, if it is an estimate."),
+)
+
+# fmt: off
+STREAM: View[StreamRow] = (
+    Measure("name", lambda row: row.stream.name, NAME, title="STREAM"),
+    Measure("length", lambda row: row.stream.length, metric="redis_stream_length", help="Entries in the stream.",
+            kept=True),
+    Measure("bytes", lambda row: row.stream.bytes, BYTES, heading="Size", hint="Memory, as the server estimates it",
+            optional=True),
+    Measure("average_bytes", lambda row: _average_bytes(row.stream), BYTES),
+    Measure("rate", lambda row: row.stream.rate, RATE, kept=True, trend=True),
+    Measure("average_rate", lambda row: row.stream.average_rate(row.at), RATE),
+    Measure("groups", lambda row: row.stream.groups, metric="redis_stream_groups",
+            help="Consumer groups of the stream.", optional=True),
+    Measure("first", lambda row: row.stream.first, ID, "first_id", metric="redis_stream_first_entry_id",
+            help="Milliseconds of the first entry's ID."),
+    Measure("last", lambda row: row.stream.last, ID, "last_id", metric="redis_stream_last_entry_id",
+            help="Milliseconds of the last entry's ID."),
+    Measure("generated", lambda row: row.stream.generated, ID, "generated_id", metric="redis_stream_last_generated_id",
+            help="Milliseconds of the last ID ever made."),
+    Measure("deleted", lambda row: row.stream.deleted, ID, "max_deleted_id", metric="redis_stream_max_deleted_entry_id",
+            help="Milliseconds of the largest ID deleted."),
+    Measure("oldest", lambda row: age(row.stream.first, row.at), DURATION),
+    Measure("newest", lambda row: age(row.stream.last, row.at), DURATION, order=lambda row: row.stream.last or ZERO,
+            hint="Age of the last entry", optional=True),
+    Measure("added", lambda row: row.stream.added, metric="pystreams_stream_entries_added_total",
+            help="Entries ever added (Redis 7 and later)."),
+    Measure("removed", lambda row: row.stream.removed),
+    Measure("gaps", lambda row: row.stream.has_gaps, FLAG),
+    Measure("lag", lambda row: row.lag, estimate=Estimate(lambda row: row.exact),
+            hint="Entries that the slowest group has yet to read; ~ is an estimate"),
+    Measure("behind", lambda row: row.behind_ms, DURATION, "lag_seconds",
+            hint="Age of the first entry that the slowest group has yet to read"),
+    Measure("pending", lambda row: row.pending, hint="Entries that were delivered and not acknowledged"),
+    Measure("status", lambda row: row.status, STATUS,
+            order=lambda row: (-1 if row.status is None else SEVERITY[row.status], row.lag or 0)),
+)
+
+GROUP: View[GroupRow] = (
+    Measure("name", lambda row: row.group.name, NAME, title="GROUP",
+            order=lambda row: (row.group.name, row.group.stream.name)),
+    Measure("stream", lambda row: row.group.stream.name, NAME,
+            order=lambda row: (row.group.stream.name, row.group.name)),
+    Measure("consumers", lambda row: row.group.consumer_count, metric="redis_stream_group_consumers",
+            help="Consumers of the group.", optional=True),
+    Measure("pending", lambda row: row.group.pending, metric="redis_stream_group_messages_pending",
+            help="Entries delivered and not acknowledged.", kept=True),
+    Measure("lag", lambda row: row.group.lag,
+            estimate=Estimate(lambda row: row.group.exact, lambda row: row.group.bounds, _OF_ESTIMATES),
+            metric="redis_stream_group_lag", help="Entries not delivered yet, exact: told by XINFO or counted.",
+            hint="Entries that are not delivered; ~ is an estimate", kept=True, trend=True),
+    Measure("position", lambda row: row.group.position, ID, metric="redis_stream_group_last_delivered_id",
+            help="Milliseconds of the last ID delivered."),
+    Measure("end", lambda row: row.group.stream.generated, ID),
+    Measure("read", lambda row: row.group.read, metric="redis_stream_group_entries_read",
+            help="Entries ever delivered, where the server knows."),
+    Measure("behind", lambda row: row.group.behind_ms, DURATION, "lag_seconds", metric="pystreams_group_lag_seconds",
+            help="Age of the first entry that was not delivered; 0 if there is none.", kept=True),
+    Measure("oldest", lambda row: row.group.oldest, ID, "oldest_pending"),
+    Measure("oldest_idle", lambda row: row.group.oldest_idle_ms, DURATION, "oldest_pending_idle_seconds"),
+    Measure("left_alone", lambda row: row.group.oldest_idle_ms if row.group.pending else 0, DURATION,
+            metric="pystreams_group_oldest_pending_seconds",
+            help="Seconds since the first pending entry was last delivered; 0 if nothing is pending."),
+    Measure("rate", lambda row: row.group.stream.rate, RATE),
+    Measure("delivered", lambda row: row.group.rate, RATE, hint="Entries that the group was given, in the last seconds",
+            optional=True),
+    Measure("idle", lambda row: row.group.idle_ms, DURATION, hint="Since a consumer last called", optional=True),
+    Measure("status", lambda row: row.status, STATUS, metric="pystreams_group_status",
+            help=f"Status as Burrow judges it: {_STATUSES}.",
+            order=lambda row: (SEVERITY[row.status], row.group.lag or 0)),
+)
+
+CONSUMER: View[Consumer] = (
+    Measure("name", lambda row: row.name, NAME, title="CONSUMER"),
+    Measure("pending", lambda row: row.pending, metric="redis_stream_group_consumer_messages_pending",
+            help="Entries that this consumer has not acknowledged."),
+    Measure("idle", lambda row: row.idle_ms, DURATION, metric="redis_stream_group_consumer_idle_seconds",
+            help="Seconds since the consumer's last call."),
+    Measure("inactive", lambda row: row.inactive_ms, DURATION, hint="Since it last got an entry", optional=True),
+)
+
+# fmt: on
+
+
+def _view(table: View[Row], chosen: str) -> View[Row]:
+    known = {each.name: each for each in table}
+    return tuple(known[name] for name in chosen.split())
+
+
+# The columns of tables, from left to right.
+STREAMS_LISTED = _view(STREAM, "name length bytes rate oldest newest groups removed")
+STREAMS_ON_TOP = _view(STREAM, "name length rate bytes newest groups lag behind pending status")
+STREAMS_IN_BROWSER = _view(STREAM, "name status length rate lag behind pending groups newest bytes")
+GROUPS_LISTED = _view(GROUP, "stream name position end lag pending consumers")
+GROUPS_LAGGING = _view(GROUP, "stream name position end lag behind pending consumers idle status")
+GROUPS_REPORTED = _view(GROUP, "stream name status lag behind pending")
+GROUPS_ON_TOP = _view(GROUP, "stream name rate delivered lag behind pending consumers idle status")
+GROUPS_IN_BROWSER = _view(GROUP, "name stream status lag behind delivered pending consumers idle")
+ON_TOP: dict[str, View[Any]] = {"groups": GROUPS_ON_TOP, "streams": STREAMS_ON_TOP}
+IN_BROWSER: dict[str, View[Any]] = {"streams": STREAMS_IN_BROWSER, "groups": GROUPS_IN_BROWSER, "consumers": CONSUMER}
+
+STREAM_LINES = _view(STREAM, "name length added removed first last generated bytes average_rate groups")
+"""Of `info`, a line each."""
+
+# The keys of JSON documents.
+STREAM_DOCUMENT = _view(STREAM, "length bytes rate first last oldest newest groups removed gaps")
+STREAM_DETAILS = (*STREAM_DOCUMENT, *_view(STREAM, "generated added deleted average_bytes"))
+GROUP_DOCUMENT = _view(GROUP, "position end lag behind pending consumers idle")
+GROUP_JUDGED = (*GROUP_DOCUMENT, *_view(GROUP, "status"))
+GROUP_DETAILS = (*GROUP_JUDGED, *_view(GROUP, "oldest oldest_idle"))
+GROUP_OF_STREAM = _view(GROUP, "lag pending")
