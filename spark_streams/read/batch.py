@@ -6,6 +6,7 @@ in its partition. A streaming reader answers other calls of Spark: `spark_stream
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -74,8 +75,10 @@ class BatchReader(DataSourceReader):
                 starts[stream] = max(self._resolve(stream, start, state), self._after)
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, streams)
-            cheap = server.counts_cheaply
-            tasks = rounds.run(server, planning.read_once(starts, ends, states, options, counts_cheaply=cheap))
+            planned = planning.read_once(
+                starts, ends, states, options, counts_cheaply=server.counts_cheaply, cores=os.cpu_count() or 1
+            )
+            tasks = rounds.run(server, planned)
         known = {stream: Known.of(state) for stream, state in states.items() if state is not None}
         return [
             RangePartition(

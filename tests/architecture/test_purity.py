@@ -93,6 +93,22 @@ def within(name: str, packages: set[str]) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
+#: Where the connector plans: from what is known, without asking for more.
+PLANS = [
+    ROOT / "spark_streams" / "read" / name
+    for name in ("query/planning.py", "query/contents.py", "ranges/parts.py", "ranges/plan.py", "shared/plan.py")
+]
+#: What a plan may use of the client: plain data about streams, and questions that its caller answers.
+ASKS = {"streamclient.streams.model", "streamclient.streams.rounds"}
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_plan_is_pure(path: Path) -> None:
+    """A module that plans reads imports nothing that could do I/O, tell the time, draw a number or log."""
+    assert [name for name in imports(path) if not ours(name) and name not in PURE] == []
+    assert [name for name in imports(path) if within(name, {"streamclient"}) and name not in ASKS] == []
+
+
 @pytest.mark.parametrize("path", modules("engine/core"), ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_core_is_pure(path: Path) -> None:
     """A module of the core imports nothing that could do I/O, tell the time, draw a number or log."""

@@ -80,6 +80,11 @@ class Loss:
     upto: StreamId | None = None
     count: int | None = None
 
+    @property
+    def at_least(self) -> int:
+        """The number of entries; 1 if it is unknown."""
+        return 1 if self.count is None else self.count
+
     def error(self, stream: str, baseline: Baseline, address: Address) -> PystreamsError:
         """The error STREAM_LOST or ENTRIES_LOST for this loss."""
         after = baseline.after
@@ -191,13 +196,9 @@ def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
     return state.max_deleted_id if state.max_deleted_id > baseline.after else state.last_id
 
 
-def raise_or_warn(loss: Loss, stream: str, baseline: Baseline, address: Address, *, fails: bool) -> int:
-    """Raise the loss as an error (`fails`), or log a warning.
-
-    Returns the number of lost entries; 1 if it is unknown.
-    """
+def raise_or_warn(loss: Loss, stream: str, baseline: Baseline, address: Address, *, fails: bool) -> None:
+    """Raise the loss as an error (`fails`), or log a warning."""
     problem = loss.error(stream, baseline, address)
     if fails:
         raise problem
     _log.warning("%s", problem)
-    return 1 if loss.count is None else loss.count

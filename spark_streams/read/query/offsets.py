@@ -101,6 +101,11 @@ class SharedBatch:
     reads: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     claims: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no partition may read or claim anything."""
+        return not self.claims and not any(map(sum, self.reads.values()))
+
 
 @dataclass(frozen=True)
 class Offsets:

@@ -7,7 +7,6 @@ for counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are d
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -40,13 +39,13 @@ def unlimited(limits: LimitOptions) -> LimitOptions:
 
 
 def read_once(
-    starts: Ids, ends: Ids, states: States, limits: LimitOptions, *, counts_cheaply: bool
+    starts: Ids, ends: Ids, states: States, limits: LimitOptions, *, counts_cheaply: bool, cores: int
 ) -> Planning[list[tuple[Range, ...]]]:
     """The ranges of each task of a batch read between two positions, with what they must contain."""
     found = yield from cuts(starts, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
     sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
     whole = yield from expect(ranges(starts, ends, found, sizes=sizes), states, counts_cheaply=counts_cheaply)
-    return shared(whole, tasks(whole, limits))
+    return shared(whole, tasks(whole, limits, cores))
 
 
 def cuts(
@@ -107,20 +106,19 @@ def ranges(
     return found
 
 
-def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int | None = None) -> list[int]:
-    """How many of the ranges, which stay in their order, each task reads. No task is empty.
+def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[int, ...]:
+    """How many of the ranges, which stay in their order, each task reads; empty if each range has a task of its own.
 
     The limits are on the number of tasks and on the entries of each. Without a limit there is a task for each core, or
-    more if there are so many entries that they are worth it. `cores` are those of this machine by default.
+    more if there are so many entries that they are worth it.
     """
     most, limit = limits.max_per_partition, limits.max_partitions
     costs = [_RANGE_COST + (one.size or 0) for one in ranges]
     total = sum(costs)
     if limit is None:
-        cores = cores or os.cpu_count() or 1
         limit = max(limits.min_partitions, cores, total // _TASK_COST)
     if most is None and len(ranges) <= limit:
-        return [1] * len(ranges)
+        return ()
     found: list[int] = []
     before, place, entries = 0, -1, 0
     for one, cost in zip(ranges, costs, strict=True):
@@ -134,11 +132,11 @@ def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int | None = Non
             entries = size
         place = at
         before += cost
-    return found
+    return tuple(found) if len(found) < len(ranges) else ()
 
 
 def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
-    """The ranges of each task: as many as `tasks` says, in order. Without tasks, or with others, each has its own."""
+    """The ranges of each task: as many as `tasks` says, in order. If there are others, each has its own."""
     if sum(tasks) != len(ranges):
         return [(one,) for one in ranges]
     ends = list(itertools.accumulate(tasks))

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from spark_streams.config.read import ReadOptions
+from spark_streams.errors import first_of
 from spark_streams.read.query import loss
 from spark_streams.read.query.contents import find_missing
 from spark_streams.read.query.loss import Baseline, Known, Loss
@@ -47,6 +48,16 @@ class Continuity:
         """Remember where the streams that exist end now."""
         self._seen.update((stream, state.last_id) for stream, state in states.items() if state is not None)
 
+    def report(self, begin: Offsets, planned: BatchPlan) -> None:
+        """Raise what was lost as an error, or warn of it. Streams that are missing are reported once."""
+        losses = planned.losses.items()
+        problems = {stream: found.error(stream, baseline_in(begin, stream), self._address) for stream, found in losses}
+        if problems and self._options.fails:
+            raise first_of(problems)
+        for problem in problems.values():
+            _log.warning("%s", problem)
+        self._gone |= {stream for stream in problems if stream in planned.quiet and planned.quiet[stream] is None}
+
     def go_on(self, planned: BatchPlan) -> None:
         """The next batch is that one: remember where it ends."""
         self._gone -= planned.seen.keys()
@@ -79,7 +90,7 @@ class Continuity:
     def begins(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
     ) -> dict[str, Begin]:
-        """Where the next batch begins in these streams. Lost data is an error, or warned of and passed over."""
+        """Where the next batch begins in these streams, behind what was lost."""
         found = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
         begins = rounds.for_each(server, found)
         self.see(states)
@@ -110,13 +121,10 @@ class Continuity:
             found = Loss("that entry is gone, though it has older and newer ones")
         if found is None:
             return Begin(baseline, backlog=backlog)
-        lost = loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
         if state is None:
-            self._gone.add(stream)
-            return Begin(baseline)  # the loss is counted when the stream exists again
-        if found.recreated:
-            return Begin((yield from baseline_of(server, stream, ZERO, state)), jumps=True, lost=lost)
-        return Begin((yield from baseline_of(server, stream, baseline.after, state)), lost=lost)
+            return Begin(baseline, loss=found)  # it is counted when the stream exists again
+        after = ZERO if found.recreated else baseline.after
+        return Begin((yield from baseline_of(server, stream, after, state)), jumps=found.recreated, loss=found)
 
     def _is_read(self, begin: Offsets, stream: str) -> bool:
         """Whether all of a stream that a pattern found had been read, as far as was ever seen."""

@@ -16,7 +16,7 @@ from functools import cached_property
 from spark_streams.config.read import LimitOptions
 from spark_streams.read.query import planning
 from spark_streams.read.query.contents import expect
-from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.read.query.planning import Ids, States
 from spark_streams.read.ranges.parts import ranges_between, ranges_of_whole, whole_from
@@ -33,20 +33,20 @@ _MANY = 10_000  # entries: finding the end of fewer takes no longer than startin
 class Begin:
     """Where a stream's part of the next batch begins.
 
-    `jumps`: elsewhere than where the last batch ended. `lost`: entries found to be lost there. `backlog`: the exact
-    number of entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
+    `jumps`: elsewhere than where the last batch ended. `loss`: what was lost there. `backlog`: the exact number of
+    entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
     """
 
     baseline: Baseline
     jumps: bool = False
-    lost: int = 0
+    loss: Loss | None = None
     backlog: int | None = None
     retired: bool = False
 
     @property
     def is_plain(self) -> bool:
         """Whether the batch begins where the last one ended, and the offset need not say anything about it."""
-        return not (self.jumps or self.lost or self.retired)
+        return not (self.jumps or self.loss or self.retired)
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Facts:
     number of entries ever added at its start; None for other queries.
     `latest_starts`: the position of the first batch in streams that the query reads from their end.
     `waited`: milliseconds since the last batch was planned; None before the first. `rotation`: counts limited batches.
-    `cores`: those that tasks are planned for; None for this machine's.
+    `cores`: those that tasks are planned for.
     """
 
     streams: Collection[str]
@@ -74,7 +74,7 @@ class Facts:
     latest_starts: Ids = field(default_factory=dict)
     waited: float | None = None
     rotation: int = 0
-    cores: int | None = None
+    cores: int = 1
 
     @cached_property
     def starts(self) -> dict[str, StreamId]:
@@ -88,6 +88,11 @@ class Facts:
         if self.targets is not None:
             lasts = {stream: min(last, self.targets.get(stream, (ZERO, 0))[0]) for stream, last in lasts.items()}
         return {stream: max(self.starts[stream], last) for stream, last in lasts.items()}
+
+    @cached_property
+    def losses(self) -> dict[str, Loss]:
+        """What was lost of each stream."""
+        return {stream: found.loss for stream, found in self.begins.items() if found.loss is not None}
 
     @property
     def has_news(self) -> bool:
@@ -124,13 +129,14 @@ class BatchPlan:
     """What a trigger is to do.
 
     `end`: the offset at the end of the batch, with its cuts, tasks and losses; the offset that was given if there is no
-    batch. `quiet`: states of the streams without entries for it, of which those `noted` change the next offset
-    nevertheless. `seen`: states of the streams whose positions the end states. `moved`: streams with entries in the
-    batch. `is_limited`: whether entries are left for the next one. `question`: what to find out about the next batch
-    while the tasks read; None if that does not pay.
+    batch. `losses`: what to report before that. `quiet`: states of the streams without entries for it, of which those
+    `noted` change the next offset nevertheless. `seen`: states of the streams whose positions the end states. `moved`:
+    streams with entries in the batch. `is_limited`: whether entries are left for the next one. `question`: what to find
+    out about the next batch while the tasks read; None if that does not pay.
     """
 
     end: Offsets
+    losses: Mapping[str, Loss]
     quiet: States
     noted: frozenset[str]
     seen: Mapping[str, StreamState] = field(default_factory=dict)
@@ -162,7 +168,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
     admitted = (yield from _admit(facts, limits)) if facts.has_news else None
     if admitted is None:
-        return BatchPlan(begin, quiet, noted)
+        return BatchPlan(begin, facts.losses, quiet, noted)
     seen = {
         stream: state
         for stream, state in facts.states.items()
@@ -171,7 +177,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
     end = yield from _offset(begin, facts, limits, admitted, seen)
     moved = frozenset(stream for stream, upto in admitted.ends.items() if upto > facts.starts[stream])
     question = _question(facts, limits, admitted, end)
-    return BatchPlan(end, quiet, noted, seen, moved, bool(admitted.limited), question)
+    return BatchPlan(end, facts.losses, quiet, noted, seen, moved, bool(admitted.limited), question)
 
 
 def first_offset(baselines: Mapping[str, Baseline], states: States, source: Source | None) -> Offsets:
@@ -195,7 +201,7 @@ def first_offset(baselines: Mapping[str, Baseline], states: States, source: Sour
 
 
 def plan_without_begin(
-    starts: Ids, states: States, source: Source, limits: LimitOptions, *, counts_cheaply: bool
+    starts: Ids, states: States, source: Source, limits: LimitOptions, *, counts_cheaply: bool, cores: int
 ) -> Planning[Offsets]:
     """The end of a batch whose start is unknown: the end of the streams. A new query begins after `starts`."""
     ends = {stream: last_id_of(state) for stream, state in states.items()}
@@ -214,7 +220,7 @@ def plan_without_begin(
         starts=starts,
     )
     sizes = {stream: state.length for stream, state in there.items()}
-    return _with_tasks(end, ranges_of_whole(end, sizes), limits)
+    return replace(end, tasks=planning.tasks(ranges_of_whole(end, sizes), limits, cores))
 
 
 def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
@@ -308,7 +314,7 @@ def _offset(
     }
     firsts |= {stream: state.first_id for stream, state in seen.items() if state.first_id is not None}
     lost = {stream: count for stream, count in begin.lost.items() if stream in kept}
-    lost |= {stream: lost.get(stream, 0) + begins[stream].lost for stream in seen if begins[stream].lost}
+    lost |= {stream: lost.get(stream, 0) + found.at_least for stream, found in facts.losses.items() if stream in seen}
     added = {stream: total for stream, total in begin.added.items() if stream in old}
     added |= yield from _added(facts, admitted, seen)
     jumps = {stream: facts.starts[stream] for stream, found in begins.items() if found.jumps}
@@ -350,7 +356,7 @@ def _offset(
     sizes = {
         stream: 0 if state is None else state.backlog(facts.starts[stream])[0] for stream, state in facts.states.items()
     }
-    return _with_tasks(end, ranges_between(begin, end, sizes), limits, facts.cores)
+    return replace(end, tasks=planning.tasks(ranges_between(begin, end, sizes), limits, facts.cores))
 
 
 def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -> Planning[dict[str, int]]:
@@ -399,7 +405,7 @@ def _contents(
             continue
         if stream not in cuts:
             if before is not None and stream in added:
-                if stream not in begin.added or facts.begins[stream].jumps or facts.begins[stream].lost:
+                if stream not in begin.added or facts.begins[stream].jumps or stream in facts.losses:
                     found[stream] = ((end, added[stream] - before),)
                 continue
             if stream in admitted.limited:
@@ -419,12 +425,6 @@ def _contents(
 def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...]]:
     """The cuts of the streams that have more than one part."""
     return {stream: tuple(found) for stream, found in cuts.items() if len(found) > 1}
-
-
-def _with_tasks(end: Offsets, ranges: list[Range], limits: LimitOptions, cores: int | None = None) -> Offsets:
-    """The offset with how many of its batch's ranges each task reads, unless each has a task of its own."""
-    tasks = planning.tasks(ranges, limits, cores)
-    return end if len(tasks) == sum(tasks) else replace(end, tasks=tuple(tasks))
 
 
 def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offsets) -> Question | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -98,8 +99,10 @@ class RangeSource:
             states = server.states(self._streams(server), self._options.group)
             starts = self._begins(server, states, {}, changes=False)
             source = identity.source_without_begin(self._options, self._address)
-            cheap = server.counts_cheaply
-            end = rounds.run(server, plan_without_begin(starts, states, source, self._options, counts_cheaply=cheap))
+            planned = plan_without_begin(
+                starts, states, source, self._options, counts_cheaply=server.counts_cheaply, cores=os.cpu_count() or 1
+            )
+            end = rounds.run(server, planned)
         self._continuity.see(states)
         return end
 
@@ -177,7 +180,7 @@ class RangeSource:
     def _facts(
         self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], due: Sequence[str]
     ) -> Facts:
-        """What a batch is planned from. Reports what was lost of the streams that are `due`."""
+        """What a batch is planned from. `due`: the streams that may have changed."""
         options = self._options
         states = server.states(due, options.group)
         self._note_ends(streams, states)
@@ -194,12 +197,14 @@ class RangeSource:
             latest_starts=self._latest_starts,
             waited=None if self._planned_at is None else (self._clock() - self._planned_at) * 1000,
             rotation=self._rotation,
+            cores=os.cpu_count() or 1,
         )
 
     def _carry_out(
         self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], planned: BatchPlan
     ) -> None:
-        """Take the leases on the batch's streams, and remember what the next plan needs."""
+        """Report losses, take the leases on the batch's streams, and remember what the next plan needs."""
+        self._continuity.report(begin, planned)
         self._watch.settle(begin, planned.quiet, planned.noted)
         if planned.end is begin:
             return

@@ -93,12 +93,3 @@ def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Comma
     """The command that lists pending entries of a consumer, at most so many, that are idle for that long."""
     condition: Command = ("IDLE", idle) if idle else ()
     return ("XPENDING", task.stream, task.group, *condition, "-", "+", most, consumer)
-
-
-def shares(lag: int, parts: int, most: int) -> tuple[int, ...]:
-    """How many of `lag` entries each of `parts` partitions may read: equal numbers, none above `most`."""
-    if lag <= 0:
-        return (0,)
-    parts = max(1, min(parts, lag))
-    lag = min(lag, parts * most)
-    return tuple(lag * (i + 1) // parts - lag * i // parts for i in range(parts))

@@ -2,13 +2,13 @@
 
 Owns when there is something to read, how much each partition may read, and what is acknowledged. The tasks' half is
 `spark_streams.read.shared.task`; what both agree on is in `spark_streams.read.shared.protocol`.
-It is one file of more than four hundred lines: each of Spark's calls goes on from what the one before left.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,11 @@ from spark_streams.read.query import identity, loss, planning
 from spark_streams.read.query.lease import Lease
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.query.offsets import Offsets, SharedBatch
+from spark_streams.read.query.planning import States
 from spark_streams.read.query.selection import Selection, start_of
 from spark_streams.read.query.watch import Watch
 from spark_streams.read.shared import protocol
+from spark_streams.read.shared.plan import Facts, plan
 from spark_streams.read.shared.protocol import SharedTask
 from spark_streams.read.shared.task import SharedPartition
 from streamclient.config.address import Address
@@ -31,14 +33,13 @@ from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams import rounds
 from streamclient.streams.api import StreamServer
-from streamclient.streams.model import GroupState, Range, StreamState, last_id_of
+from streamclient.streams.model import GroupState, StreamState, last_id_of
 from streamclient.streams.open import open_server
 from streamclient.streams.rounds import Steps
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
-_MOST = 100_000  # entries that one task reads, where no option says otherwise: they come in one reply
 _LOOKED_AT = 10_000  # pending entries of a consumer that are looked at to find some to claim
 
 
@@ -53,7 +54,6 @@ class SharedSource:
         self._watch = Watch(options.idle_wait, options.group)
         self._target: dict[str, StreamId] | None = None  # where to stop
         self._latest: Offsets | None = None
-        self._last_ids: dict[str, StreamId] = {}
         self._finished = -1  # the last batch that was acknowledged
         self._rotation = 0
         self._run = secrets.token_hex(8)
@@ -62,8 +62,7 @@ class SharedSource:
         self._checked = False  # whether the checkpoint is known to be this query's
         self._groups: dict[str, GroupState] = {}  # the groups when they were last looked at
         self._known: dict[str, Baseline] = {}  # what was known of losses when the groups were last looked at
-        self._scripted: frozenset[str] = frozenset()  # the streams with large entries
-        self._planned = -1  # the batch that was planned then
+        self._noted: tuple[int, frozenset[str]] = -1, frozenset()  # the batch planned then; streams with large entries
 
     @property
     def _group(self) -> str:
@@ -123,31 +122,17 @@ class SharedSource:
             rounds.for_each(server, {stream: self._check_loss(stream, state) for stream, state in states.items()})
             since = self._last_batch(connection, server, streams)
             unread = {stream: _most_unread(state, starts.get(stream)) for stream, state in states.items()}
-            pending = [stream for stream, state in states.items() if state and state.group and state.group.pending]
-            claims = self._claimable(connection, server, pending, SharedBatch(since, since))
-            reads = self._reads(unread, claims, unlimited=True, whole=True)
-            batch = SharedBatch(max(since + 2, time.time_ns() // 1_000_000), since, reads, claims)
-            self._planned = batch.number
-            self._scripted = server.scripted(states)
+            claims = self._claimable(connection, server, states, SharedBatch(since, since))
+            source = identity.source_without_begin(self._options, self._address)
+            facts = Facts(unread, claims, source, starts, cores=os.cpu_count() or 1)
+            number = max(since + 2, time.time_ns() // 1_000_000)
+            self._noted = number, server.scripted(states)
             for stream, state in states.items():
                 if stream in starts:
                     self._known[stream] = _unread_from(starts[stream], state)
                 elif state is not None:
                     self._known[stream] = loss.group_baseline(state)
-        source = identity.source_without_begin(self._options, self._address)
-        return Offsets({}, tasks=self._tasks(batch), shared=batch, source=source, starts=starts)
-
-    def _tasks(self, batch: SharedBatch) -> tuple[int, ...]:
-        """How many of a batch's consumers each task is; empty if each has a task of its own."""
-        tasks = planning.tasks(
-            [
-                Range(stream, ZERO, LAST, index, count + (batch.claims.get(stream, 0) if index == 0 else 0))
-                for stream, counts in sorted(batch.reads.items())
-                for index, count in enumerate(counts)
-            ],
-            self._options,
-        )
-        return () if len(tasks) == sum(tasks) else tuple(tasks)
+        return plan(number, since, facts, planning.unlimited(self._options))
 
     def _last_batch(self, connection: Connection, server: StreamServer, streams: Sequence[str]) -> int:
         """The largest batch number in the streams' ledgers and among the consumers of their groups."""
@@ -175,12 +160,7 @@ class SharedSource:
         del durable
         with borrow(self._address) as connection:
             server = open_server(connection)
-            streams = self._selection.streams(server)
-            if streams is not self._streams:
-                self._streams = streams
-                for stream in self._groups.keys() - set(streams):  # deleted: if it returns, it is another one
-                    del self._groups[stream]
-                    self._known.pop(stream, None)
+            streams = self._found(server)
             last = self._shared(begin, streams)
             self._lease.renew(server)
             self._finish(connection, server, last)
@@ -189,34 +169,53 @@ class SharedSource:
             if not due and streams:
                 return begin
             states = server.states(due, self._group)
-            self._last_ids.update((stream, last_id_of(state)) for stream, state in states.items())
-            self._latest = Offsets(self._last_ids)
-            asked = {stream: self._look(server, begin, stream, state) for stream, state in states.items()}
-            lag = rounds.for_each(server, asked)
-            pending = [stream for stream, state in states.items() if state and state.group and state.group.pending]
-            claims = self._claimable(connection, server, pending, last)
-            batch = SharedBatch(last.number + 1, last.since, self._reads(lag, claims, unlimited=unlimited), claims)
-            self._planned = batch.number
-            self._scripted = server.scripted(states)
-            for stream, state in states.items():
-                if state is not None and state.group is not None:
-                    self._known[stream] = loss.group_baseline(state, self._known.get(stream))
-            quiet = {stream: state for stream, state in states.items() if self._is_quiet(state, lag[stream])}
-            quiet = {stream: state for stream, state in quiet.items() if stream not in claims}
-            self._watch.settle(begin, quiet)
-            if not any(map(sum, batch.reads.values())) and not claims:
+            facts = self._facts(connection, server, begin, last, states)
+            limits = planning.unlimited(self._options) if unlimited else self._options
+            end = plan(last.number + 1, last.since, facts, limits)
+            self._noted = last.number + 1, server.scripted(states)
+            self._watch.settle(begin, self._quiet(states, facts))
+            if end.shared is None or end.shared.is_empty:
                 return begin
-            self._lease.hold(server, identity.query_of(begin), batch.reads)
-        source = identity.source_of(self._options, self._address, begin)
-        end = Offsets({}, tasks=self._tasks(batch), shared=batch, source=source)
-        self._watch.settle(end, {})
-        return end
+            self._lease.hold(server, identity.query_of(begin), end.shared.reads)
+            self._watch.settle(end, {})
+            return end
 
-    def _is_quiet(self, state: StreamState | None, lag: int) -> bool:
-        """Whether there is nothing to read before the stream or its group changes, and nothing to claim."""
-        if state is None or state.group is None or lag:
-            return False
-        return not state.group.pending or self._options.claim_idle is None  # else something is idle at any time
+    def _found(self, server: StreamServer) -> Sequence[str]:
+        """The query's streams now. One that was deleted is another one if it returns."""
+        streams = self._selection.streams(server)
+        if streams is not self._streams:
+            self._streams = streams
+            for stream in self._groups.keys() - set(streams):
+                del self._groups[stream]
+                self._known.pop(stream, None)
+        return streams
+
+    def _facts(
+        self, connection: Connection, server: StreamServer, begin: Offsets, last: SharedBatch, states: States
+    ) -> Facts:
+        """What a batch is planned from. Creates missing groups, and reports what is lost."""
+        before = {} if self._latest is None else self._latest.streams
+        self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
+        asked = {stream: self._look(server, begin, stream, state) for stream, state in states.items()}
+        lag = rounds.for_each(server, asked)
+        claims = self._claimable(connection, server, states, last)
+        for stream, state in states.items():
+            if state is not None and state.group is not None:
+                self._known[stream] = loss.group_baseline(state, self._known.get(stream))
+        self._rotation += 1
+        source = identity.source_of(self._options, self._address, begin)
+        return Facts(lag, claims, source, rotation=self._rotation, cores=os.cpu_count() or 1)
+
+    def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
+        """The streams in which there is nothing to read before they or their group change, and nothing to claim."""
+        waits = self._options.claim_idle is not None  # what is pending may be idle for long enough at any time
+        return {
+            stream: state
+            for stream, state in states.items()
+            if state is not None
+            and state.group is not None
+            and not (facts.lag[stream] or stream in facts.claims or (state.group.pending and waits))
+        }
 
     def _counted_on(
         self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
@@ -305,10 +304,11 @@ class SharedSource:
         return state.backlog(position)[0] if found else 0
 
     def _claimable(
-        self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
+        self, connection: Connection, server: StreamServer, states: States, last: SharedBatch
     ) -> dict[str, int]:
         """How many pending entries of other consumers may be claimed now, in the streams where there are any."""
         idle = self._options.claim_idle
+        streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
         asked: list[tuple[str, Command]] = []
         for stream, consumers in server.consumers_in(streams, self._group).items():
             for name, pending in consumers:
@@ -322,21 +322,6 @@ class SharedSource:
             if rows:
                 found[stream] = found.get(stream, 0) + len(rows)
         return found
-
-    def _reads(
-        self, lag: Mapping[str, int], claims: Mapping[str, int], *, unlimited: bool, whole: bool = False
-    ) -> dict[str, tuple[int, ...]]:
-        """How many new entries each partition of each stream may read; all that there are if it is the `whole`."""
-        options = self._options
-        limit = None if unlimited else options.max_entries
-        if limit is not None:
-            self._rotation += 1
-            left = max(0, limit - sum(claims.values()))
-            lag = planning.shares(left, lag, self._rotation) if left else {}
-        most = options.max_per_partition or _MOST
-        parts = planning.parts(lag, options.min_partitions, most if whole else options.max_per_partition)
-        reads = {stream: protocol.shares(count, parts.get(stream, 1), most) for stream, count in lag.items() if count}
-        return {**dict.fromkeys(claims, (0,)), **reads}
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
         """The partitions of the batch that `end` describes; each has one consumer of it or more."""
@@ -352,7 +337,8 @@ class SharedSource:
                 for stream in sorted(server.create_groups(lost, self._group)):
                     _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
         planned: list[SharedTask] = []
-        known = self._known if self._planned == batch.number else {}
+        number, scripted = self._noted
+        known = self._known if number == batch.number else {}
         for stream, counts in sorted(batch.reads.items()):
             for index, count in enumerate(counts):
                 task = SharedTask(
@@ -371,7 +357,7 @@ class SharedSource:
                     run=self._run,
                     fails=options.fails,
                     known=known.get(stream, loss.UNKNOWN),
-                    scripted=stream in self._scripted,
+                    scripted=stream in scripted,
                 )
                 planned.append(task)
         return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]

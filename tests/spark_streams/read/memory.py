@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_streams.read.query.loss import Baseline
+from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.read.ranges.plan import Begin, Facts
 from streamclient.streams.model import Cut, Range, StreamState
@@ -89,7 +89,8 @@ class Stream:
         backlog = None if state is None else state.exact_backlog(at(self.after))
         if backlog is None and baseline.added is not None:
             backlog = len(self.between(at(self.after), at(self.last)))
-        return Begin(baseline, "jumps" in self.flags, self.lost, backlog, "retired" in self.flags)
+        lost = Loss("", upto=at(self.after), count=self.lost) if self.lost else None
+        return Begin(baseline, "jumps" in self.flags, lost, backlog, "retired" in self.flags)
 
 
 @dataclass

@@ -191,6 +191,15 @@ def test_streams_without_news_are_quiet() -> None:
     assert (found.quiet.keys(), found.noted, found.moved) == ({"a", "b", "c", "e"}, {"b", "c", "e"}, {"d"})
     assert found.read.keys() == {"a", "b", "d", "c"}
     assert (found.end.lost, found.end.streams.keys()) == ({"b": 2}, {"a", "b", "c", "d"})
+    assert found.losses.keys() == {"b"}
+    assert found.end.cuts == {}
+
+
+def test_one_part_is_no_cut() -> None:
+    """The offset has cuts of streams with several parts only, if it tells the number of entries anyway."""
+    memory = Memory.of("a 1-3; b 1-6")
+    found = planned(memory, memory.begin, max_per_partition=4)
+    assert found.end.cuts == {"b": ((at(3), 3), (at(6), 3))}
 
 
 def test_the_offset_says_what_is_left_and_what_is_gone() -> None:

@@ -430,15 +430,6 @@ def test_the_ledger_lies_in_its_streams_slot(stream: str) -> None:
     assert protocol.ledger_key("a", "bc", "p") != protocol.ledger_key("a:1", "c", "p")
 
 
-@pytest.mark.parametrize(
-    ("lag", "parts", "most", "expected"),
-    [(0, 4, 10, (0,)), (10, 3, 10, (3, 3, 4)), (2, 4, 10, (1, 1)), (100, 2, 10, (10, 10))],
-)
-def test_shares_of_a_batch(lag: int, parts: int, most: int, expected: tuple[int, ...]) -> None:
-    """What is there is shared equally, up to the most that one task may take."""
-    assert protocol.shares(lag, parts, most) == expected
-
-
 @pytest.mark.parametrize("denied", ["", "-eval -command"])
 def test_a_task_is_not_sent_the_entries_around_its_own(site: Site, denied: str) -> None:
     """The look for losses sends IDs and no entries where the user may run scripts; without that, rows are the same."""

@@ -1,0 +1,66 @@
+"""Planning a batch of a shared group: how many entries each of its consumers may read and claim.
+
+Pure, as `spark_streams.read.ranges.plan` is: facts and limits in, an offset out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_streams.config.read import LimitOptions
+from spark_streams.read.query import planning
+from spark_streams.read.query.offsets import Offsets, SharedBatch, Source
+from streamclient.streams.model import Range
+from streamwire.stream_id import LAST, ZERO, StreamId
+
+_MOST = 100_000  # entries that one task reads, where no option says otherwise: they come in one reply
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known when a batch is planned.
+
+    `lag`: how many entries the group has yet to read in each stream, or an estimate. `claims`: how many entries that
+    are pending for other consumers may be claimed. `starts`: where a new query begins, if the batch is planned without
+    knowing the one before (Spark 4.0 and 4.1). `rotation` counts batches. `cores`: those that tasks are planned for.
+    """
+
+    lag: Mapping[str, int]
+    claims: Mapping[str, int]
+    source: Source
+    starts: Mapping[str, StreamId] | None = None
+    rotation: int = 0
+    cores: int = 1
+
+
+def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets:
+    """The batch of that number, which counts on from `since`. It is empty if the group has nothing for it."""
+    lag = facts.lag
+    if limits.max_entries is not None:
+        left = max(0, limits.max_entries - sum(facts.claims.values()))
+        lag = planning.shares(left, lag, facts.rotation) if left else {}
+    most = limits.max_per_partition or _MOST
+    # A batch that knows no begin has all that is there, in as many parts as it needs.
+    parts = planning.parts(lag, limits.min_partitions, limits.max_per_partition if facts.starts is None else most)
+    reads = {stream: _equal_parts(count, parts.get(stream, 1), most) for stream, count in lag.items() if count}
+    reads = {**dict.fromkeys(facts.claims, (0,)), **reads}
+    consumers = [
+        Range(stream, ZERO, LAST, index, count + (0 if index else facts.claims.get(stream, 0)))
+        for stream, counts in sorted(reads.items())
+        for index, count in enumerate(counts)
+    ]
+    return Offsets(
+        {},
+        tasks=planning.tasks(consumers, limits, facts.cores),
+        shared=SharedBatch(number, since, reads, facts.claims),
+        source=facts.source,
+        starts=facts.starts,
+    )
+
+
+def _equal_parts(count: int, parts: int, most: int) -> tuple[int, ...]:
+    """The number of entries of each part: equal numbers, none above `most`."""
+    parts = max(1, min(parts, count))
+    count = min(count, parts * most)
+    return tuple(count * (part + 1) // parts - count * part // parts for part in range(parts))
