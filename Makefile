@@ -22,7 +22,7 @@ install: $(READY) java ## create .venv and install everything into it
 $(READY): pyproject.toml scripts/make-venv scripts/find-python
 	@scripts/make-venv $(VENV)
 	@echo "Installing pystreams and what it needs into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,demo,bench,docs]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test,demo,bench,docs]'
 	@touch $@
 
 java:

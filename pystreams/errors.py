@@ -220,7 +220,7 @@ FAILURES: dict[str, Failure] = {
     "NO_SPARK_SUBMIT": Failure(
         CommandError,
         "There is no spark-submit beside {python}, in SPARK_HOME or on PATH.",
-        "Install pyspark for this Python: pip install pyspark.",
+        "Install Spark for this Python, pip install 'pystreams[spark]'; or set SPARK_HOME to the Spark that is there.",
         Status.MISSING,
     ),
     "ARCHIVE_MISSING": Failure(

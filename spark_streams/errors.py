@@ -140,7 +140,7 @@ _TABLE: dict[str, Condition] = {
     "EMBEDDED_NOT_INSTALLED": Condition(
         EmbeddedError,
         "The embedded engine needs the package '{package}', which {python} does not have.",
-        "Install it (pip install {package}), or set the option 'url' to a server.",
+        "Install what the engine needs (pip install 'pystreams[engine]'), or set the option 'url' to a server.",
     ),
     "EMBEDDED_OUT_OF_REACH": Condition(
         EmbeddedError,

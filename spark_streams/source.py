@@ -10,15 +10,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, SupportsIndex
 
-from pyspark.sql import datasource
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-)
-from pyspark.sql.types import StructType
+try:
+    import numpy  # noqa: F401 - for one message about all that may be missing
+    import pyarrow  # noqa: F401 - as above
+    from pyspark.sql import datasource
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+except ModuleNotFoundError as missing:
+    from spark_streams.requirements import explained
+
+    raise explained(missing) from None
 
 from spark_streams import worker
 from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema

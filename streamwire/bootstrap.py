@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-PACKAGES = frozenset({"engine", "pystreams", "spark_streams", "streamwire"})
+PACKAGES = frozenset({"engine", "pystreams", "spark_streams", "streamclient", "streamwire"})
 """Top-level packages of the distribution."""
 _DISTRIBUTION = "pystreams"
 

@@ -99,7 +99,8 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
         ctx.exit(0 if helps else 2)
     try:
         script = str(_script(name))
-        asks = bool({"-h", "--help"} & set(words))  # Python alone answers that, without Spark
+        # Python alone answers that, without starting Spark, if it has pyspark.
+        asks = bool({"-h", "--help"} & set(words)) and importlib.util.find_spec("pyspark") is not None
         command = [sys.executable, script] if asks else [_spark_submit(), *_quiet(submit), *shlex.split(submit), script]
         server, secrets = _server(wanted_of(ctx))
     except PystreamsError as failure:

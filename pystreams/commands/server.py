@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from click.core import ParameterSource
 
 from pystreams.commands.verbs import Run, examples_of, found, verb
 from pystreams.connect.server import Wanted
-from pystreams.output.out import Column
+from pystreams.errors import error, status_of
+from pystreams.output.out import Column, Output
 from pystreams.streams import checkup, load
 from pystreams.streams.checkup import Verdict
 from pystreams.streams.load import Measured
@@ -164,6 +166,10 @@ def serve(
         settings += ["--metrics-port", "9121"]
     if dashboard:
         settings += ["--dashboard-port", "8379"]
+    if importlib.util.find_spec("sortedcontainers") is None:  # which the engine alone needs
+        failure = error("PACKAGE_MISSING", what=ctx.command_path, package="sortedcontainers", extra="engine")
+        Output(json=False).failed(failure)
+        ctx.exit(status_of(failure))
     command = [*bootstrap.program("engine.__main__"), *settings, *directives]
     # The engine takes this process's place, so that signals and the exit status are its own.
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted

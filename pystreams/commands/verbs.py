@@ -237,6 +237,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done,
 _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
+_OF_EXTRAS = ("pyarrow", "numpy")  # the packages of the extra `engine` that some verbs need, for Parquet say
+
 NEEDS: dict[click.Command, str] = {}
 """The rules of ACL SETUSER that a verb needs, for those that have them."""
 
@@ -332,6 +334,11 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
         try:
             work()
             run.out.flush()
+        except ModuleNotFoundError as missing:
+            package = (missing.name or "").partition(".")[0]
+            if package not in _OF_EXTRAS:
+                raise
+            raise error("PACKAGE_MISSING", what=ctx.command_path, package=package, extra="engine") from missing
         except BROKEN as cause:
             if isinstance(cause, OSError) and cause.filename is not None:
                 reason = cause.strerror or type(cause).__name__

@@ -76,6 +76,66 @@ def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: P
     assert said == f"1;mine;mine;{wheel}/spark_streams/__init__.py\n"
 
 
+#: What the extras bring, and what these need.
+OF_EXTRAS = ("pyspark", "py4j", "pyarrow", "numpy", "zstandard", "sortedcontainers", "xxhash", "uvloop", "pandas")
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with the wheel and what `pip install pystreams` brings, without an extra."""
+    return environment(tmp_path_factory.mktemp("bare") / "venv", wheel, OF_EXTRAS)
+
+
+def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Running, tmp_path: Path) -> None:
+    """Verbs work without Spark, Arrow and numpy; those that need them name the extra in one line."""
+
+    def pystreams(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = surroundings(PATH=str(bare.parent), XDG_CONFIG_HOME=str(tmp_path), PYSTREAMS_URL=url)
+        command = [str(bare), "-m", "pystreams", *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    url = redis_process.url + "/9"
+    verbs = ["--help", "produce s a=1", "ls", "info s", "tail s", "groups create s g --yes", "groups lag s", "report"]
+    verbs += [
+        "consume s --group g --limit 1",
+        "pending ls s g",
+        "export s s.jsonl",
+        "trim s --maxlen 0 --yes",
+        "jobs ls",
+    ]
+    try:
+        for words in verbs:
+            done = pystreams(*words.split())
+            assert done.returncode == 0, (words, done.stderr)
+        for words, said in {
+            "serve --port 0": "[PACKAGE_MISSING] pystreams serve needs the package sortedcontainers, which is not "
+            "installed. pip install 'pystreams[engine]'",
+            "export s s.parquet": "needs the package pyarrow, which is not installed. pip install 'pystreams[engine]'",
+            "jobs run archive": "[NO_SPARK_SUBMIT] ",
+            "jobs run archive --help": "pip install 'pystreams[spark]'",
+        }.items():
+            done = pystreams(*words.split())
+            assert (done.returncode != 0, said in done.stderr) == (True, True), (words, done.stderr)
+            assert "Traceback" not in done.stderr
+    finally:
+        redis.Redis.from_url(url).flushdb()
+
+
+@pytest.mark.parametrize("module", ["spark_streams.source", "spark_streams.monitor", "pyspark_pystreams"])
+def test_the_data_source_names_the_extra_that_is_missing(bare: Path, tmp_path: Path, module: str) -> None:
+    """`spark_streams` is imported without Spark; what needs Spark says in one sentence what to install."""
+    program = f"""
+        import spark_streams
+        try:
+            import {module}
+        except ModuleNotFoundError as error:
+            print(error)
+    """
+    said = run(bare, program, tmp_path)
+    assert said.startswith("The Spark data source pystreams needs the package '")
+    assert f"which {bare} does not have. Install it: pip install 'pystreams[" in said
+
+
 @pytest.fixture(scope="module")
 def lean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python that has what the connector needs, and not what only the engine needs."""
@@ -224,7 +284,7 @@ def test_the_embedded_engine_says_which_package_it_misses(lean: Path, tmp_path: 
     """One line: the package, the Python that does not have it, and what to do."""
     assert run(lean, REFUSED, tmp_path) == (
         f"[EMBEDDED_NOT_INSTALLED] The embedded engine needs the package 'zstandard', which {lean} does not have. "
-        "Install it (pip install zstandard), or set the option 'url' to a server.\n"
+        "Install what the engine needs (pip install 'pystreams[engine]'), or set the option 'url' to a server.\n"
     )
 
 

@@ -188,6 +188,15 @@ def test_the_wheel_says_who_made_it_under_which_licence_and_for_what(metadata: M
         assert any(one.startswith(kind) for one in said), kind
 
 
+def test_spark_and_the_engine_are_extras(metadata: Message) -> None:
+    """Without an extra nothing is installed that replaces a runtime's Spark or Arrow, or takes much room."""
+    required = metadata.get_all("Requires-Dist")
+    assert required is not None
+    always = {re.split(r"[^a-z0-9]", each)[0] for each in required if "extra ==" not in each}
+    assert always == {"click", "hiredis", "redis", "rich"}
+    assert [each.rpartition("; ")[2] for each in required if each.startswith("pyspark>")] == ["extra == 'spark'"]
+
+
 def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: Path) -> None:
     """Nothing else stands at its top level, all code is there, all packages are typed, the licence goes with them."""
     with zipfile.ZipFile(wheel) as archive:
@@ -208,7 +217,7 @@ def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: P
     } <= names
     code = {
         str(path.relative_to(ROOT))
-        for package in ("streamwire", "engine", "spark_streams", "pystreams")
+        for package in ("streamclient", "streamwire", "engine", "spark_streams", "pystreams")
         for path in (ROOT / package).rglob("*.py")
     }
     assert code <= names
@@ -258,9 +267,10 @@ def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
 
 
 def test_the_image_has_every_dependency_in_one_version() -> None:
-    """conf/Dockerfile installs what the wheel depends on, without pyspark, which is Spark's own there; all pinned."""
+    """conf/Dockerfile installs what wheel and engine depend on, pinned, without pyspark, which is Spark's own there."""
     text = (ROOT / "conf" / "Dockerfile").read_text()
     pinned = dict(re.findall(r"([a-z0-9]+)==([0-9][0-9.a-z]*)", text))
-    named = {re.split(r"[^a-z0-9]", each)[0] for each in PYPROJECT["project"]["dependencies"]} - {"pyspark"}
+    of_engine = PYPROJECT["project"]["optional-dependencies"]["engine"]
+    named = {re.split(r"[^a-z0-9]", each)[0] for each in [*PYPROJECT["project"]["dependencies"], *of_engine]}
     assert pinned.keys() == named | {"pystreams"}
     assert pinned["pystreams"] == PYPROJECT["project"]["version"]
