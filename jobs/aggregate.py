@@ -82,7 +82,7 @@ def aggregate(
     output_mode: str,
     reading: Reading,
 ) -> None:
-    """Compute figures of streams, by windows of time and keys, or pick the entries that somebody must know of."""
+    """Compute figures of streams, by windows of time and keys, or select the entries that need attention."""
     if sql is not None and (agg or window or by):
         raise click.UsageError("--sql is the whole computation: leave out --agg, --window and --by.")
     if agg and window is None and output_mode == "append":

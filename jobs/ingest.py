@@ -63,7 +63,7 @@ _FILE, _ROW = "_pystreams_file", "_pystreams_row"
         metavar="NAME=VALUE",
         help="An option of Spark's reader of files, such as nullValue=NA.",
     ),
-    click.option("--max-files", type=click.IntRange(1), metavar="N", help="At most so many files in a batch."),
+    click.option("--max-files", type=click.IntRange(1), metavar="N", help="Maximum number of files in a batch."),
     click.option(
         "--parallel", is_flag=True, help="One writer for each part of the files; rows of different parts mix."
     ),

@@ -63,7 +63,10 @@ from pystreams.jobs.targets import Target, to_flag, work_of
     click.option("--group", metavar="NAME", help="The consumer group that shows how far the job is."),
     click.option("--start", metavar="OFFSETS", default="earliest", show_default=True, help="Where a new query starts."),
     click.option(
-        "--max-entries", type=click.IntRange(1), metavar="N", help="At most so many entries of each in a batch."
+        "--max-entries",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Maximum entries of each stream in a batch.",
     ),
 )
 @query_flags

@@ -85,7 +85,7 @@ class Lag:
         default=100_000,
         show_default=True,
         metavar="N",
-        help="With stream:NAME, keep about so many entries.",
+        help="Approximate number of entries to keep, with stream:NAME.",
     ),
     click.option("--above", type=click.IntRange(0), metavar="N", help="End with status 3 if a group has a larger lag."),
     click.option(

@@ -40,8 +40,8 @@ _CHUNK = 500
     click.option("--from-stream", "origin", metavar="NAME", help="Letters from this stream."),
     click.option("--older-than", "age", metavar="DURATION", help="Letters that are at least so old, such as 1h."),
     click.option("--to", "target", metavar="NAME", help="Another stream than the one they came from."),
-    click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many, the oldest first."),
-    click.option("--rate", type=Rate(), metavar="N", help="At most so many a second."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters, oldest first."),
+    click.option("--rate", type=Rate(), metavar="N", help="Maximum number of dead letters per second."),
     click.option("--dry-run", is_flag=True, help="Say what would be put back, and change nothing."),
 )
 def redrive(

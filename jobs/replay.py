@@ -62,7 +62,7 @@ class Chunk:
     click.option(
         "--ids", type=click.Choice(("keep", "new")), default="keep", show_default=True, help="Which IDs they get."
     ),
-    click.option("--rate", type=Rate(), metavar="N", help="At most so many entries a second."),
+    click.option("--rate", type=Rate(), metavar="N", help="Maximum number of entries per second."),
     click.option(
         "--speed",
         type=Rate(),

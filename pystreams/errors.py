@@ -75,7 +75,7 @@ FAILURES: dict[str, Failure] = {
     ),
     "NO_GROUPS": Failure(
         CommandError,
-        "The stream '{stream}' has no consumer group, so nobody has acknowledged anything.",
+        "The stream '{stream}' has no consumer group, so no entry has been acknowledged.",
         "Trim it with --maxlen or --older-than.",
         Status.FAILED,
     ),
@@ -112,7 +112,7 @@ FAILURES: dict[str, Failure] = {
     "ID_NOT_RISING": Failure(
         CommandError,
         "The stream '{stream}' does not take the ID {id}: it has a later one.",
-        "Sort the file by ID; see that nobody else adds to the stream; or give --ids new.",
+        "Sort the file by ID; make sure that no other program adds to the stream; or give --ids new.",
         Status.FAILED,
     ),
     "GROUP_EXISTS": Failure(

@@ -116,7 +116,7 @@ _TABLE: dict[str, Condition] = {
     "NO_FIELD_COLUMNS": Condition(
         SchemaError,
         "No column of the rows can become a field of an entry; their columns are: {columns}.",
-        "Write at least one column that is none of the connector's own ('_id', '_stream', '_timestamp', "
+        "Write at least one column that is not one of the connector's own ('_id', '_stream', '_timestamp', "
         "'_deliveries').",
     ),
     "EMBEDDED_NOT_STARTED": Condition(

@@ -88,7 +88,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "NOT_A_CLUSTER": Condition(
         ServerError,
-        "{address} names a cluster, but the server there is none: {reason}.",
+        "{address} names a cluster, but the server is not part of one: {reason}.",
         "Set the option 'url' to {url}.",
     ),
     "CLUSTER_NODE": Condition(
@@ -98,17 +98,17 @@ _TABLE: dict[str, Condition] = {
     ),
     "NOT_A_SENTINEL": Condition(
         ServerError,
-        "{address} names Sentinels, but the server there is none: {reason}.",
+        "{address} names Sentinels, but the server is not one: {reason}.",
         "Set the option 'url' to {url} to connect to that server, or name the Sentinels' port (26379 by default).",
     ),
     "TLS_NEEDED": Condition(
         ServerError,
-        "{address} names a server without TLS, but the server there speaks TLS only.",
+        "{address} names a server without TLS, but the server requires TLS.",
         "Set the option 'url' to {url}.",
     ),
     "TLS_NOT_SPOKEN": Condition(
         ServerError,
-        "{address} names a server with TLS, but the server there speaks without it.",
+        "{address} names a server with TLS, but the server does not use TLS.",
         "Set the option 'url' to {url}, or to the server's TLS port.",
     ),
     "CONNECTION_BROKEN": Condition(
@@ -119,7 +119,7 @@ _TABLE: dict[str, Condition] = {
     ),
     "NO_REPLICAS_TOLD": Condition(
         ServerError,
-        "The option readFrom asks for replicas, but nobody at {address} says which there are: {reason}",
+        "The option readFrom asks for replicas, but {address} does not list any: {reason}",
         "Allow the user to do INFO and ROLE (at Sentinels SENTINEL REPLICAS), or name the cluster or the Sentinels in "
         "the option url, or set readFrom to primary.",
     ),

@@ -50,7 +50,11 @@ def _row(stream: Stream, now: int) -> StreamRow:
     "--sort", type=click.Choice(sorted(_SORTS)), help="Largest first. All streams are looked at, whatever the limit."
 )
 @limit_option(1000, "streams")
-@click.option("--over", metavar="DURATION", help="Measure the rate for so long. Without it, it is the average so far.")
+@click.option(
+    "--over",
+    metavar="DURATION",
+    help="Period of the rate. Without it, the stream's life.",
+)
 def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -> None:
     """List streams that match the glob PATTERN: length, size, rate, age, groups.
 
@@ -147,7 +151,11 @@ def _group(row: GroupRow) -> str:
 
 @verb("report", needs=f"{_READS} +xpending +xrange", examples=("pystreams report", "pystreams report --top 20 --json"))
 @click.option(
-    "--top", type=click.IntRange(0), default=10, show_default=True, help="Show so many groups and streams of each kind."
+    "--top",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Groups and streams of each kind to show.",
 )
 def report(run: Run, top: int) -> None:
     """Look at all streams and groups, and show the totals and what deserves a look.

@@ -200,7 +200,7 @@ def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option --limit of a verb that lists things."""
-    text = f"Show at most so many {things}; 0 for all."
+    text = f"Maximum number of {things} to show; 0 for all."
     return click.option("--limit", type=click.IntRange(0), default=default, show_default=True, help=text)
 
 

@@ -135,17 +135,17 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "a cluster's URL for a single server": (
         lambda at: at.batch(stream="s", url=_with_scheme(at, "redis+cluster")),
-        r"\[NOT_A_CLUSTER\] redis\+cluster://\S+ names a cluster, but the server there is none",
+        r"\[NOT_A_CLUSTER\] redis\+cluster://\S+ names a cluster, but the server is not part of one",
         r"Set the option 'url' to redis://127",
     ),
     "Sentinels' URL for a single server": (
         lambda at: at.batch(stream="s", url=_with_scheme(at, "redis+sentinel") + "/master"),
-        r"\[NOT_A_SENTINEL\] .* names Sentinels, but the server there is none",
+        r"\[NOT_A_SENTINEL\] .* names Sentinels, but the server is not one",
         r"Set the option 'url' to redis://127\S+ to connect to that server, or name the Sentinels' port",
     ),
     "TLS to a plain port": (
         lambda at: at.batch(stream="s", url=_with_scheme(at, "rediss")),
-        r"\[TLS_NOT_SPOKEN\] rediss://\S+ names a server with TLS, but the server there speaks without it",
+        r"\[TLS_NOT_SPOKEN\] rediss://\S+ names a server with TLS, but the server does not use TLS",
         r"Set the option 'url' to redis://127",
     ),
     "a URL without a scheme": (

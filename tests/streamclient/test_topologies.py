@@ -111,7 +111,7 @@ def test_tls_with_client_certificates() -> None:
         ):
             with pytest.raises(ServerError, match=rf"SERVER_UNREACHABLE.*{reason}.*tls\.c"):
                 Connection(Address(server.url, credentials=Credentials(tls=wrong)))
-        with pytest.raises(ServerError, match=r"TLS_NEEDED.*speaks TLS only.*'url' to rediss://localhost"):
+        with pytest.raises(ServerError, match=r"TLS_NEEDED.*requires TLS.*'url' to rediss://localhost"):
             Connection(Address(server.url.replace("rediss", "redis")))
         by_number = Address(server.url.replace("localhost", "127.0.0.1"), credentials=Credentials(tls=tls))
         with pytest.raises(ServerError, match="SERVER_UNREACHABLE"):

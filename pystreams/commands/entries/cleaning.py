@@ -232,7 +232,7 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
 @stream_argument
 @click.option("--acked", is_flag=True, help="What every group has read and acknowledged.")
 @click.option("--maxlen", type=click.IntRange(0), metavar="N", help="All but the last N entries.")
-@click.option("--older-than", metavar="DURATION", help="What was added before so long.")
+@click.option("--older-than", metavar="DURATION", help="Entries that were added longer ago than this.")
 def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
     """Remove the first entries of a stream: what no group needs, all but the last N, or what is old.
 

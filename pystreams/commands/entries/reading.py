@@ -49,7 +49,7 @@ def _fields(text: str | None) -> list[bytes] | None:
     "--where", "condition", metavar="CONDITION", help="Only entries such as 'temp > 30 and city == \"Bonn\"'."
 )
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
-@click.option("-n", "--limit", type=click.IntRange(1), help="End after so many entries.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
 @_format_option()
 def tail(
     run: Run,
@@ -125,8 +125,8 @@ def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) 
 @click.option("-c", "--consumer", type=NAME, help="The consumer's name. Without it a new one, removed at the end.")
 @click.option("--ack", is_flag=True, help="Acknowledge entries once they are written.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more, until Ctrl-C. A server may go and come.")
-@click.option("-n", "--limit", type=click.IntRange(1), help="End after so many entries.")
-@click.option("--create", is_flag=True, help="Create the group at the stream's start if there is none.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
+@click.option("--create", is_flag=True, help="Create the group at the stream's start if it is missing.")
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
 @_format_option()
 def consume(

@@ -41,11 +41,11 @@ _QUIET_SECONDS = 0.05  # with nothing new for so long, what was read is sent
 @stream_argument
 @click.argument("fields", nargs=-1, metavar="[FIELD=VALUE]...")
 @click.option("-f", "--file", "file", metavar="FILE", help="Take rows from a file; - is standard input.")
-@click.option("--format", "form", type=click.Choice(rows.FORMS), help="What the file is, if its name does not tell.")
+@click.option("--format", "form", type=click.Choice(rows.FORMS), help="Format of the file, if its name does not say.")
 @click.option("--line-field", type=NAME, default="line", help="The field of --format lines.")
 @click.option("--generate", type=click.IntRange(0), metavar="N", help="Make up N entries; 0 until Ctrl-C.")
 @click.option("--payload", type=click.IntRange(0), default=0, metavar="BYTES", help="Size of a further field of these.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="At most so many entries per second.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Maximum number of entries per second.")
 @click.option("--key-column", type=NAME, metavar="FIELD", help="Spread rows over streams by this field.")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="Over so many: STREAM:{0}, STREAM:{1}, ...")
 @click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Keep about the last N entries.")

@@ -86,7 +86,11 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
     if wanted is None:
         return ""
     if group is None:
-        return "the group is gone: it is made anew" if source.consume == "range" else "the group is gone: GROUP_LOST"
+        return (
+            "the group is gone: the query creates it again"
+            if source.consume == "range"
+            else "the group is gone: GROUP_LOST"
+        )
     if source.consume != "range":
         return ""
     committed = source.committed.get(name, ZERO)

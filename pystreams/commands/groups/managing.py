@@ -123,7 +123,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
 @limit_option(1000, "groups")
 @click.option("--watch", is_flag=True, help="Look again and again.")
 @click.option("--interval", default="5s", show_default=True, help="How long to wait between two looks.")
-@click.option("--looks", type=click.IntRange(1), help="End after so many looks.")
+@click.option("--looks", type=click.IntRange(1), help="Number of samples after which to stop.")
 @click.option("--fail-above", type=int, metavar="N", help="End with status 3 if a lag is, or may be, larger than N.")
 @click.option("--fail-behind", metavar="DURATION", help="End with status 3 if a group is further behind than this.")
 @click.option("--fail-status", is_flag=True, help="End with status 3 if a group is judged stop, stall or rewind.")
@@ -146,8 +146,8 @@ def lag(
 
     \b
     STATUS, as Burrow judges Kafka's groups:
-      ok       nothing is left to do, or the group gets on
-      warning  it gets on, but its lag grew at every look (--watch)
+      ok       nothing is left to do, or the group advances
+      warning  it advances, but its lag grew at every sample (--watch)
       stop     there is something to do, and no consumer called for a minute
       stall    consumers call, but the position or the pending entries stay as they are for a minute
       rewind   the position went back (--watch)
@@ -290,7 +290,7 @@ def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes 
 @stream_argument
 @group_argument
 @click.option("--at", default="end", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N.")
-@click.option("--make-stream", is_flag=True, help="Create the stream if there is none.")
+@click.option("--make-stream", is_flag=True, help="Create the stream if it is missing.")
 @_force_future
 def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, force_future: bool) -> None:
     """Create a group; the first entry that it reads is the first at or behind the position.
@@ -327,7 +327,7 @@ def rm(run: Run, stream: bytes, group: bytes) -> None:
     """Remove a group with its position and all that is pending for it. No entry is removed."""
     gone = of_groups.need(run.connection, stream, group, run.now)
     if seeking.owner(gone) is not None:
-        run.out.warn("A Spark query uses this group: it would create it anew, or end with GROUP_LOST.")
+        run.out.warn("A Spark query uses this group: it would create it again, or fail with GROUP_LOST.")
     plan = (
         f"remove the group {names.shown(group)} of {names.shown(stream)} with "
         f"{numbers.things(gone.pending, 'pending entry')} and {numbers.things(gone.consumer_count, 'consumer')}"

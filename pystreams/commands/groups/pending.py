@@ -254,7 +254,7 @@ def nack(
 )
 @group_argument_first
 @click.argument("consumers", nargs=-1, type=NAME, metavar="[CONSUMER]...")
-@click.option("--idle", metavar="DURATION", help="All consumers that have not called for so long.")
+@click.option("--idle", metavar="DURATION", help="All consumers whose last call is longer ago than this.")
 @click.option("--with-pending", is_flag=True, help="Also those with pending entries, which are then pending no more.")
 def remove(
     run: Run, stream: bytes, group: bytes, consumers: tuple[bytes, ...], idle: str | None, with_pending: bool
