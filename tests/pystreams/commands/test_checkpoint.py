@@ -94,7 +94,7 @@ def test_a_store_that_cannot_be_used(cli_of: Cli, monkeypatch: pytest.MonkeyPatc
     [
         ("XGROUP SETID orders spark 5-0", "GROUP_BEHIND"),
         ("XGROUP SETID orders spark 10-0", "ahead"),
-        ("XGROUP DESTROY orders spark", "made anew"),
+        ("XGROUP DESTROY orders spark", "creates it again"),
         ("XTRIM orders MAXLEN 1", "removed before they were read: 1 entry: ENTRIES_LOST"),
         ("DEL orders", "STREAM_LOST"),
     ],
