@@ -1,4 +1,4 @@
-"""Measures of streams, groups and consumers: one table for columns, JSON keys, the dashboard and metrics.
+"""Measures of streams, groups, consumers and queries: one table for columns, JSON keys, the dashboard and metrics.
 
 The command line, `top`, the dashboard's API and pages, Prometheus, OpenTelemetry and the reference all read it. To add
 a measure, add a record and name it in the views that show it. Pure.
@@ -14,6 +14,7 @@ from pystreams.streams.groups.describing import Consumer, Group
 from pystreams.streams.groups.status import SEVERITY, Status, judge
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, times
+from spark_streams.reports import QueryReport
 from streamwire.stream_id import ZERO, StreamId
 
 _CLOCK_MS = 60_000  # by how much an ID may be ahead of the server's clock and still be a time
@@ -46,6 +47,16 @@ class GroupRow:
     def judged(cls, group: Group) -> GroupRow:
         """A group with the status that one look shows."""
         return cls(group, judge([group.sample]))
+
+
+@dataclass(frozen=True)
+class QueryRow:
+    """A Spark query's last report, made at `at`, as of `now`. `is_silent`: whether the next one is overdue."""
+
+    report: QueryReport
+    at: int
+    now: int
+    is_silent: bool = False
 
 
 def age(at: StreamId | None, now: int) -> int | None:
@@ -106,8 +117,8 @@ class Measure(Generic[Row]):
 
     `key`: its name in JSON if that is not `name` with the form's unit. `metric`: its name in Prometheus, counters end
     with `_total`; `help`: its HELP, and in the dashboard the column's tooltip if there is no `hint`. `order`: what rows
-    are sorted by if not by the value. `kept`: whether the dashboard keeps its last hour for each row, `trend`: and
-    draws it behind the column. `heading`: its title in the dashboard; `optional`: hidden on narrow screens.
+    are sorted by if not by the value. `kept`: whether the dashboard keeps its last hour for each row. `trend`: title of
+    a picture of its last values. `heading`: its title in the dashboard; `optional`: hidden on narrow screens.
     """
 
     name: str
@@ -119,7 +130,7 @@ class Measure(Generic[Row]):
     help: str = ""
     order: Callable[[Row], Any] | None = None
     kept: bool = False
-    trend: bool = False
+    trend: str = ""
     title: str = ""
     heading: str = ""
     hint: str = ""
@@ -225,7 +236,7 @@ STREAM: View[StreamRow] = (
     Measure("bytes", lambda row: row.stream.bytes, BYTES, heading="Size", hint="Memory, as the server estimates it",
             optional=True),
     Measure("average_bytes", lambda row: _average_bytes(row.stream), BYTES),
-    Measure("rate", lambda row: row.stream.rate, RATE, kept=True, trend=True),
+    Measure("rate", lambda row: row.stream.rate, RATE, kept=True, trend="Last hour"),
     Measure("average_rate", lambda row: row.stream.average_rate(row.at), RATE),
     Measure("groups", lambda row: row.stream.groups, metric="redis_stream_groups",
             help="Consumer groups of the stream.", optional=True),
@@ -265,7 +276,7 @@ GROUP: View[GroupRow] = (
     Measure("lag", lambda row: row.group.lag,
             estimate=Estimate(lambda row: row.group.exact, lambda row: row.group.bounds, _OF_ESTIMATES),
             metric="redis_stream_group_lag", help="Entries not delivered yet, exact: told by XINFO or counted.",
-            hint="Entries that are not delivered; ~ is an estimate", kept=True, trend=True),
+            hint="Entries that are not delivered; ~ is an estimate", kept=True, trend="Last hour"),
     Measure("position", lambda row: row.group.position, ID, metric="redis_stream_group_last_delivered_id",
             help="Milliseconds of the last ID delivered."),
     Measure("end", lambda row: row.group.stream.generated, ID),
@@ -296,6 +307,35 @@ CONSUMER: View[Consumer] = (
     Measure("inactive", lambda row: row.inactive_ms, DURATION, hint="Since it last got an entry", optional=True),
 )
 
+QUERY: View[QueryRow] = (
+    Measure("name", lambda row: row.report.query.encode(), NAME, "query", title="QUERY"),
+    Measure("batch", lambda row: row.report.batch, metric="pystreams_query_batch",
+            help="Number of the query's last batch."),
+    Measure("state", lambda row: row.is_silent, FLAG, "silent"),
+    Measure("rows", lambda row: row.report.rows, metric="pystreams_query_rows", help="Rows of the last batch."),
+    Measure("rate", lambda row: None if row.is_silent else row.report.rows_per_second, RATE, "rows_per_second",
+            metric="pystreams_query_rows_per_second", help="Rows of the last batch for each second that it took.",
+            heading="Rows/s", trend="Last batches"),
+    Measure("took", lambda row: row.report.batch_ms, DURATION, "batch_seconds", heading="Batch took",
+            metric="pystreams_query_batch_duration_seconds", help="Duration of the last batch.", optional=True),
+    Measure("streams", lambda row: row.report.streams, metric="pystreams_query_streams",
+            help="Streams that the query reads."),
+    Measure("lag", lambda row: row.report.lag_entries, metric="pystreams_query_lag",
+            help="Entries behind, of all its streams, after the last batch. Exact.", heading="Behind",
+            hint="Entries of all its streams; ~ is an estimate",
+            estimate=Estimate(lambda row: row.report.lag_exact, metrics=(("pystreams_query_lag_estimate",
+                              "The same, if some of the entries were too many to count."),))),
+    Measure("behind", lambda row: row.report.oldest_unread_ms, DURATION, "lag_seconds", heading="Oldest unread",
+            metric="pystreams_query_lag_seconds", help="Age of the oldest unread entry after that batch."),
+    Measure("bytes", lambda row: row.report.lag_bytes, BYTES, "lag_bytes", heading="Bytes behind", optional=True),
+    Measure("pending", lambda row: row.report.pending, metric="pystreams_query_pending",
+            help="Entries of its groups that are not acknowledged.", optional=True),
+    Measure("lost", lambda row: row.report.lost, metric="pystreams_query_lost_total",
+            help="Entries that the query has noticed as lost."),
+    Measure("age", lambda row: max(0, row.now - row.at), DURATION, heading="Reported",
+            metric="pystreams_query_report_age_seconds", help="Seconds since the query's last report."),
+)
+
 # fmt: on
 
 
@@ -313,8 +353,14 @@ GROUPS_LAGGING = _view(GROUP, "stream name position end lag behind pending consu
 GROUPS_REPORTED = _view(GROUP, "stream name status lag behind pending")
 GROUPS_ON_TOP = _view(GROUP, "stream name rate delivered lag behind pending consumers idle status")
 GROUPS_IN_BROWSER = _view(GROUP, "name stream status lag behind delivered pending consumers idle")
+QUERIES_IN_BROWSER = _view(QUERY, "name batch state age rate took lag behind bytes pending lost")
 ON_TOP: dict[str, View[Any]] = {"groups": GROUPS_ON_TOP, "streams": STREAMS_ON_TOP}
-IN_BROWSER: dict[str, View[Any]] = {"streams": STREAMS_IN_BROWSER, "groups": GROUPS_IN_BROWSER, "consumers": CONSUMER}
+IN_BROWSER: dict[str, View[Any]] = {
+    "streams": STREAMS_IN_BROWSER,
+    "groups": GROUPS_IN_BROWSER,
+    "consumers": CONSUMER,
+    "queries": QUERIES_IN_BROWSER,
+}
 
 STREAM_LINES = _view(STREAM, "name length added removed first last generated bytes average_rate groups")
 """Of `info`, a line each."""

@@ -21,7 +21,7 @@ def written() -> str:
     """Return today's tables, one for each subject."""
     subjects = (
         ("Streams and groups", table.OF_STREAMS.values()),
-        ("Spark queries", table.OF_QUERIES),
+        ("Spark queries", table.OF_QUERIES.values()),
         ("The server", (*table.OF_SERVER, *table.OF_INFO.values())),
         ("The exporter", table.OF_EXPORTER),
     )

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 import redis
 
 from pystreams.connect.server import Wanted, connect
-from pystreams.measures import GroupRow, StreamRow
+from pystreams.measures import GroupRow, QueryRow, StreamRow
 from pystreams.metrics import server, table
 from pystreams.metrics import streams as of_streams
-from pystreams.metrics.queries import of_queries
 from pystreams.metrics.table import Sample
 from pystreams.streams import asking, listing
 from pystreams.streams.groups import describing as groups
@@ -127,7 +126,8 @@ class Collector:
         database = f"db{connection.address.login.database}"
         now = asking.now_ms(connection)
         self._queries.look(connection, now)
-        yield from of_queries(self._queries.latest.values(), now)
+        for each in self._queries.latest.values():
+            yield from of_streams.of_query(QueryRow(each.report, each.at, now))
         chosen, more = self._names.now(connection)
         shown = group_count = 0
         room = groups.Asked()

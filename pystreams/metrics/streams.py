@@ -1,12 +1,12 @@
-"""Samples of streams, groups and consumers. Pure: what was found out about them in, samples out."""
+"""Samples of streams, groups, consumers and Spark queries. Pure: what was found out about them in, samples out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pystreams import measures
-from pystreams.measures import GroupRow, Row, StreamRow, View
-from pystreams.metrics.table import OF_STREAMS, Sample
+from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
+from pystreams.metrics.table import METRICS, Sample
 
 CONSUMERS = 1000
 """Consumers of a group that get samples of their own: those with most pending entries."""
@@ -45,5 +45,10 @@ def of_group(row: GroupRow, database: str, *, consumers: bool) -> Iterator[Sampl
         yield from _samples(measures.CONSUMER, each, (*labels, text(each.name)))
 
 
+def of_query(row: QueryRow) -> Iterator[Sample]:
+    """The samples of a Spark query's last batch, from the report of `StreamMonitor`."""
+    return _samples(measures.QUERY, row, (row.report.query, row.report.id))
+
+
 def _samples(table: View[Row], row: Row, labels: tuple[str, ...]) -> Iterator[Sample]:
-    return (Sample(OF_STREAMS[name], value, labels) for each in table for name, value in each.samples(row))
+    return (Sample(METRICS[name], value, labels) for each in table for name, value in each.samples(row))

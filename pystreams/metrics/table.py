@@ -212,26 +212,7 @@ OF_STREAMS = {
     **_of(measures.GROUP, (*_STREAM, "group")),
     **_of(measures.CONSUMER, (*_STREAM, "group", "consumer")),
 }
-
-_QUERY = ("query", "id")
-QUERY_BATCH = Metric("pystreams_query_batch", "Number of the query's last batch.", _QUERY)
-QUERY_ROWS = Metric("pystreams_query_rows", "Rows of the last batch.", _QUERY)
-QUERY_RATE = Metric("pystreams_query_rows_per_second", "Rows of the last batch for each second that it took.", _QUERY)
-QUERY_SECONDS = Metric("pystreams_query_batch_duration_seconds", "How long the last batch took.", _QUERY)
-QUERY_STREAMS = Metric("pystreams_query_streams", "Streams that the query reads.", _QUERY)
-QUERY_LAG = Metric("pystreams_query_lag", "Entries behind, of all its streams, after the last batch. Exact.", _QUERY)
-QUERY_LAG_ESTIMATE = Metric(
-    "pystreams_query_lag_estimate", "The same, if some of the entries were too many to count.", _QUERY
-)
-QUERY_LAG_SECONDS = Metric("pystreams_query_lag_seconds", "Age of the oldest unread entry after that batch.", _QUERY)
-QUERY_PENDING = Metric("pystreams_query_pending", "Entries of its groups that are not acknowledged.", _QUERY)
-QUERY_LOST = Metric("pystreams_query_lost_total", "Entries that the query has noticed as lost.", _QUERY)
-QUERY_AGE = Metric("pystreams_query_report_age_seconds", "Since when the query last reported a batch.", _QUERY)
-
-OF_QUERIES = (
-    *(QUERY_BATCH, QUERY_ROWS, QUERY_RATE, QUERY_SECONDS, QUERY_STREAMS),
-    *(QUERY_LAG, QUERY_LAG_ESTIMATE, QUERY_LAG_SECONDS, QUERY_PENDING, QUERY_LOST, QUERY_AGE),
-)
+OF_QUERIES = _of(measures.QUERY, ("query", "id"))
 
 SCRAPES = Metric("redis_exporter_scrapes_total", "How often the server was asked.")
 SCRAPE_SECONDS = Metric("redis_exporter_last_scrape_duration_seconds", "How long that took the last time.")
@@ -244,6 +225,6 @@ STREAMS_MORE = Metric("pystreams_exporter_streams_left_out", "1 if there are mor
 OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)
 
 METRICS: dict[str, Metric] = {
-    metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS.values(), *OF_QUERIES, *OF_EXPORTER)
+    metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS.values(), *OF_QUERIES.values(), *OF_EXPORTER)
 }
 """All metrics by name, in the order in which they are exposed."""

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.asked import Asked
 from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.measures import QueryRow
 from pystreams.streams import asking, entries
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
 from streamwire.stream_id import LAST, StreamId
@@ -32,7 +34,7 @@ def queries(asked: Asked) -> dict[str, Any]:
     streams = [(report.query, each) for _, report in latest for each in report.each][:_MOST_STREAMS]
     seen = asked.access.visible([_bytes(each.stream) for _, each in streams])
     return {
-        "rows": [_row(now - at, report, found[report.id]) for at, report in latest],
+        "rows": [_row(now, found[report.id]) for _, report in latest],
         "streams": [_stream(query, each, asked.snapshot) for query, each in streams if _bytes(each.stream) in seen],
     }
 
@@ -47,22 +49,14 @@ def is_silent(ago: int, times: Sequence[int]) -> bool:
     return ago > max(_SILENT_MS, _SILENT_GAPS * usual)
 
 
-def _row(ago: int, report: QueryReport, reports: list[tuple[int, QueryReport]]) -> dict[str, Any]:
+def _row(now: int, reports: list[tuple[int, QueryReport]]) -> dict[str, Any]:
+    at, report = reports[0]
+    row = QueryRow(report, at, now, is_silent(now - at, [at for at, _ in reports]))
     return {
         "query": shapes.cut(report.query.encode(), 200),
         "id": shapes.cut(report.id.encode(), 200),
-        "ago_ms": max(0, ago),
-        "silent": is_silent(ago, [at for at, _ in reports]),
-        "batch": report.batch,
-        "rows": report.rows,
-        "rows_per_second": report.rows_per_second,
-        "batch_ms": report.batch_ms,
-        "lag_entries": report.lag_entries,
-        "lag_bytes": report.lag_bytes,
-        "oldest_unread_ms": report.oldest_unread_ms,
-        "pending": report.pending,
-        "lost": report.lost,
-        "trend": [each.rows_per_second for _, each in reversed(reports[:_TREND])],
+        **measures.document(measures.QUERY, row),
+        "trends": {"rate": [each.rows_per_second for _, each in reversed(reports[:_TREND])]},
     }
 
 
@@ -83,7 +77,7 @@ def _stream(query: str, report: StreamReport, snapshot: Snapshot) -> dict[str, A
         "group_position": None if row is None else str(row.group.position),
         "status": None if row is None else row.status.value,
         "lag": report.lag_entries,
-        "exact": report.lag_exact,
+        "lag_exact": report.lag_exact,
         "entries_per_second": report.entries_per_second,
         "lost": report.lost,
     }

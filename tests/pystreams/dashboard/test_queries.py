@@ -21,5 +21,6 @@ def test_the_last_report_of_each_query_is_shown_with_its_trend(client: redis.Red
     client.xadd(STREAM, {"no": "report"})
     found = dashboard.get("queries")
     (row,), (stream,) = found["rows"], found["streams"]
-    assert (row["query"], row["batch"], row["rows"], row["lost"], row["trend"]) == ("q", 2, 200, 2, [0.0, 100.0, 200.0])
+    assert (row["query"], row["batch"], row["rows"], row["lost"]) == ("q", 2, 200, 2)
+    assert row["trends"] == {"rate": [0.0, 100.0, 200.0]}
     assert (stream["position"], stream["group_position"], stream["group"]["text"]) == ("6-0", "5-0", "g")

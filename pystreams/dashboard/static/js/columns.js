@@ -1,4 +1,4 @@
-// Columns of streams, groups and consumers. The server describes them: they are the measures that its other tables show.
+// Columns of streams, groups, consumers and queries. The server describes them: they are the measures that its other tables show.
 
 import { state } from "./api.js";
 import { h } from "./dom.js";
@@ -17,8 +17,8 @@ export function columns(kind, links = {}) {
     };
     const column = { id, title, sort: id, right, help, head: id === "name", class: form === "name" ? "name" : optional ? "optional" : "",
       value, cell: (row) => (links[id] ? links[id](row, shown(row)) : shown(row)) };
-    const picture = { id: "trend", title: "Last hour", class: "optional", value: (row) => row.trends[id],
-      cell: (row) => spark(row.trends[id], `${title.toLowerCase()} over the last hour`) };
+    const picture = { id: "trend", title: trend, class: "optional", value: (row) => row.trends[id],
+      cell: (row) => spark(row.trends[id], `${title}, ${trend.toLowerCase()}`) };
     return trend ? [column, picture] : [column];
   });
 }
