@@ -35,6 +35,11 @@ class StreamRow:
     status: Status | None = None
     exact: bool = True
 
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """The name of the stream."""
+        return (self.stream.name,)
+
 
 @dataclass(frozen=True)
 class GroupRow:
@@ -47,6 +52,11 @@ class GroupRow:
     def judged(cls, group: Group) -> GroupRow:
         """A group with the status that one look shows."""
         return cls(group, judge([group.sample]))
+
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        """The names of the stream and the group."""
+        return (self.group.stream.name, self.group.name)
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,12 @@ from typing import Any
 from rich.text import Text
 
 from pystreams import measures
-from pystreams.dashboard.sampling.snapshot import Rows, Snapshot
+from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.measures import GroupRow, Measure, StreamRow
 from pystreams.streams.groups.status import STYLES
 from pystreams.values import numbers, times
 
 _WIDEST = 60  # places of a name; what is longer is cut
-
-
-def rows(snapshot: Snapshot, view: str, column: Measure[Any], *, falling: bool, search: str) -> Rows[Any]:
-    """The rows of a view, in the order of a column."""
-    found: Rows[Any]
-    if view == "groups":
-        found = snapshot.groups_by(column.name, falling=falling, search=search)
-    else:
-        found = snapshot.streams_by(column.name, falling=falling, search=search)
-    return found
 
 
 def cells(row: StreamRow | GroupRow, view: str) -> list[Text]:
@@ -36,11 +26,6 @@ def _cell(column: Measure[Any], row: StreamRow | GroupRow) -> Text:
         text = text[: _WIDEST - 1] + "…"
     style = STYLES.get(text, "") if column.form is measures.STATUS else ""
     return Text(text, style, justify="right" if column.form.right else "left")
-
-
-def key(row: StreamRow | GroupRow) -> tuple[bytes, bytes]:
-    """What names the row, from look to look."""
-    return (row.group.stream.name, row.group.name) if isinstance(row, GroupRow) else (row.stream.name, b"")
 
 
 def headline(snapshot: Snapshot) -> str:

@@ -16,7 +16,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from pystreams import measures
 from pystreams.dashboard.sampling.sampler import State
 from pystreams.measures import Measure
-from pystreams.top.cells import cells, headline, key, rows
+from pystreams.top.cells import cells, headline
 from pystreams.values.names import printable
 
 _SHOWN = 300
@@ -112,7 +112,7 @@ class Top(App[None]):
         """Show the snapshot. The cursor stays on its row, wherever that is now."""
         self._seen = self._state.number
         snapshot = self._state.snapshot
-        found = rows(snapshot, self._view, self._column, falling=self._falling, search=self._search)
+        found = snapshot.ordered(self._view, self._column.name, falling=self._falling, search=self._search)
         shown = found[:_SHOWN]
         table = self._table
         under = table.cursor_row
@@ -123,7 +123,7 @@ class Top(App[None]):
         for column in measures.ON_TOP[self._view]:
             mark = ("▼" if self._falling else "▲") if column is self._column else ""
             table.add_column(Text(f"{column.label}{mark}", justify="right" if column.form.right else "left"))
-        keys = [repr(key(row)) for row in shown]
+        keys = [repr(row.names) for row in shown]
         for name, row in zip(keys, shown, strict=True):
             table.add_row(*cells(row, self._view), key=name)
         if before in keys:

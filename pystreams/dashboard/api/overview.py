@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.asked import Asked, shown
 from pystreams.dashboard.history.series import Curve
 from pystreams.dashboard.sampling.sampler import State
-from pystreams.dashboard.sampling.snapshot import GROUP_SORTS, STREAM_SORTS, Snapshot
+from pystreams.dashboard.sampling.snapshot import SORTS, Snapshot
 from pystreams.streams.groups.status import Status
 
 _ATTENTION = 6
@@ -70,7 +71,7 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
 
 def overview(asked: Asked) -> dict[str, Any]:
     """The numbers of all together over the last hour, and the groups that are worst off."""
-    ranked = asked.snapshot.groups_by("status", falling=True)
+    ranked = asked.snapshot.ordered("groups", "status", falling=True)
     worst = ranked[: _ATTENTION * 4]
     seen = asked.access.visible([row.group.stream.name for row in worst])
     attention = [row for row in worst if row.status != Status.OK and row.group.stream.name in seen]
@@ -99,41 +100,27 @@ def _own_totals(asked: Asked) -> dict[str, Any] | None:
 
 def streams(asked: Asked) -> dict[str, Any]:
     """A page of the streams, sorted and searched."""
-    sort = asked.choice("sort", STREAM_SORTS, "name")
-    falling = asked.choice("order", ("rising", "falling"), "rising") == "falling"
-    rows = asked.snapshot.streams_by(sort, falling=falling, search=asked.text("search")[:200])
-    page, total = shown(asked, rows, lambda row: row.stream.name)
-    return {
-        "at": asked.snapshot.at,
-        "total": total,
-        "rows": [
-            {
-                **shapes.stream(row),
-                "trends": shapes.trends(measures.STREAMS_IN_BROWSER, asked.sampler.curve, row.stream.name),
-            }
-            for row in page
-        ],
-    }
+    return _listed(asked, "streams", "name", "rising", shapes.stream)
 
 
 def groups(asked: Asked) -> dict[str, Any]:
     """A page of the groups of all streams, sorted and searched, all or those of a status."""
-    sort = asked.choice("sort", GROUP_SORTS, "lag")
-    falling = asked.choice("order", ("rising", "falling"), "falling") == "falling"
+    return _listed(asked, "groups", "lag", "falling", shapes.group)
+
+
+def _listed(asked: Asked, kind: str, sort: str, order: str, shape: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    sort = asked.choice("sort", SORTS[kind], sort)
+    falling = asked.choice("order", ("rising", "falling"), order) == "falling"
     status = asked.choice("status", ("any", *Status), "any")
     search = asked.text("search")[:200]
-    rows = asked.snapshot.groups_by(sort, falling=falling, search=search, status="" if status == "any" else status)
-    page, total = shown(asked, rows, lambda row: row.group.stream.name)
+    rows = asked.snapshot.ordered(kind, sort, falling=falling, search=search, status="" if status == "any" else status)
+    page, total = shown(asked, rows, lambda row: row.names[0])
+    drawn = [each.name for each in measures.IN_BROWSER[kind] if each.trend]
     return {
         "at": asked.snapshot.at,
         "total": total,
         "rows": [
-            {
-                **shapes.group(row),
-                "trends": shapes.trends(
-                    measures.GROUPS_IN_BROWSER, asked.sampler.curve, row.group.stream.name, row.group.name
-                ),
-            }
+            {**shape(row), "trends": {name: shapes.trend(asked.sampler.curve(name, *row.names)) for name in drawn}}
             for row in page
         ],
     }

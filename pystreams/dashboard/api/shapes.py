@@ -6,7 +6,6 @@ is for people, with escapes for what is not printable, and may be cut. The pages
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote_from_bytes
 
@@ -46,9 +45,10 @@ def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
     }
 
 
-def trends(view: View[Any], curve_of: Callable[..., Curve], *key: bytes) -> dict[str, list[float | None]]:
-    """The few values of the small pictures in a table's row, by measure. `key`: the names of stream and group."""
-    return {each.name: curve(curve_of(each.name, *key), _TREND_POINTS)["values"] for each in view if each.trend}
+def trend(found: Curve) -> list[float | None]:
+    """The few values of a small picture in a table."""
+    values: list[float | None] = curve(found, _TREND_POINTS)["values"]
+    return values
 
 
 def stream(row: StreamRow, view: View[StreamRow] = measures.STREAMS_IN_BROWSER) -> dict[str, Any]:

@@ -36,8 +36,10 @@ Row = TypeVar("Row")
 
 _LISTS = 40  # orders and searches that a snapshot keeps
 
-STREAM_SORTS = {each.name: each for each in (*measures.STREAMS_ON_TOP, *measures.STREAMS_IN_BROWSER)}
-GROUP_SORTS = {each.name: each for each in (*measures.GROUPS_ON_TOP, *measures.GROUPS_IN_BROWSER)}
+SORTS = {
+    kind: {each.name: each for each in (*measures.ON_TOP[kind], *measures.IN_BROWSER[kind])} for kind in measures.ON_TOP
+}
+"""Measures that streams and groups are sorted by."""
 
 
 class Snapshot:
@@ -71,28 +73,19 @@ class Snapshot:
             {key: row for key, row in self.groups.items() if row.group.stream.name in names},
         )
 
-    def streams_by(self, sort: str, *, falling: bool, search: str = "") -> Rows[StreamRow]:
-        """The streams whose names contain a text, in the order of a column of `STREAM_SORTS`."""
-        key = STREAM_SORTS[sort].sorted_by
-        every = self._kept(("streams", sort), lambda: sorted(self.streams.values(), key=key))
-        if search:
-            every = self._kept(
-                ("streams", sort, search), lambda: [row for row in every if _has(row.stream.name, search)]
-            )
-        return Rows(every, falling)
-
-    def groups_by(self, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[GroupRow]:
-        """The groups whose names, or streams, contain a text, in the order of a column of `GROUP_SORTS`."""
-        key = GROUP_SORTS[sort].sorted_by
-        every = self._kept(("groups", sort), lambda: sorted(self.groups.values(), key=key))
+    def ordered(self, kind: str, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[Any]:
+        """The streams or groups whose names contain a text, in the order of one of `SORTS`."""
+        rows: Mapping[Any, StreamRow | GroupRow] = self.streams if kind == "streams" else self.groups
+        key = SORTS[kind][sort].sorted_by
+        every = self._kept((kind, sort), lambda: sorted(rows.values(), key=key))
         if search or status:
+            part = search.encode("utf-8", "surrogateescape").lower()
             every = self._kept(
-                ("groups", sort, search, status),
+                (kind, sort, search, status),
                 lambda: [
                     row
                     for row in every
-                    if (not status or row.status == status)
-                    and _has(row.group.stream.name + b" " + row.group.name, search)
+                    if (not status or row.status == status) and part in b" ".join(row.names).lower()
                 ],
             )
         return Rows(every, falling)
@@ -121,10 +114,6 @@ class Rows(Sequence[Row]):
         if isinstance(at, slice):
             return [self[each] for each in range(*at.indices(len(self)))]
         return self._rows[len(self._rows) - 1 - at if self._falling else at]
-
-
-def _has(name: bytes, search: str) -> bool:
-    return search.encode("utf-8", "surrogateescape").lower() in name.lower()
 
 
 def _totals(streams: Mapping[bytes, StreamRow], groups: Mapping[Name, GroupRow]) -> Totals:
