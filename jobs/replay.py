@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import click
 from pyspark.sql import Column, DataFrame
@@ -96,20 +97,7 @@ def replay(
     rows = rows if low is None else rows.where(F.unix_millis("_timestamp") >= low)
     rows = rows if high is None else rows.where(F.unix_millis("_timestamp") < high)
     asked = {"archive": archive, "target": target, "since": low, "until": high, "ids": ids}
-    if run.files.exists(f"{checkpoint}/plan.json"):
-        plan = json.loads(run.files.read_text(f"{checkpoint}/plan.json"))
-        if plan["asked"] != asked:
-            fail("REPLAY_OTHER", checkpoint=checkpoint, before=_shown(plan["asked"]), now=_shown(asked))
-    else:
-        if target is not None and ids == "keep" and rows.select("_stream").distinct().count() > 1:
-            raise click.UsageError(
-                "The archive has several streams, whose IDs may be equal: add --ids new, or leave out --to."
-            )
-        size = size if rate is None else max(1, min(size, round(rate * _PACE_SECONDS)))
-        span = None if speed is None else max(1, round(speed * _PACE_SECONDS))
-        planned = [asdict(chunk) for chunk in _chunks(rows, size, span)]
-        plan = {"id": uuid.uuid4().hex, "asked": asked, "chunks": planned}
-        run.files.write_text(f"{checkpoint}/plan.json", json.dumps(plan))
+    plan = _plan(run, checkpoint, rows, asked, size, rate, speed)
     chunks = [Chunk(**chunk) for chunk in plan["chunks"]]
     marks = run.files.matching(f"{checkpoint}/done/[0-9]*")
     begin = max((int(mark.name) for mark in marks), default=0)
@@ -139,6 +127,33 @@ def replay(
         pace = (written - before) / max(0.001, time.monotonic() - started)
         run.say(f"{written:,} of {total:,} entries, {pace:,.0f} entries/s, up to {times.iso(chunk.last * 1000 + 999)}")
     run.say(f"{'done' if written == total else 'stopped'}: {written:,} of {total:,} entries")
+
+
+def _plan(
+    run: Run,
+    checkpoint: str,
+    rows: DataFrame,
+    asked: dict[str, Any],
+    size: int,
+    rate: float | None,
+    speed: float | None,
+) -> dict[str, Any]:
+    """The plan in the checkpoint, which is that of the first run: the chunks of rows, each written once."""
+    path = f"{checkpoint}/plan.json"
+    if run.files.exists(path):
+        plan: dict[str, Any] = json.loads(run.files.read_text(path))
+        if plan["asked"] != asked:
+            fail("REPLAY_OTHER", checkpoint=checkpoint, before=_shown(plan["asked"]), now=_shown(asked))
+        return plan
+    if asked["target"] is not None and asked["ids"] == "keep" and rows.select("_stream").distinct().count() > 1:
+        raise click.UsageError(
+            "The archive has several streams, whose IDs may be equal: add --ids new, or leave out --to."
+        )
+    size = size if rate is None else max(1, min(size, round(rate * _PACE_SECONDS)))
+    span = None if speed is None else max(1, round(speed * _PACE_SECONDS))
+    plan = {"id": uuid.uuid4().hex, "asked": asked, "chunks": [asdict(chunk) for chunk in _chunks(rows, size, span)]}
+    run.files.write_text(path, json.dumps(plan))
+    return plan
 
 
 def _moment(text: str | None, flag: str) -> int | None:

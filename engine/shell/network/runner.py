@@ -132,6 +132,7 @@ class Runner:
 
     def run(self, connection: Connection) -> None:
         """Run the connection's commands, as many as may run now, and send their replies."""
+        # One piece: a command of a pipeline costs two microseconds, a call 70 ns, and each step here is taken for each.
         core, delivery = self.core, self.delivery
         session = connection.session
         commands = connection.commands

@@ -45,6 +45,8 @@ _BUSY_S = 0.05
 class Server:
     """One engine in this process. ``announce`` is told the line that says that it accepts clients."""
 
+    # One piece: it holds the parts of a process, which are made one after the other when it starts.
+
     def __init__(self, config: Config, announce: Callable[[str], None]) -> None:
         self.config = config
         self.announce = announce

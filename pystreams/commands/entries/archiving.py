@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from pystreams.streams import records as of_writes
 from pystreams.streams.asking import pages
 from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups import pending
+from pystreams.streams.groups.describing import Group
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, positions
 from pystreams.values.columns import columns_of
@@ -273,27 +274,12 @@ def copy(
         sentence = f"Would copy about {about} to {names.shown(name)}."
         run.done(sentence, {"dry_run": True, "entries": count, "groups": len(members)})
         return
-    copied = 0
-    with run.out.progress("entries", _about(source, after) or None) as advance:
-        for page in entries.pages(run.connection, stream, after, source.generated):
-            transfer.add(there, name, page)
-            copied += len(page)
-            advance(len(page))
+    copied = _copy_entries(run, there, source, name, after)
     if not copied and found is None and members:
         transfer.copy_group(there, members[0], name)  # the source is empty: this makes the stream
     if copied or members or found is not None:
         transfer.set_end(there, source, name)
-    claimed = gone = 0
-    with run.out.progress("pending entries") as advance:
-        for group in members:
-            transfer.copy_group(there, group, name)
-            for pending_page in pending.find(run.connection, stream, group.name, pending.Which()):
-                made = transfer.copy_pending(there, name, group.name, pending_page)
-                claimed += made
-                gone += len(pending_page) - made
-                advance(len(pending_page))
-    if gone:
-        run.out.warn(f"Not copied: {numbers.things(gone, 'pending entry')} that the stream has no more.")
+    claimed = _copy_groups(run, there, stream, name, members)
     keys = of_writes.find(run.connection, stream) if records and elsewhere and name == stream else []
     with run.out.progress("records", len(keys) or None) as advance:
         for number in of_writes.copy(run.connection, there, keys):
@@ -304,6 +290,33 @@ def copy(
         f"Copied {much} and {numbers.things(claimed, 'pending entry')} to {names.shown(name)}{written}.",
         {"copied": copied, "groups": len(members), "pending": claimed, "records": len(keys)},
     )
+
+
+def _copy_entries(run: Run, there: Connection, source: Stream, name: bytes, after: StreamId) -> int:
+    """Copy the entries behind `after`; how many there were."""
+    copied = 0
+    with run.out.progress("entries", _about(source, after) or None) as advance:
+        for page in entries.pages(run.connection, source.name, after, source.generated):
+            transfer.add(there, name, page)
+            copied += len(page)
+            advance(len(page))
+    return copied
+
+
+def _copy_groups(run: Run, there: Connection, stream: bytes, name: bytes, members: Sequence[Group]) -> int:
+    """Copy groups with their pending entries; how many of these the stream still has."""
+    claimed = gone = 0
+    with run.out.progress("pending entries") as advance:
+        for group in members:
+            transfer.copy_group(there, group, name)
+            for page in pending.find(run.connection, stream, group.name, pending.Which()):
+                made = transfer.copy_pending(there, name, group.name, page)
+                claimed += made
+                gone += len(page) - made
+                advance(len(page))
+    if gone:
+        run.out.warn(f"Not copied: {numbers.things(gone, 'pending entry')} that the stream has no more.")
+    return claimed
 
 
 def _has(connection: Connection, stream: bytes, entry_id: StreamId) -> bool:

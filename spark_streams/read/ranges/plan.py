@@ -301,6 +301,7 @@ def _offset(
 
     Streams that are not `seen` stay where they were.
     """
+    # One piece: each statement makes one field of the offset, and they share which streams go on.
     begins, ends = facts.begins, admitted.ends
     retired = {stream for stream, found in begins.items() if found.retired}
     dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()  # another pattern found them

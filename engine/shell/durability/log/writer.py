@@ -36,6 +36,8 @@ _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 class Log:
     """One increment, open for writing. Places (``appended``, ``written``, ``synced``) count all bytes ever appended."""
 
+    # One piece: three places and the failures of writing and syncing decide together what a reply may wait for.
+
     def __init__(self, files: Files, background: Background, clock: Callable[[], float]) -> None:
         self._files = files
         self._background = background

@@ -71,6 +71,9 @@ class CommandRunner(Protocol):
 class Connection(asyncio.Protocol):
     """A client, for as long as its socket lives. ``session`` is what the core knows of it."""
 
+    # One piece: reading pauses and sending waits for reasons that depend on each other, and every object costs each
+    # of ten thousand clients memory.
+
     __slots__ = (
         "_reading",
         "at",

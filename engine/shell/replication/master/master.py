@@ -40,6 +40,8 @@ _JOINED = 64 * 1024
 class Master:
     """One server's. ``on_feeding`` is told whether effects are wanted; ``draw(n)`` draws a number in 0 .. n-1."""
 
+    # One piece: offset, backlog and replicas change together with each effect that is sent.
+
     def __init__(
         self,
         core: Core,

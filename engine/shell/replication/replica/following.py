@@ -61,6 +61,8 @@ _LIKE_VALKEY = b"9.1.0"
 class Following:
     """One server's. ``history`` is shared with those who serve its own replicas."""
 
+    # One piece: the attributes are the state of one link (`link_states`), and change together at its transitions.
+
     def __init__(
         self,
         core: Core,

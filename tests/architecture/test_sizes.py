@@ -1,0 +1,46 @@
+"""Long functions and classes with much state say why they are not divided."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests import ROOT
+from tests.architecture.test_purity import TOPS
+
+_LINES, _ATTRIBUTES = 60, 12
+_REASON = "# One piece:"
+
+
+def _changed(node: ast.ClassDef) -> set[str]:
+    """The attributes of `self` that methods besides `__init__` assign."""
+    found: set[str] = set()
+    for method in node.body:
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.name != "__init__":
+            for each in ast.walk(method):
+                targets = each.targets if isinstance(each, ast.Assign) else [getattr(each, "target", None)]
+                for target in (part for one in targets if one is not None for part in ast.walk(one)):
+                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", None) == "self":
+                        found.add(target.attr)
+    return found
+
+
+def _large() -> Iterator[tuple[str, str]]:
+    """Name and source of each function that is long, and each class with much state."""
+    for top in (*TOPS, "jobs"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            text = path.read_text()
+            for node in ast.walk(ast.parse(text)):
+                is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+                if (is_function and (node.end_lineno or 0) - node.lineno >= _LINES) or (
+                    isinstance(node, ast.ClassDef) and len(_changed(node)) > _ATTRIBUTES
+                ):
+                    yield f"{path.relative_to(ROOT)}: {node.name}", ast.get_source_segment(text, node) or ""
+
+
+@pytest.mark.parametrize(("name", "text"), list(_large()))
+def test_what_is_large_says_why(name: str, text: str) -> None:
+    """A function above sixty lines, and a class that changes over twelve attributes, has a comment `# One piece:`."""
+    assert _REASON in text, name
