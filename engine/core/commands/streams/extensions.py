@@ -150,8 +150,9 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
 def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, most: int) -> int:
     """Deliver the first ``most`` entries of the range that the group has not got; how many there were."""
     key, name = argv[1], argv[2]
-    stream, group = need_group(ctx, key, name)
-    consumer = see_consumer(ctx, key, name, group, argv[3])
+    ref = need_group(ctx, key, name)
+    stream, group = ref.stream, ref.group
+    consumer = see_consumer(ctx, ref, argv[3])
     low = max(low, group.last_id + 1)
     runs = stream.first_runs(low, high, most)
     if not runs:
@@ -160,12 +161,12 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
     ctx.changes.dirty += 1
     if ctx.changes.recording:
         if ctx.replication.feeds:
-            ClaimEffects(ctx, key, name, group, consumer.name).record_new(runs, time)
+            ClaimEffects(ctx, ref, consumer.name).record_new(runs, time)
         else:
             # One command, however many entries: when it is replayed, the stream and the group are as they were.
             after, upto = ids.text(low - 1), ids.text(group.last_id)
             ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
-        record_position(ctx, key, name, group)
+        record_position(ctx, ref)
     return sum(last - first for _, first, last in runs)
 
 

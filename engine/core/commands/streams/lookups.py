@@ -17,10 +17,19 @@ def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
     return stream
 
 
-def need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
-    """The stream at ``key`` and its group; NOGROUP where one of them is missing."""
+class GroupRef:
+    """A consumer group and where it is: its name, its stream, and the stream's key."""
+
+    __slots__ = ("group", "key", "name", "stream")
+
+    def __init__(self, key: bytes, stream: Stream, name: bytes, group: Group) -> None:
+        self.key, self.stream, self.name, self.group = key, stream, name, group
+
+
+def need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
+    """The group of the stream at ``key``; NOGROUP if one of them is missing."""
     stream = ctx.db.read_stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:
         raise CommandError(streams.no_group(key, name))
-    return stream, group
+    return GroupRef(key, stream, name, group)

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups.effects import ClaimEffects, record_position, see_consumer
 from engine.core.commands.streams.groups.history import delivered_again, runs_of
-from engine.core.commands.streams.lookups import need_group
+from engine.core.commands.streams.lookups import GroupRef, need_group
 from engine.core.commands.streams.many_ids import MANY_IDS
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX, Args, parse_int
 from engine.core.protocol.replies import CommandError, Frames, Reply, holding, paged
 from engine.core.streams.compressed.stored import UnreadableError
-from engine.core.streams.group import Consumer, Group
+from engine.core.streams.group import Consumer
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import frames_of
-from engine.core.streams.stream import Stream
 from engine.text.messages import general, streams
 
 _SCANNED_PER_COUNT = 10
@@ -44,22 +43,19 @@ class Claim:
     def __init__(
         self,
         ctx: Context,
-        key: bytes,
-        stream: Stream,
-        group_name: bytes,
-        group: Group,
+        ref: GroupRef,
         consumer: Consumer,
         min_idle: int,
         time: int,
         count: int | None,
         justid: bool,
     ) -> None:
-        self.ctx, self.key, self.stream, self.group_name, self.group = ctx, key, stream, group_name, group
+        self.ctx, self.ref, self.stream, self.group = ctx, ref, ref.stream, ref.group
         self.consumer, self.min_idle, self.time, self.count, self.justid = consumer, min_idle, time, count, justid
         #: What goes into the reply (a part may hold several entries), and how many entries that is.
         self.parts: list[bytes | memoryview] = []
         self.taken = 0
-        self.effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
+        self.effects = ClaimEffects(ctx, ref, consumer.name)
 
     def take_stretch(self, block: Block, low: int, high: int) -> int:
         """Claim the records [low, high) at once, if they may all be claimed and their entries lie together; how many.
@@ -132,7 +128,7 @@ class Claim:
         if self.group.acknowledge(entry_id):
             self.ctx.changes.dirty += 1
             self.effects.flush()
-            self.ctx.effect(b"XACK", self.key, self.group_name, ids.text(entry_id))
+            self.ctx.effect(b"XACK", self.ref.key, self.ref.name, ids.text(entry_id))
         return True
 
     def take(self, entry_id: int, force: bool = False) -> bool:
@@ -180,17 +176,17 @@ class Claim:
 )
 def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
     """Makes a consumer the owner of pending entries."""
-    stream, group = need_group(ctx, argv[1], argv[2])
+    ref = need_group(ctx, argv[1], argv[2])
     min_idle = max(parse_int(argv[4], streams.CLAIM_MIN_IDLE), 0)
     if len(argv) > MANY_IDS:
         return ctx.in_steps(argv, _claim_in_steps(ctx, argv, min_idle))
     entry_ids = _take_ids(argv, 5)
     options = _take_options(ctx, argv, 5 + len(entry_ids))
-    claim = _begin_claim(ctx, argv, stream, group, min_idle, options)
+    claim = _begin_claim(ctx, ref, argv[3], min_idle, options)
     claim.take_all(entry_ids, options.force)
     if options.moved and not claim.parts:
         ctx.changes.dirty += 1
-        record_position(ctx, argv[1], argv[2], group)
+        record_position(ctx, ref)
     return claim.reply()
 
 
@@ -205,12 +201,12 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
     parts: list[bytes | memoryview] = []
     taken = 0
     for begin in range(0, max(len(entry_ids), 1), _STEP):
-        stream, group = need_group(ctx, key, name)
-        claim = _begin_claim(ctx, argv, stream, group, min_idle, options)
+        ref = need_group(ctx, key, name)
+        claim = _begin_claim(ctx, ref, argv[3], min_idle, options)
         claim.take_all(entry_ids[begin : begin + _STEP], options.force)
         if options.moved and not claim.parts:
             ctx.changes.dirty += 1
-            record_position(ctx, key, name, group)
+            record_position(ctx, ref)
         claim.effects.flush()
         parts += claim.parts
         taken += claim.taken
@@ -270,15 +266,12 @@ def _take_options(ctx: Context, argv: list[bytes], at: int) -> _Options:
     return _Options(time, count, force, justid, last_id)
 
 
-def _begin_claim(
-    ctx: Context, argv: list[bytes], stream: Stream, group: Group, min_idle: int, options: _Options
-) -> Claim:
-    key, name = argv[1], argv[2]
-    options.moved = options.last_id > group.last_id
+def _begin_claim(ctx: Context, ref: GroupRef, consumer: bytes, min_idle: int, options: _Options) -> Claim:
+    options.moved = options.last_id > ref.group.last_id
     if options.moved:
-        group.last_id = options.last_id
-    consumer = see_consumer(ctx, key, name, group, argv[3])
-    return Claim(ctx, key, stream, name, group, consumer, min_idle, options.time, options.count, options.justid)
+        ref.group.last_id = options.last_id
+    seen = see_consumer(ctx, ref, consumer)
+    return Claim(ctx, ref, seen, min_idle, options.time, options.count, options.justid)
 
 
 @stream_command(
@@ -307,9 +300,8 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
     search = _Search(start, count, count * _SCANNED_PER_COUNT)
 
     def begun() -> Claim:
-        stream, group = need_group(ctx, key, group_name)
-        consumer = see_consumer(ctx, key, group_name, group, argv[3])
-        return Claim(ctx, key, stream, group_name, group, consumer, min_idle, ctx.now, None, justid)
+        ref = need_group(ctx, key, group_name)
+        return Claim(ctx, ref, see_consumer(ctx, ref, argv[3]), min_idle, ctx.now, None, justid)
 
     if count <= _FEW:
         claim = begun()

@@ -7,47 +7,38 @@ group. Records that follow each other with the same delivery time and count shar
 
 from __future__ import annotations
 
+from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
-from engine.core.streams.group import Consumer, Group
+from engine.core.streams.group import Consumer
 from engine.core.streams.position import MOST
 from engine.core.streams.runs import Run, id_columns
-from engine.core.streams.stream import Stream
 
 #: The most IDs in one command of the log.
 IDS_AT_ONCE = 1000
 
 
-def see_consumer(ctx: Context, key: bytes, group_name: bytes, group: Group, name: bytes) -> Consumer:
+def see_consumer(ctx: Context, ref: GroupRef, name: bytes) -> Consumer:
     """The consumer of that name, created if the group does not have it; it counts as seen now."""
-    consumer, created = group.consumer(name, ctx.now)
+    consumer, created = ref.group.consumer(name, ctx.now)
     if created:
         ctx.changes.dirty += 1
-        ctx.changes.notify("t", b"xgroup-createconsumer", key, ctx.db.index)
-        ctx.effect(b"XGROUP", b"CREATECONSUMER", key, group_name, name)
+        ctx.changes.notify("t", b"xgroup-createconsumer", ref.key, ctx.db.index)
+        ctx.effect(b"XGROUP", b"CREATECONSUMER", ref.key, ref.name, name)
     return consumer
 
 
-def deliver(
-    ctx: Context,
-    key: bytes,
-    stream: Stream,
-    group_name: bytes,
-    group: Group,
-    consumer: Consumer,
-    runs: list[Run],
-    noack: bool,
-) -> None:
+def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], noack: bool) -> None:
     """Deliver new entries: the group's position moves behind them, and without ``noack`` they become pending.
 
     However many entries, it is one change, as in Redis.
     """
-    group.deliver(stream, runs, consumer, ctx.now, noack)
+    ref.group.deliver(ref.stream, runs, consumer, ctx.now, noack)
     ctx.changes.dirty += 1
     if ctx.changes.recording:
         if not noack:
-            ClaimEffects(ctx, key, group_name, group, consumer.name).record_new(runs, ctx.now)
-        record_position(ctx, key, group_name, group)
+            ClaimEffects(ctx, ref, consumer.name).record_new(runs, ctx.now)
+        record_position(ctx, ref)
 
 
 class ClaimEffects:
@@ -55,11 +46,11 @@ class ClaimEffects:
 
     __slots__ = ("_consumer", "_count", "_ctx", "_group", "_head", "_recording", "_time", "_words")
 
-    def __init__(self, ctx: Context, key: bytes, group_name: bytes, group: Group, consumer: bytes) -> None:
+    def __init__(self, ctx: Context, ref: GroupRef, consumer: bytes) -> None:
         self._ctx = ctx
         self._recording = ctx.changes.recording
-        self._head = [b"XCLAIM", key, group_name, consumer, b"0"]
-        self._group = group
+        self._head = [b"XCLAIM", ref.key, ref.name, consumer, b"0"]
+        self._group = ref.group
         self._words: list[bytes] = []
         self._time = self._count = 0
 
@@ -90,9 +81,9 @@ class ClaimEffects:
         self._ctx.effect(*self._head, *words, *options, b"LASTID", ids.text(self._group.last_id))
 
 
-def record_position(ctx: Context, key: bytes, group_name: bytes, group: Group) -> None:
+def record_position(ctx: Context, ref: GroupRef) -> None:
     """Leave the effect of a moved position: the group's last-delivered ID and its count of entries read."""
-    last, read = ids.text(group.last_id), group.entries_read
+    last, read = ids.text(ref.group.last_id), ref.group.entries_read
     # (position.shown without the call: this is done for every XREADGROUP.)
     read = min(MOST, read)
-    ctx.effect(b"XGROUP", b"SETID", key, group_name, last, b"ENTRIESREAD", b"%d" % read)
+    ctx.effect(b"XGROUP", b"SETID", ref.key, ref.name, last, b"ENTRIESREAD", b"%d" % read)

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 
 from engine.core.commands.streams.groups.effects import ClaimEffects
 from engine.core.commands.streams.groups.read_arguments import Budget
+from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, Array, Frames, Pages, Raw, Reply, Several
-from engine.core.streams.group import Consumer, Group
+from engine.core.streams.group import Consumer
 from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import BodyRun, Run, id_columns
 from engine.core.streams.stream import Stream
@@ -44,9 +45,9 @@ def delivered_again(block: Block, low: int, high: int, more: int) -> array[int]:
 class History:
     """A read under way, of the consumer's pending entries of one stream."""
 
-    def __init__(self, ctx: Context, key: bytes, stream: Stream, name: bytes, group: Group, consumer: Consumer) -> None:
-        self._ctx, self._stream, self._group, self._consumer = ctx, stream, group, consumer
-        self._effects = ClaimEffects(ctx, key, name, group, consumer.name)
+    def __init__(self, ctx: Context, ref: GroupRef, consumer: Consumer) -> None:
+        self._ctx, self._stream, self._group, self._consumer = ctx, ref.stream, ref.group, consumer
+        self._effects = ClaimEffects(ctx, ref, consumer.name)
         #: How many entries were given: stretches of them (count, runs), single ones, and IDs of deleted ones.
         self._count = 0
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []

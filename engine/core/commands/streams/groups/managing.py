@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.core.commands.streams.groups.effects import record_position, see_consumer
+from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args, at_most
@@ -26,12 +27,12 @@ def _need_key(ctx: Context, key: bytes) -> Stream:
     return stream
 
 
-def _need_group(ctx: Context, key: bytes, name: bytes) -> tuple[Stream, Group]:
+def _need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
     stream = _need_key(ctx, key)
     group = stream.groups.get(name)
     if group is None:
         raise CommandError(streams.no_group_for_key(name, key))
-    return stream, group
+    return GroupRef(key, stream, name, group)
 
 
 def _changed(ctx: Context, event: bytes, key: bytes) -> None:
@@ -89,13 +90,14 @@ def xgroup_setid(ctx: Context, argv: list[bytes]) -> Reply:
         if not args.option(b"ENTRIESREAD"):
             raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
         read = _take_entries_read(args)
-    stream, group = _need_group(ctx, key, name)
+    ref = _need_group(ctx, key, name)
+    stream, group = ref.stream, ref.group
     if len(argv) not in (5, 7):
         raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     group.last_id = stream.last_id if word == b"$" else ids.parse_bound(word)
     group.entries_read = min(read, stream.entries_added)
     _changed(ctx, b"xgroup-setid", key)
-    record_position(ctx, key, name, group)
+    record_position(ctx, ref)
     return OK
 
 
@@ -115,10 +117,10 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
 @xgroup_subcommand("createconsumer key group consumer", "write denyoom", access="RW insert", since="6.2.0")
 def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     """Creates a consumer in a consumer group."""
-    _, group = _need_group(ctx, argv[2], argv[3])
-    if argv[4] in group.consumers:
+    ref = _need_group(ctx, argv[2], argv[3])
+    if argv[4] in ref.group.consumers:
         return 0
-    see_consumer(ctx, argv[2], argv[3], group, argv[4])
+    see_consumer(ctx, ref, argv[4])
     return 1
 
 
@@ -127,7 +129,7 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
 )
 def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes a consumer, and returns how many entries were pending with it."""
-    _, group = _need_group(ctx, argv[2], argv[3])
+    group = _need_group(ctx, argv[2], argv[3]).group
     consumer = group.consumers.get(argv[4])
     if consumer is None:
         return 0

@@ -199,7 +199,7 @@ def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     if words != 3 and not 6 <= words <= 9:
         raise CommandError(general.SYNTAX)
     if words == 3:
-        _, group = need_group(ctx, argv[1], argv[2])
+        group = need_group(ctx, argv[1], argv[2]).group
         return _summary(group)
     args = Args(argv, 3)
     min_idle = 0
@@ -210,7 +210,7 @@ def xpending(ctx: Context, argv: list[bytes]) -> Reply:
     start, end = args.take(), args.take()
     count = max(args.take_int(), 0)
     low, high = ids.parse_low(start), ids.parse_high(end)
-    _, group = need_group(ctx, argv[1], argv[2])
+    group = need_group(ctx, argv[1], argv[2]).group
     consumer = None
     if len(args):
         consumer = group.consumers.get(args.take())

@@ -8,6 +8,7 @@ from engine.core.commands.families import stream_command
 from engine.core.commands.streams.groups.effects import ClaimEffects, deliver, see_consumer
 from engine.core.commands.streams.groups.history import History
 from engine.core.commands.streams.groups.read_arguments import Budget, Read, find_keys, parse_read
+from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
@@ -88,7 +89,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
 # -- XREADGROUP -------------------------------------------------------------------------------------------------------
 
 
-def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[Stream, Group, int]:
+def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tuple[GroupRef, int]:
     stream = ctx.db.read_stream(key)
     group = stream.groups.get(group_name) if stream is not None else None
     if stream is None or group is None:
@@ -97,7 +98,7 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
         raise CommandError(streams.READGROUP_DOLLAR)
     if word == b"+":
         raise CommandError(streams.READGROUP_PLUS)
-    return stream, group, NEW if word == b">" else ids.parse(word)
+    return GroupRef(key, stream, group_name, group), NEW if word == b">" else ids.parse(word)
 
 
 @stream_command(
@@ -118,34 +119,34 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
     budget = Budget(read)
     found: list[tuple[bytes, Reply]] = []
     claims = read.claim
-    for key, (stream, group, start) in zip(read.keys, places, strict=True):
+    for ref, start in places:
         if budget.spent:
             break
-        consumer = see_consumer(ctx, key, read.group, group, read.consumer)
+        consumer = see_consumer(ctx, ref, read.consumer)
         if start != NEW:
             claims = None
-            found.append((key, History(ctx, key, stream, read.group, group, consumer).read(start, budget)))
+            found.append((ref.key, History(ctx, ref, consumer).read(start, budget)))
             continue
-        reply = _new_entries(ctx, key, stream, read, group, consumer, budget, claims)
+        reply = _new_entries(ctx, ref, read, consumer, budget, claims)
         if reply is not None:
-            found.append((key, reply))
+            found.append((ref.key, reply))
     if found:
         return _by_key(found)
     if read.block is None:
         return NIL_ARRAY
-    wake_at = _next_claim(ctx, [group for _, group, _ in places], claims) if claims is not None else None
+    wake_at = _next_claim(ctx, [ref.group for ref, _ in places], claims) if claims is not None else None
     return _wait(ctx, argv, read, wake_at)
 
 
 def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
     """The most frequent call, new entries of one stream, at less cost."""
     key = read.keys[0]
-    stream, group, _ = _group_start(ctx, key, name, b">")
-    consumer = see_consumer(ctx, key, name, group, read.consumer)
-    if stream.last_id > group.last_id:
-        runs = stream.first_runs(group.last_id + 1, ids.MAX_ID, read.count)
+    ref, _ = _group_start(ctx, key, name, b">")
+    consumer = see_consumer(ctx, ref, read.consumer)
+    if ref.stream.last_id > ref.group.last_id:
+        runs = ref.stream.first_runs(ref.group.last_id + 1, ids.MAX_ID, read.count)
         if runs:
-            deliver(ctx, key, stream, name, group, consumer, runs, read.noack)
+            deliver(ctx, ref, consumer, runs, read.noack)
             reply = reply_of(runs)
             return ByKey([(key, reply)]) if type(reply) is Frames else _by_key([(key, reply)])
     return NIL_ARRAY if read.block is None else _wait(ctx, argv, read, None)
@@ -186,25 +187,17 @@ def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
 
 
 def _new_entries(
-    ctx: Context,
-    key: bytes,
-    stream: Stream,
-    read: Read,
-    group: Group,
-    consumer: Consumer,
-    budget: Budget,
-    claims: int | None,
+    ctx: Context, ref: GroupRef, read: Read, consumer: Consumer, budget: Budget, claims: int | None
 ) -> Reply | None:
     """What ``>`` gives: idle pending entries first where CLAIM asks for them, then new ones; None for nothing."""
-    assert read.group is not None
     claimed: list[Reply] = []
     if claims is not None:
-        claimed = _claim_idle(ctx, key, stream, read.group, group, consumer, budget, claims)
+        claimed = _claim_idle(ctx, ref, consumer, budget, claims)
     runs: list[Run] = []
-    if stream.last_id > group.last_id:
-        runs = budget.take(stream, group.last_id + 1, len(claimed))
+    if ref.stream.last_id > ref.group.last_id:
+        runs = budget.take(ref.stream, ref.group.last_id + 1, len(claimed))
     if runs:
-        deliver(ctx, key, stream, read.group, group, consumer, runs, read.noack)
+        deliver(ctx, ref, consumer, runs, read.noack)
     if claims is None:
         return reply_of(runs) if runs else None
     fresh = [_with_history(segment.frame_at(at), 0, 0) for segment, first, last in runs for at in range(first, last)]
@@ -216,19 +209,10 @@ def _with_history(entry: bytes, idle: int, count: int) -> Raw:
     return Raw(b"*4%b:%d\r\n:%d\r\n" % (entry[2:], idle, count))
 
 
-def _claim_idle(
-    ctx: Context,
-    key: bytes,
-    stream: Stream,
-    group_name: bytes,
-    group: Group,
-    consumer: Consumer,
-    budget: Budget,
-    min_idle: int,
-) -> list[Reply]:
+def _claim_idle(ctx: Context, ref: GroupRef, consumer: Consumer, budget: Budget, min_idle: int) -> list[Reply]:
     """Claim pending entries idle for ``min_idle`` ms: NACKed ones first, then the oldest deliveries."""
     claimed: list[Reply] = []
-    effects = ClaimEffects(ctx, key, group_name, group, consumer.name)
+    stream, group, effects = ref.stream, ref.group, ClaimEffects(ctx, ref, consumer.name)
     nacked = dict(group.nacked)
     # What was NACKed is delivered now: with an idle time of 0 it would be found again.
     others = (entry_id for entry_id in group.pending.oldest(ctx.now - min_idle) if entry_id not in nacked)
