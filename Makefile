@@ -12,7 +12,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers clean
+.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers test-redis-py clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -87,6 +87,9 @@ test-matrix: ## run the connector's tests on the oldest and the newest pair of P
 
 test-peers: install ## run the contract tests on newer Redis and Valkey servers, those that scripts/peers has unpacked
 	@scripts/test-peers
+
+test-redis-py: install ## run redis-py's own tests on redis-server and on the engine, and classify the differences (some 15 minutes)
+	@scripts/redis-py-suite $(PYTEST_ARGS)
 
 clean: ## remove what this Makefile created
 	rm -rf $(VENV) .venv-matrix .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts site

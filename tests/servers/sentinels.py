@@ -130,11 +130,13 @@ class Member:
 
 
 @contextmanager
-def members(*kinds: str, flags: tuple[str, ...] = ()) -> Iterator[list[Member]]:
-    """Servers, each its own master."""
+def members(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = ()) -> Iterator[list[Member]]:
+    """Servers, each its own master. ``first``: flags of the first one alone."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ps-family-")))
-        found = [Member(kind, place / f"{number}", *flags) for number, kind in enumerate(kinds)]
+        found = [
+            Member(kind, place / f"{number}", *flags, *(() if number else first)) for number, kind in enumerate(kinds)
+        ]
         for member in found:
             stack.callback(member.stop)
             member.launch()
@@ -144,9 +146,9 @@ def members(*kinds: str, flags: tuple[str, ...] = ()) -> Iterator[list[Member]]:
 
 
 @contextmanager
-def family(*kinds: str, flags: tuple[str, ...] = ()) -> Iterator[list[Member]]:
-    """A master and its replicas, which have its data."""
-    with members(*kinds, flags=flags) as found:
+def family(*kinds: str, flags: tuple[str, ...] = (), first: tuple[str, ...] = ()) -> Iterator[list[Member]]:
+    """A master and its replicas, which have its data. ``first``: flags of the master alone."""
+    with members(*kinds, flags=flags, first=first) as found:
         master, *replicas = found
         for replica in replicas:
             replica.run("REPLICAOF", "127.0.0.1", master.port)

@@ -1,0 +1,74 @@
+"""How scripts/redis-py-suite reads reports of pytest and classifies differences; nothing is downloaded or run here."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.redis_py_suite import Case, outcomes, report, subject
+
+JUNIT = """<testsuites><testsuite>
+<testcase file="tests/a.py" classname="tests.a.TestA" name="test_one[pool]"/>
+<testcase file="tests/a.py" classname="tests.a" name="test_two"><failure message="boom&#10;more">t</failure></testcase>
+<testcase file="tests/a.py" classname="tests.a" name="test_three"><skipped message="too old"/></testcase>
+<testcase file="tests/b.py" classname="tests.b" name="test_four"/>
+<testcase file="tests/b.py" classname="tests.b" name="test_four"><error message="teardown">trace</error></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_test_has_its_node_id_and_its_worst_outcome() -> None:
+    """A class is part of the ID, and an error in the teardown counts for a test that has passed."""
+    assert outcomes(JUNIT) == {
+        "tests/a.py::TestA::test_one[pool]": Case("tests/a.py", "passed"),
+        "tests/a.py::test_two": Case("tests/a.py", "failed", "boom\nmore"),
+        "tests/a.py::test_three": Case("tests/a.py", "skipped", "too old"),
+        "tests/b.py::test_four": Case("tests/b.py", "failed", "teardown"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("message", "about"),
+    [
+        ("redis.exceptions.ResponseError: unknown command 'GEOADD': this is a stream engine", "geo commands"),
+        ('failed on setup with "the engine does not track keys for clients"', "client-side caching"),
+        ("RedisError: GEORADIUS command doesn't exist in Redis commands", "geo commands"),
+        ("redis.exceptions.ResponseError: unknown command 'SETT', with args", ""),
+        ("AssertionError: assert 1 == 2", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_left_out_explains_an_error(message: str, about: str) -> None:
+    """Errors of left-out commands and of CLIENT TRACKING have a subject; others have none."""
+    assert subject(message) == about
+
+
+def test_only_differences_are_listed() -> None:
+    """A failure on both servers is none; a test that redis-server skips counts as one that does not fail there."""
+    geo = Case("tests/a.py", "failed", "unknown command 'GEOADD': ...")
+    engine = {
+        "left_out": geo,
+        "both": Case("tests/a.py", "failed", "no port 6379"),
+        "new": Case("tests/b.py", "failed", "assert 1 == 2\nmore"),
+        "good": Case("tests/b.py", "passed"),
+    }
+    redis = {
+        "left_out": Case("tests/a.py", "passed"),
+        "both": Case("tests/a.py", "failed"),
+        "new": Case("tests/b.py", "skipped"),
+        "good": Case("tests/b.py", "failed"),
+    }
+    lines, unexplained = report(engine, redis)
+    assert unexplained == 1
+    assert lines == [
+        "tests/a.py: 0 passed, 2 failed; redis-server: 1 passed, 1 failed",
+        "tests/b.py: 1 passed, 1 failed; redis-server: 0 passed, 1 failed",
+        "",
+        "Left out on purpose: 1",
+        "  geo commands: 1",
+        "Failed on both: 1",
+        "  both",
+        "Failed on redis-server only: 1",
+        "  good",
+        "Unexplained: 1",
+        "  new: assert 1 == 2",
+        "Passed: engine 1, redis-server 1 of 4",
+    ]
