@@ -27,8 +27,8 @@ from pystreams.jobs.run import Run
 from pystreams.measures import GroupRow
 from pystreams.metrics.streams import of_group
 from pystreams.metrics.table import Metric
-from pystreams.streams import asking, listing
-from pystreams.streams.groups import describing as groups
+from pystreams.streams import calls, listing
+from pystreams.streams.groups import states as groups
 from pystreams.streams.groups import status
 from pystreams.values import names, numbers
 from streamclient.connection import Connection
@@ -141,7 +141,7 @@ def _look(
 ) -> list[GroupRow]:
     """The groups now, and the status of each. `history` has the last looks, by which the status is judged."""
     chosen = map(names.from_shell, streams) if streams else listing.scan(connection, names.from_shell(pattern))
-    now = asking.now_ms(connection)
+    now = calls.now_ms(connection)
     found = [
         each for each in groups.groups(connection, chosen, now, budget=budget) if wanted is None or each.name == wanted
     ]
@@ -182,8 +182,8 @@ def _fields(found: Lag) -> list[str]:
 
 
 def _write(connection: Connection, stream: str, maxlen: int, found: Sequence[Lag]) -> None:
-    for page in asking.pages(found):
-        asking.ask_all(connection, [("XADD", stream, "MAXLEN", "~", maxlen, "*", *_fields(each)) for each in page])
+    for page in calls.pages(found):
+        calls.ask_all(connection, [("XADD", stream, "MAXLEN", "~", maxlen, "*", *_fields(each)) for each in page])
 
 
 def _show(run: Run, found: Sequence[Lag]) -> None:

@@ -16,8 +16,8 @@ import click
 from pystreams.jobs.flags import Rate, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
-from pystreams.streams import asking, dead_letters, listing
-from pystreams.streams.asking import pages
+from pystreams.streams import calls, dead_letters, listing
+from pystreams.streams.calls import pages
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import names, numbers, times
 from streamwire.stream_id import StreamId
@@ -61,7 +61,7 @@ def redrive(
     size = _CHUNK if rate is None else max(1, min(_CHUNK, round(rate)))
     with run.connection() as connection:
         whole = listing.need(connection, name)
-        before = None if age is None else StreamId(asking.now_ms(connection) - times.duration(age, "--older-than"), 0)
+        before = None if age is None else StreamId(calls.now_ms(connection) - times.duration(age, "--older-than"), 0)
         which = Which((), _bytes(origin), _bytes(reason), before)
         for page in dead_letters.find(connection, name, which, whole.generated):
             for letters in pages(page, size):

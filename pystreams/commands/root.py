@@ -16,7 +16,7 @@ from click.shell_completion import add_completion_class
 
 from pystreams.commands import completion, dashboard, jobs, metrics, server, streams, top
 from pystreams.commands.entries import archiving, cleaning, reading, writing
-from pystreams.commands.groups import checkpoint, managing, pending
+from pystreams.commands.groups import administration, checkpoint, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
 from pystreams.errors import Status
 from pystreams.output.out import Output
@@ -94,7 +94,7 @@ for _verb in (
     *streams.VERBS,
     *reading.VERBS,
     *writing.VERBS,
-    *managing.VERBS,
+    *administration.VERBS,
     *pending.VERBS,
     *cleaning.VERBS,
     *archiving.VERBS,

@@ -14,8 +14,8 @@ from pystreams.commands import rows as rows_of
 from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument, verb
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.output.out import Column
-from pystreams.streams import asking, listing
-from pystreams.streams.groups import describing as of_groups
+from pystreams.streams import calls, listing
+from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import Status
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, times
@@ -169,7 +169,7 @@ def report(run: Run, top: int) -> None:
     order = itertools.count()
     budget, exact = Budget(), True
     with run.out.progress("streams") as advance:
-        for page in asking.pages(listing.scan(run.connection)):
+        for page in calls.pages(listing.scan(run.connection)):
             streams = list(listing.look(run.connection, page, memory=False))
             totals["streams"] += len(streams)
             totals["entries"] += sum(stream.length for stream in streams)

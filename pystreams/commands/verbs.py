@@ -22,7 +22,7 @@ from pystreams.connect import profiles, server
 from pystreams.connect.server import Wanted, connect
 from pystreams.errors import Status, error, fail, status_of
 from pystreams.output.out import Output, ReaderGoneError
-from pystreams.streams import asking, listing
+from pystreams.streams import calls, listing
 from pystreams.values import names
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
@@ -67,7 +67,7 @@ class Run:
     def now(self) -> int:
         """The server's time when it was first asked for, in milliseconds since 1970."""
         if self._now is None:
-            self._now = asking.now_ms(self.connection)
+            self._now = calls.now_ms(self.connection)
         return self._now
 
     def may(self, plan: str, document: dict[str, Any] | None = None) -> bool:
@@ -168,8 +168,8 @@ class GroupName(Name):
             return []
 
         def groups(connection: Connection) -> Iterator[bytes]:
-            for group in asking.ask(connection, "XINFO", "GROUPS", stream):
-                if (name := asking.pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
+            for group in calls.ask(connection, "XINFO", "GROUPS", stream):
+                if (name := calls.pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
                     yield name
 
         return _completions(ctx, groups)

@@ -21,7 +21,7 @@ from pystreams.errors import fail
 from pystreams.jobs.filesystem import Files
 from pystreams.jobs.flags import Reading, split
 from pystreams.jobs.session import session
-from pystreams.jobs.stopping import Stop, StopAskedError
+from pystreams.jobs.shutdown import Stop, StopAskedError
 from pystreams.values.names import printable
 from spark_streams.config import options as of_connector
 from spark_streams.embedded import launcher

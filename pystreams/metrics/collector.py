@@ -18,10 +18,10 @@ from pystreams.measures import GroupRow, QueryRow, StreamRow
 from pystreams.metrics import server, table
 from pystreams.metrics import streams as of_streams
 from pystreams.metrics.table import Sample
-from pystreams.streams import asking, listing
-from pystreams.streams.groups import describing as groups
-from pystreams.streams.groups.describing import Group
+from pystreams.streams import calls, listing
+from pystreams.streams.groups import states as groups
 from pystreams.streams.groups.history import History
+from pystreams.streams.groups.states import Group
 from pystreams.streams.queries import Queries
 from pystreams.values import names
 from streamclient.connection import BROKEN, Command, Connection
@@ -110,7 +110,7 @@ class Collector:
         for endpoint in connection.topology.masters():
             node = f"{endpoint.host}:{endpoint.port}" if several else ""
             try:
-                info, length, last = asking.ask_server(connection, endpoint, _OF_SERVER)
+                info, length, last = calls.ask_server(connection, endpoint, _OF_SERVER)
             except BROKEN as cause:
                 if not several:
                     raise connection.unreachable(cause) from cause
@@ -124,7 +124,7 @@ class Collector:
     def _of_contents(self, connection: Connection, end: float) -> Iterator[Sample]:
         """What is in the servers: streams, groups, consumers, and reports of Spark queries."""
         database = f"db{connection.address.login.database}"
-        now = asking.now_ms(connection)
+        now = calls.now_ms(connection)
         self._queries.look(connection, now)
         for each in self._queries.latest.values():
             yield from of_streams.of_query(QueryRow(each.report, each.at, now))
@@ -138,7 +138,7 @@ class Collector:
             needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
             return needed and group.consumer_count > 0 and room(group)
 
-        for page in asking.pages(chosen):
+        for page in calls.pages(chosen):
             if time.monotonic() > end or group_count > _GROUPS:
                 more = True
                 break

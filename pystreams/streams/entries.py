@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pystreams.streams.asking import ask
+from pystreams.streams.calls import ask
 from pystreams.streams.listing import Stream
 from pystreams.values.fields import Entry
 from pystreams.values.positions import Position

@@ -24,7 +24,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import redis
 
-from pystreams.streams.asking import ask, ask_all, failure, pages, pairs
+from pystreams.streams.calls import ask, ask_all, failure, pages, pairs
 from streamclient.connection import Command, Connection
 from streamclient.guarded import change
 from streamclient.refusals import refused

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pystreams.streams.asking import ask, ask_all, pages
+from pystreams.streams.calls import ask, ask_all, pages
 from pystreams.streams.listing import scan_pages
 from streamclient.connection import Command, Connection
 from streamwire.slots import same_slot_tag

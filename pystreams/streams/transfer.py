@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import redis
 
 from pystreams.errors import fail
-from pystreams.streams.asking import ask, ask_all, failure
-from pystreams.streams.groups.describing import Group
+from pystreams.streams.calls import ask, ask_all, failure
 from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
+from pystreams.streams.groups.states import Group
 from pystreams.streams.listing import Stream, parsed
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pystreams.streams import listing
-from pystreams.streams.asking import ask, ask_all, pairs
+from pystreams.streams.calls import ask, ask_all, pairs
 from pystreams.streams.listing import Stream
 from streamclient.connection import Command, Connection
 from streamwire.stream_id import StreamId

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from pystreams.connect.server import Wanted, connect
-from pystreams.dashboard.sampling.looking import Looks
+from pystreams.dashboard.sampling.looks import Looks
 from pystreams.metrics.collector import Chosen, Collector
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of

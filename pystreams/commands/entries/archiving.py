@@ -16,10 +16,10 @@ from pystreams.files import archives, rows
 from pystreams.output.entries import Lines
 from pystreams.streams import entries, listing, transfer
 from pystreams.streams import records as of_writes
-from pystreams.streams.asking import pages
-from pystreams.streams.groups import describing as of_groups
+from pystreams.streams.calls import pages
 from pystreams.streams.groups import pending
-from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups.states import Group
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers, positions
 from pystreams.values.columns import columns_of

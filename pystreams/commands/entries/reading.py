@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands.choosing import is_glob
+from pystreams.commands.selection import is_glob
 from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
 from pystreams.output.entries import FORMATS, Lines
 from pystreams.streams import entries, following, listing

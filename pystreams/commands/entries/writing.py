@@ -18,7 +18,7 @@ import click
 from pystreams.commands.verbs import NAME, Run, stream_argument, verb
 from pystreams.errors import fail
 from pystreams.files import rows
-from pystreams.files.ahead import ReadAhead
+from pystreams.files.read_ahead import ReadAhead
 from pystreams.streams.producing import Producer, Target, paced
 from pystreams.values import names, numbers
 

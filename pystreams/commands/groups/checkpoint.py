@@ -12,8 +12,8 @@ from pystreams.files import checkpoints, places
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output.out import Column
 from pystreams.streams import listing, transfer
-from pystreams.streams.groups import describing as of_groups
-from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups.states import Group
 from pystreams.streams.listing import Stream
 from pystreams.values import names, numbers
 from streamclient.streams.lag import Backlog

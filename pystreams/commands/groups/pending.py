@@ -20,9 +20,9 @@ from pystreams.commands.verbs import (
 )
 from pystreams.errors import fail
 from pystreams.output.out import Column
-from pystreams.streams import asking
-from pystreams.streams.groups import describing as of_groups
+from pystreams.streams import calls
 from pystreams.streams.groups import pending
+from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import names, numbers, times
 
@@ -286,8 +286,8 @@ def remove(
         f"{numbers.things(entries, 'pending entry')} from {names.shown(group)}"
     )
     if run.may(plan, {"consumers": [names.as_json(each.name) for each in gone], "pending": entries}):
-        for page in asking.pages(gone):
-            asking.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
+        for page in calls.pages(gone):
+            calls.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
         removed = [names.as_json(each.name) for each in gone]
         run.done(f"Removed {numbers.things(len(gone), 'consumer')}.", {"removed": removed, "pending": entries})
 

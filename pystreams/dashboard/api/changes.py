@@ -13,12 +13,12 @@ from typing import Any
 
 from pystreams.dashboard.api import letters as of_letters
 from pystreams.dashboard.api import pending as of_pending
-from pystreams.dashboard.api.requests.asked import Asked
+from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.errors import fail
-from pystreams.streams import asking, dead_letters, entries, listing, producing, trimming
+from pystreams.streams import calls, dead_letters, entries, listing, producing, trimming
 from pystreams.streams.dead_letters import Letter
-from pystreams.streams.groups import describing as of_groups
 from pystreams.streams.groups import pending, seeking
+from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.pending import Pending
 from pystreams.values import names, numbers, positions, times
 from streamclient.connection import Connection
@@ -89,7 +89,7 @@ def _produce(connection: Connection, asked: Asked) -> Done:
 
 
 def _move(connection: Connection, asked: Asked) -> seeking.Move:
-    now = asking.now_ms(connection)
+    now = calls.now_ms(connection)
     group = of_groups.need(connection, asked.key("stream"), asked.key("group"), now)
     return seeking.to_position(connection, group, positions.parse(asked.text("to"), "to", signs="+10, -10"), now)
 
@@ -124,7 +124,7 @@ def _at(connection: Connection, asked: Asked) -> StreamId | None:
     found = listing.need(connection, asked.key("stream"))
     if position.kind == "end":
         return None
-    after = entries.after_of(connection, found, position, asking.now_ms(connection))
+    after = entries.after_of(connection, found, position, calls.now_ms(connection))
     return min(after, found.generated)
 
 
@@ -140,7 +140,7 @@ def _create(connection: Connection, asked: Asked) -> Done:
 
 
 def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
-    group = of_groups.need(connection, asked.key("stream"), asked.key("group"), asking.now_ms(connection))
+    group = of_groups.need(connection, asked.key("stream"), asked.key("group"), calls.now_ms(connection))
     note = "A Spark query uses this group: it would create it anew, or end with GROUP_LOST."
     return Plan(
         f"Remove the group {names.shown(group.name)} of {names.shown(group.stream.name)} with "
@@ -150,13 +150,13 @@ def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
 
 
 def _remove_group(connection: Connection, asked: Asked) -> Done:
-    asking.ask(connection, "XGROUP", "DESTROY", asked.key("stream"), asked.key("group"))
+    calls.ask(connection, "XGROUP", "DESTROY", asked.key("stream"), asked.key("group"))
     return Done(f"Removed the group {names.shown(asked.key('group'))}.", 1)
 
 
 def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
     stream, group, consumer = asked.key("stream"), asked.key("group"), asked.key("consumer")
-    found = of_groups.need(connection, stream, group, asking.now_ms(connection)).consumers or ()
+    found = of_groups.need(connection, stream, group, calls.now_ms(connection)).consumers or ()
     one = next((each for each in found if each.name == consumer), None)
     if one is None:
         fail("NO_SUCH_CONSUMER", stream=names.shown(stream), group=names.shown(group), consumer=names.shown(consumer))
@@ -170,7 +170,7 @@ def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
 
 def _remove_consumer(connection: Connection, asked: Asked) -> Done:
     consumer = asked.key("consumer")
-    asking.ask(connection, "XGROUP", "DELCONSUMER", asked.key("stream"), asked.key("group"), consumer)
+    calls.ask(connection, "XGROUP", "DELCONSUMER", asked.key("stream"), asked.key("group"), consumer)
     return Done(f"Removed the consumer {names.shown(consumer)}.", 1)
 
 
@@ -186,7 +186,7 @@ def _limit(connection: Connection, asked: Asked) -> tuple[listing.Stream, tuple[
         return found, ("MAXLEN", most), max(0, found.length - most), True
     if by == "older":
         older = times.duration(asked.text("older"), "older")
-        at: StreamId | None = StreamId(max(0, asking.now_ms(connection) - older), 0)
+        at: StreamId | None = StreamId(max(0, calls.now_ms(connection) - older), 0)
     else:
         at = trimming.first_needed(connection, found.name)
     if at is None:
@@ -289,7 +289,7 @@ def _nack(connection: Connection, asked: Asked, page: list[Pending]) -> int:
 
 
 def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]]:
-    now = asking.now_ms(connection)
+    now = calls.now_ms(connection)
     which = of_letters.which(asked, now)
     if which.is_all and not asked.flag("all"):
         fail("INVALID_VALUE", name="letters", value="", expected="it must be said which ones: IDs, a filter, or all")

@@ -17,10 +17,10 @@ from urllib.parse import quote
 
 import anyio
 
-from pystreams.dashboard.api.requests.asked import Asked
+from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.errors import fail
 from pystreams.files import archives
-from pystreams.streams import asking, entries, listing
+from pystreams.streams import calls, entries, listing
 from pystreams.values import names, positions
 from pystreams.values.columns import columns_of
 from streamclient.connection import Connection
@@ -130,7 +130,7 @@ class Export:
     def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:
         """The IDs (after, upto] that are wanted. Refuses what is too much without a look at it, where that is known."""
         found = listing.need(connection, self._stream)
-        after, upto = entries.between(connection, found, self._begin, self._end, asking.now_ms(connection))
+        after, upto = entries.between(connection, found, self._begin, self._end, calls.now_ms(connection))
         ids = self._begin.id, self._end.id
         if ids[0] is not None and ids[1] is not None and ids[0] >= ids[1]:
             fail("INVALID_VALUE", name="before", value=self._texts[1], expected="it must lie behind 'from'")

@@ -6,11 +6,11 @@ from typing import Any
 
 from pystreams import measures
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests.asked import Asked
+from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.measures import GroupRow
-from pystreams.streams import asking
-from pystreams.streams.groups import describing as of_groups
+from pystreams.streams import calls
 from pystreams.streams.groups import seeking
+from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import judge
 
 _SORTS = {each.name: each for each in measures.CONSUMER}
@@ -24,7 +24,7 @@ def group(asked: Asked) -> dict[str, Any]:
     falling = asked.choice("order", ("rising", "falling"), "falling") == "falling"
     first, size = asked.page()
     with asked.access.lend() as connection:
-        found = of_groups.need(connection, stream, name, asking.now_ms(connection))
+        found = of_groups.need(connection, stream, name, calls.now_ms(connection))
     sampled = asked.snapshot.groups.get((stream, name))
     consumers = sorted(found.consumers or (), key=lambda each: each.name)
     consumers.sort(key=_SORTS[sort].sorted_by, reverse=falling)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests.asked import Asked
+from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.streams import dead_letters, entries, listing
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, times

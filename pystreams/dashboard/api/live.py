@@ -13,11 +13,11 @@ from typing import Any
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.overview import news
 from pystreams.dashboard.api.requests.answers import Streamed
-from pystreams.dashboard.api.requests.asked import Asked
+from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.api.streams import condition
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.streams import following, listing
-from pystreams.streams.asking import ask
+from pystreams.streams.calls import ask
 from pystreams.values import fields, where
 from streamwire.stream_id import StreamId
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pystreams.dashboard.api import shapes
-from pystreams.dashboard.api.requests.asked import Asked
-from pystreams.streams.asking import ask, ask_all
+from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.streams.calls import ask, ask_all
 from pystreams.streams.groups import pending
 from pystreams.streams.groups.pending import Pending, Which
 from pystreams.values import times

@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from pystreams.dashboard.api import changes, export, live, login
-from pystreams.dashboard.api.requests import answers
-from pystreams.dashboard.api.requests import asked as asking
+from pystreams.dashboard.api.requests import answers, parameters
 from pystreams.dashboard.api.requests.access import Access
-from pystreams.dashboard.api.requests.asked import Asked
+from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.sessions import Session, Sessions, same
 from pystreams.errors import Status, status_of
@@ -284,7 +283,7 @@ def _host(request: Request) -> str:
 
 
 def _query(request: Request) -> dict[str, Any]:
-    return dict(asking.query(request.scope["query_string"]))
+    return dict(parameters.query(request.scope["query_string"]))
 
 
 async def _body(request: Request) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import redis
 
 from pystreams.streams import following
-from pystreams.streams.asking import ask
+from pystreams.streams.calls import ask
 from pystreams.values.fields import Entry
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError

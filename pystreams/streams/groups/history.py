@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 
 _APART_MS = 5_000  # looks that follow sooner do not count as looks of their own

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import redis
 
 from pystreams.streams import entries, listing
-from pystreams.streams.asking import ask, failure
-from pystreams.streams.groups.describing import Group
+from pystreams.streams.calls import ask, failure
+from pystreams.streams.groups.states import Group
 from pystreams.values.positions import Position
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError

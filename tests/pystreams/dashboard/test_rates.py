@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from pystreams.connect.server import Wanted, connect
-from pystreams.dashboard.sampling.looking import CountingConnection, Looks
+from pystreams.dashboard.sampling.looks import CountingConnection, Looks
 from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.sampler import pause_after
 from tests import servers

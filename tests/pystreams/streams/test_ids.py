@@ -9,7 +9,7 @@ import redis
 
 from pystreams.connect.server import Wanted, connect
 from pystreams.streams import dead_letters, ids, listing
-from pystreams.streams.groups import describing as groups
+from pystreams.streams.groups import states as groups
 from pystreams.streams.listing import Stream, parsed
 from streamclient.connection import Connection
 from tests import servers

@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from pystreams.connect.server import Wanted, connect
-from pystreams.streams.groups import describing as groups
-from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups import states as groups
+from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import Status, judge
 from streamclient.connection import Connection
 from streamclient.streams.lag import Budget

@@ -17,9 +17,9 @@ from pystreams import measures
 from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.snapshot import Name, Snapshot
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams import asking, dead_letters, listing
-from pystreams.streams.groups import describing as of_groups
-from pystreams.streams.groups.describing import Group
+from pystreams.streams import calls, dead_letters, listing
+from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import LIMIT_MS, SEVERITY, Sample, Status, judge
 from pystreams.streams.listing import Stream
 from streamclient.connection import BROKEN, Command, Connection
@@ -46,7 +46,7 @@ def info(connection: Connection) -> dict[str, str]:
     found: list[dict[str, str]] = []
     for endpoint in connection.topology.masters():
         with suppress(*BROKEN):  # the others still tell something
-            found.append(info_of(asking.ask_server(connection, endpoint, [("INFO",)])[0]))
+            found.append(info_of(calls.ask_server(connection, endpoint, [("INFO",)])[0]))
     facts = dict(found[0]) if found else {}
     for line in _SUMS:
         numbers = [each[line] for each in found if each.get(line, "").isdigit()]
@@ -91,7 +91,7 @@ class Looks:
         """The server as it is now."""
         begin = time.monotonic()
         sent = _sent(connection)
-        now = asking.now_ms(connection)
+        now = calls.now_ms(connection)
         if self._number % _NAMES_EVERY == 0:
             self._names = sorted(listing.scan(connection))
         self._ask_sizes(connection)

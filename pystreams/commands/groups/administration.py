@@ -12,7 +12,7 @@ import click
 
 from pystreams import measures
 from pystreams.commands import rows as rows_of
-from pystreams.commands.choosing import matching
+from pystreams.commands.selection import matching
 from pystreams.commands.verbs import (
     GROUP,
     NAME,
@@ -27,10 +27,10 @@ from pystreams.commands.verbs import (
 )
 from pystreams.errors import fail
 from pystreams.measures import GroupRow
-from pystreams.streams import asking, entries, listing
-from pystreams.streams.groups import describing as of_groups
+from pystreams.streams import calls, entries, listing
 from pystreams.streams.groups import seeking
-from pystreams.streams.groups.describing import Group
+from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
 from pystreams.values import names, numbers, positions, times
 from streamclient.streams.lag import Budget
@@ -157,7 +157,7 @@ def lag(
     window = max(3, round(LIMIT_MS / 1000 / pause) + 1) if pause else 3
     samples: dict[tuple[bytes, bytes], deque[Sample]] = defaultdict(lambda: deque(maxlen=window))
     for look in itertools.count(1):
-        now = asking.now_ms(run.connection)
+        now = calls.now_ms(run.connection)
         with run.out.progress("groups") as advance:
             budget = Budget.deciding(fail_above)
             shown, more = _looked(run, pattern, group, sort, limit, now, advance, budget)
@@ -333,7 +333,7 @@ def rm(run: Run, stream: bytes, group: bytes) -> None:
         f"{numbers.things(gone.pending, 'pending entry')} and {numbers.things(gone.consumer_count, 'consumer')}"
     )
     if run.may(plan, {"pending": gone.pending, "consumers": gone.consumer_count}):
-        asking.ask(run.connection, "XGROUP", "DESTROY", stream, group)
+        calls.ask(run.connection, "XGROUP", "DESTROY", stream, group)
         run.done(f"Removed {names.shown(group)} of {names.shown(stream)}.", {"removed": True, "pending": gone.pending})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pystreams.commands.verbs import Run
-from pystreams.streams import asking, listing
+from pystreams.streams import calls, listing
 from pystreams.values import names
 
 
@@ -19,5 +19,5 @@ def matching(run: Run, word: str) -> Iterable[bytes]:
     name = names.from_shell(word)
     if is_glob(word):
         return listing.scan(run.connection, name)
-    asking.ask(run.connection, "XINFO", "STREAM", name)
+    calls.ask(run.connection, "XINFO", "STREAM", name)
     return [name]

@@ -14,7 +14,7 @@ import redis
 
 from pystreams.errors import fail
 from pystreams.streams import ids
-from pystreams.streams.asking import ask, failure, number, pages, pairs
+from pystreams.streams.calls import ask, failure, number, pages, pairs
 from pystreams.streams.groups.pending import idle_of
 from pystreams.streams.groups.status import Sample
 from pystreams.streams.listing import Stream, look, parsed
