@@ -114,5 +114,5 @@ def encode_or_say_so(reply: Reply, session: Session, out: Out) -> None:
     try:
         encode(reply, session.proto, out)
     except Exception:  # noqa: BLE001 - see above
-        LOG.exception("the reply to client %d, which waited, cannot be encoded", session.id)
+        LOG.exception("the reply to client %d cannot be encoded", session.id)
         out[before:] = [encoded(INTERNAL_ERROR)]

@@ -13,7 +13,7 @@ What commands leave goes to everybody through :mod:`engine.shell.network.deliver
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
@@ -29,7 +29,7 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.network.connections.idle import IdleClients
 from engine.shell.network.connections.limits import Limits
 from engine.shell.network.connections.reply_batch import ReplyBatch
-from engine.shell.network.delivery import INTERNAL_ERROR, Delivery, encode_or_say_so
+from engine.shell.network.delivery import Delivery, encode_or_say_so
 from engine.shell.network.protection import is_refused
 from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG, report_fatal
@@ -132,31 +132,13 @@ class Runner:
 
     def run(self, connection: Connection) -> None:
         """Run the connection's commands, as many as may run now, and send their replies."""
-        # One piece: a command of a pipeline costs two microseconds, a call 70 ns, and each step here is taken for each.
-        core, delivery = self.core, self.delivery
-        session = connection.session
-        commands = connection.commands
-        at = first = connection.at
-        count = len(commands)
-        execute = core.execute
-        outbox = core.outbox
-        after_reply = delivery.after_reply
-        timers = self.timers
-        pause = core.pause
-        now = now_us()
-        began = now
-        core.telemetry.measured_ns = now * 1000
-        if self.memory_limit.limit:
-            self.memory_limit.look(now)
-        if self.client_memory.limit:
-            self.client_memory.look(now)
+        core, delivery, session = self.core, self.delivery, connection.session
+        execute, outbox, pause, after_reply = core.execute, core.outbox, core.pause, delivery.after_reply
+        commands, first = connection.commands, connection.at
+        at, count, made = first, len(commands), 0
+        now = self._begin(connection)
         out: Out = []
-        pieces: Iterator[Out] | None = None
-        #: Bytes of the replies in ``out`` that have several parts.
-        made = 0
-        if count - at > 1 and core.databases[session.db].waiting:
-            # Those who wait get what one client adds here together, as with a pipeline that is added at once.
-            core.serve_later = all(argv[0] in _ADDS for argv in commands)
+        pages: Pages | None = None
         while at < count:
             if pause.until and core.admission.is_held_back(session, commands[at], now // 1000):
                 connection.held_back = True
@@ -171,89 +153,124 @@ class Runner:
                 self._fail_within(connection, out, error)
                 return
             own = delivery.send_outbox(session) if outbox else ()
-            if reply is BLOCKED:
+            before = len(out)
+            if reply is BLOCKED or type(reply) is Steps:
                 _append(own, session, out)
-                timers.follow(connection, now)
-                break
-            if type(reply) is Steps:
-                _append(own, session, out)
-                connection.stepping = True
-                connection.adjust_reading()
-                self.loop.call_soon(self._step, connection, session, reply)
+                self._suspend(connection, reply, now)
                 break
             if session.reply_mode != "on":
                 reply = _muted(session, reply)
-            before = len(out)
             if type(reply) is Pages:
-                _append(own, session, out)
-                pieces = pages_of(reply, session.proto)
-                if after_reply:
-                    delivery.do_after_reply()
-                break
-            if reply is not NO_REPLY:
-                try:
-                    encode(reply, session.proto, out)
-                except Exception:  # noqa: BLE001 - the command is done, and its client hears that something is wrong
-                    LOG.exception("the reply to %r cannot be encoded", argv[0])
-                    del out[before:]
-                    encode(INTERNAL_ERROR, session.proto, out)
+                pages = reply
+            elif reply is not NO_REPLY:
+                encode_or_say_so(reply, session, out)
             if own:
                 _append(own, session, out)
             if after_reply:
                 delivery.do_after_reply()
-            if session.close_after_reply or session.close_requested:
-                at = count
+            if pages is not None:
                 break
-            if type(reply) is CommandError and argv[0].lower() in (b"post", b"host:"):
-                # A browser that was made to talk to us: what follows is not the user's.
-                LOG.warning("a request of HTTP from %r, connection closed", session.addr)
-                session.close_requested = True
-                out.clear()
+            if session.close_after_reply or session.close_requested or self._is_http(connection, argv, reply, out):
                 at = count
                 break
             if len(out) - before > 1 and at < count:
-                # It may be a long reply: no more of them are made before the client has taken this one.
                 made += sum(map(len, out[before:]))
                 if made > _FLUSH_BYTES:
-                    delivery.flush(connection, out)
-                    out, made = [], 0
-                    if connection.slow:
+                    made = 0
+                    if self._must_wait(connection, out):
                         break
-                    if connection.held_size > _FLUSH_BYTES:
-                        connection.yield_to_others()
-                        break
-            if not at & _LOOK_EVERY and at < count:
-                if sum(map(len, out)) > _FLUSH_BYTES:
-                    delivery.flush(connection, out)
-                    out, made = [], 0
-                if connection.slow:
-                    break
-                now_again = now_us()
-                if now_again - began > _SHARE_US:
-                    connection.yield_to_others()
-                    break
+            if not at & _LOOK_EVERY and at < count and self._had_its_share(connection, out, now):
+                break
+        self._finish(connection, out, pages, now, commands, first, at)
+
+    def _begin(self, connection: Connection) -> int:
+        """Read the clock, in microseconds, and look at what is looked at before commands run."""
+        core, now = self.core, now_us()
+        core.telemetry.measured_ns = now * 1000
+        if self.memory_limit.limit:
+            self.memory_limit.look(now)
+        if self.client_memory.limit:
+            self.client_memory.look(now)
+        if len(connection.commands) - connection.at > 1 and core.databases[connection.session.db].waiting:
+            # Waiting clients get together what one client adds here, as with a pipeline that is added at once.
+            core.serve_later = all(argv[0] in _ADDS for argv in connection.commands)
+        return now
+
+    def _suspend(self, connection: Connection, reply: Reply, now: int) -> None:
+        """The client's command is not over: it waits for something, or is done in steps."""
+        if type(reply) is not Steps:
+            self.timers.follow(connection, now)
+            return
+        connection.stepping = True
+        connection.adjust_reading()
+        self.loop.call_soon(self._step, connection, connection.session, reply)
+
+    def _is_http(self, connection: Connection, argv: list[bytes], reply: Reply, out: Out) -> bool:
+        """Whether a browser was made to talk to us. What follows is not the user's: the connection will be closed."""
+        if type(reply) is not CommandError or argv[0].lower() not in (b"post", b"host:"):
+            return False
+        LOG.warning("a request of HTTP from %r, connection closed", connection.session.addr)
+        connection.session.close_requested = True
+        out.clear()
+        return True
+
+    def _must_wait(self, connection: Connection, out: Out) -> bool:
+        """Send long replies before more of them are made; whether the client has to take them first."""
+        self.delivery.flush(connection, out[:])
+        out.clear()
+        if connection.slow:
+            return True
+        if connection.held_size > _FLUSH_BYTES:
+            connection.yield_to_others()
+            return True
+        return False
+
+    def _had_its_share(self, connection: Connection, out: Out, began: int) -> bool:
+        """Whether others come first: the client does not read, or its commands ran for long enough."""
+        if sum(map(len, out)) > _FLUSH_BYTES:
+            self.delivery.flush(connection, out[:])
+            out.clear()
+        if connection.slow:
+            return True
+        if now_us() - began > _SHARE_US:
+            connection.yield_to_others()
+            return True
+        return False
+
+    def _finish(
+        self,
+        connection: Connection,
+        out: Out,
+        pages: Pages | None,
+        began: int,
+        commands: list[list[bytes]],
+        first: int,
+        at: int,
+    ) -> None:
+        """Serve those who wait for what was added, send the replies, and remember where to go on."""
+        core, session = self.core, connection.session
         if core.serve_later:
             core.serve_later = False
             try:
                 core.blocked.serve()
-            except (FatalError, Exception) as error:  # noqa: BLE001 - as above
+            except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
                 self._fail_within(connection, out, error)
                 return
-            if outbox:
-                _append(delivery.send_outbox(session), session, out)
+            if core.outbox:
+                _append(self.delivery.send_outbox(session), session, out)
         connection.at = at
-        if at == count:
+        if at == len(commands):
             connection.commands = []
             connection.at = 0
-        delivery.flush(connection, out)
-        if core.changes.next_expiry != timers.expiry_at:
-            timers.follow_expiry()
-        if pieces is not None:
-            connection.pieces = pieces
+        self.delivery.flush(connection, out)
+        if core.changes.next_expiry != self.timers.expiry_at:
+            self.timers.follow_expiry()
+        if pages is not None:
+            connection.pieces = pages_of(pages, session.proto)
             connection.send_piece()
         if core.telemetry.latency_ms:
             self.watchdog.worked(began, commands[first:at])
-        if pieces is None and (session.close_after_reply or session.close_requested):
+        if pages is None and (session.close_after_reply or session.close_requested):
             connection.close()
 
     def _step(self, connection: Connection, session: Session, steps: Steps) -> None:
