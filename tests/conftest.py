@@ -30,6 +30,8 @@ from tests.suite.long import FULL
 from tests.suite.order import arranged
 from tests.suite.spark_session import spark  # noqa: F401 - a fixture: here alone, or there would be a second session to end
 
+pytest_plugins = ["pystreams.testing.plugin"]  # installed as an entry point, too
+
 # Tests start hundreds of engines, workers and programs. Where an image's environment forbids Python to keep what it has
 # compiled, each of them compiles some three hundred modules anew: half a second of processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

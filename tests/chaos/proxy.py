@@ -1,122 +1,13 @@
-"""A proxy in front of a server that can cut every connection, at a byte of its own choice.
-
-A cut falls anywhere in the protocol: in the middle of a command, between a command and its reply, in the middle of a
-reply. What the server has received up to the cut it has received; the client sees a connection that ends.
-"""
+"""Where the proxy of a chaos run cuts. The proxy itself is the test kit's."""
 
 from __future__ import annotations
 
 import random
-import selectors
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
+from pystreams.testing.proxy import FaultProxy as Proxy
+from pystreams.testing.proxy import proxy
 
-class Proxy:
-    """Forwards `port` to `target`. `cut_after(n)`: of all bytes that pass from now on, the n-th is the last one.
-
-    While `flows` is cleared nothing passes, and no connection breaks.
-    """
-
-    def __init__(self, target: int) -> None:
-        self.target = target
-        self.cuts = 0
-        self.flows = threading.Event()
-        self.flows.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
-        self._wake, self._waker = socket.socketpair()
-        self._selector.register(self._wake, selectors.EVENT_READ)
-        self._peers: dict[socket.socket, socket.socket] = {}
-        self._left: int | None = None
-        self._lock = threading.Lock()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def cut_after(self, count: int) -> None:
-        with self._lock:
-            self._left = count
-
-    def pending_cut(self) -> bool:
-        """Whether a cut was ordered that has not happened yet."""
-        with self._lock:
-            return self._left is not None
-
-    def close(self) -> None:
-        self._ended = True
-        self.flows.set()
-        self._waker.send(b"x")
-        self._thread.join(10)
-        for each in (*self._peers, self._listener, self._wake, self._waker):
-            each.close()
-        self._selector.close()
-
-    def _run(self) -> None:
-        while not self._ended:
-            for key, _ in self._selector.select():
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.fileobj is not self._wake:
-                    assert isinstance(key.fileobj, socket.socket)
-                    if key.fileobj in self._peers:
-                        self._forward(key.fileobj)
-
-    def _accept(self) -> None:
-        client, _ = self._listener.accept()
-        try:
-            server = socket.create_connection(("127.0.0.1", self.target), 5)
-        except OSError:
-            client.close()
-            return
-        for one, other in ((client, server), (server, client)):
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._peers[one] = other
-            self._selector.register(one, selectors.EVENT_READ)
-
-    def _forward(self, source: socket.socket) -> None:
-        target = self._peers[source]
-        try:
-            data = source.recv(1 << 16)
-            self.flows.wait()
-            cut = False
-            with self._lock:
-                if self._left is not None:
-                    cut = len(data) >= self._left
-                    data = data[: self._left]
-                    self._left = None if cut else self._left - len(data)
-            if data:
-                target.settimeout(10)
-                target.sendall(data)
-            if cut:
-                self.cuts += 1
-                for each in [*self._peers]:
-                    self._drop(each)
-            elif not data:
-                self._drop(source)
-        except OSError:
-            self._drop(source)
-
-    def _drop(self, one: socket.socket) -> None:
-        for each in (one, self._peers.get(one)):
-            if each is not None and each in self._peers:
-                del self._peers[each]
-                with suppress(KeyError, ValueError):
-                    self._selector.unregister(each)
-                each.close()
-
-
-@contextmanager
-def proxy(target: int) -> Iterator[Proxy]:
-    made = Proxy(target)
-    try:
-        yield made
-    finally:
-        made.close()
+__all__ = ["Proxy", "proxy", "somewhere"]
 
 
 def somewhere(chance: random.Random) -> int:

@@ -1,7 +1,7 @@
 """The blocks of code on a page, and what is to be done with each.
 
 A block runs unless the comment before it says why it cannot: ``<!-- not run: REASON -->``. A block of text with the
-title "Output" is what the block before it writes.
+title "Output" is what the block before it writes; one with the name of a file as its title is that file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ SHOWN = {"text"}
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w-]*)(?P<title>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
+_TITLE = re.compile(r'title="([\w.-]+\.py)"')
 _MARKER = re.compile(r"<!-- not run: ((?:(?!-->).)+) -->\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code. ``excuse`` says why it does not run; ``output`` is what the page says that it writes."""
+    """A block of code. ``excuse`` says why it does not run; ``output`` is what the page says that it writes.
+
+    ``file`` is the name of the file that it is, in the reader's directory; empty if it is none.
+    """
 
     page: str
     line: int
@@ -35,6 +39,7 @@ class Block:
     text: str
     excuse: str = ""
     output: str | None = None
+    file: str = ""
 
     @property
     def place(self) -> str:
@@ -59,5 +64,7 @@ def blocks_of(page: Path) -> list[Block]:
             found.append(Block(before.page, before.line, before.language, before.text, before.excuse, output=code))
             continue
         line = text.count("\n", 0, fence.start()) + 1
-        found.append(Block(name, line, fence["language"], code, " ".join(marker[1].split()) if marker else ""))
+        excuse = " ".join(marker[1].split()) if marker else ""
+        file = _TITLE.search(fence["title"])
+        found.append(Block(name, line, fence["language"], code, excuse, file=file[1] if file else ""))
     return found

@@ -26,7 +26,7 @@ def _runs(block: Block) -> bool:
 
 
 #: Pages whose examples take ten seconds and more.
-_GUIDES = "archive dead-letters foreach-batch joins reading replays scaling-out state windows"
+_GUIDES = "archive dead-letters foreach-batch joins reading replays scaling-out state testing windows"
 _LONG = {"concepts/from-redis.md", *(f"guides/{name}.md" for name in _GUIDES.split())}
 
 
@@ -38,7 +38,7 @@ def _with_examples(spark: bool) -> list[object]:
     return [
         pytest.param(blocks, id=name, marks=[long_only] if name in _LONG else [])
         for name, blocks in found.items()
-        if blocks and spark == any(block.language in ("python", "sql") for block in blocks)
+        if blocks and spark == any(block.language in ("python", "sql") and not block.file for block in blocks)
     ]
 
 

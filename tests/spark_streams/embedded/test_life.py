@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_streams.embedded import launcher, life, record
+from spark_streams.embedded import discards, launcher, life, record
 from spark_streams.embedded.life import FINAL, TABLE, Event, State
 from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import Record
@@ -152,7 +152,7 @@ class Case:
                 [sys.executable, "-c", SUPERVISOR, *words, str(lock.fileno()), *command],
                 stdout=output,
                 pass_fds=[lock.fileno()],
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), discards.NOTICES: "on"},
             )
         return self.supervisor
 

@@ -1,0 +1,50 @@
+"""A test kit for pipelines: servers, a clock that is moved, faults, and comparisons of streams with rows.
+
+The pytest plugin (`pystreams.testing.plugin`) has the fixtures; these functions and classes do the work, and serve
+other test runners as well. May import the connector's `register`, and starts the engine as a process. Loaded on first
+use: pytest imports the plugin alone, whatever it tests.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pystreams.testing.clock import Clock
+    from pystreams.testing.proxy import FaultProxy, proxy
+    from pystreams.testing.queries import assert_stream_equal, run_available_now
+    from pystreams.testing.servers import engine, redis
+    from pystreams.testing.streams import Entry, Server, add, entries
+    from pystreams.testing.waiting import wait_until
+
+__all__ = [
+    "Clock",
+    "Entry",
+    "FaultProxy",
+    "Server",
+    "add",
+    "assert_stream_equal",
+    "engine",
+    "entries",
+    "proxy",
+    "redis",
+    "run_available_now",
+    "wait_until",
+]
+
+_MODULES = {
+    "clock": ("Clock",),
+    "proxy": ("FaultProxy", "proxy"),
+    "queries": ("assert_stream_equal", "run_available_now"),
+    "servers": ("engine", "redis"),
+    "streams": ("Entry", "Server", "add", "entries"),
+    "waiting": ("wait_until",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

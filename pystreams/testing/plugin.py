@@ -1,0 +1,91 @@
+"""The pytest plugin: fixtures for servers, a Spark session and faults. It imports nothing until a fixture is used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pystreams.testing.proxy import FaultProxy
+    from pystreams.testing.servers import Running
+    from pystreams.testing.streams import Server
+
+
+def pytest_configure() -> None:
+    # Of `spark_streams.embedded.discards`: at the end of a test run an embedded engine always discards something.
+    os.environ.setdefault("PYSTREAMS_EMBEDDED_NOTICES", "off")
+
+
+@pytest.fixture(scope="session")
+def pystreams_engine_process() -> Iterator[Running]:
+    """The engine as a process, for the whole run."""
+    from pystreams.testing.servers import engine  # noqa: PLC0415 - tests that do not use it do not pay for it
+
+    with engine(movable=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def pystreams_redis_process() -> Iterator[Running]:
+    """A real redis-server as a process, for the whole run. Without one on PATH the test is skipped."""
+    from pystreams.testing.servers import redis  # noqa: PLC0415 - as above
+
+    if shutil.which("redis-server") is None:
+        pytest.skip("no redis-server on PATH")
+    with redis() as running:
+        yield running
+
+
+def _fresh(running: Running) -> Iterator[Server]:
+    from pystreams.testing.streams import Server  # noqa: PLC0415 - as above
+
+    server = Server(running.url, running.port, running.clock)
+    server.client.flushall()
+    try:
+        yield server
+    finally:
+        server.client.close()
+
+
+@pytest.fixture
+def pystreams_engine(pystreams_engine_process: Running) -> Iterator[Server]:
+    """The engine, without data. `clock.advance(seconds)` moves its clock."""
+    yield from _fresh(pystreams_engine_process)
+
+
+@pytest.fixture
+def pystreams_redis(pystreams_redis_process: Running) -> Iterator[Server]:
+    """A real Redis, without data."""
+    yield from _fresh(pystreams_redis_process)
+
+
+@pytest.fixture
+def pystreams_proxy(pystreams_engine: Server) -> Iterator[FaultProxy]:
+    """A proxy in front of that engine, which delays, cuts and refuses when it is told to."""
+    from pystreams.testing.proxy import proxy  # noqa: PLC0415 - as above
+
+    with proxy(pystreams_engine.port) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def pystreams_spark(
+    pystreams_engine_process: Running, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    """A Spark session with the data source. A query that names no server uses the engine of `pystreams_engine`.
+
+    PYSTREAMS_URL is set meanwhile, so tests never reach the server of the environment that they run in.
+    """
+    from pystreams.testing.session import session  # noqa: PLC0415 - as above
+
+    url = pystreams_engine_process.url
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYSTREAMS_URL", url)
+        with session(tmp_path_factory.mktemp("warehouse"), url=url) as made:
+            yield made

@@ -1,0 +1,185 @@
+"""Servers as processes, for tests: the engine, and a real redis-server.
+
+Each is a context manager that gives the process once it answers, and leaves nothing behind: the process is stopped
+(killed, if it does not end by itself) and its directory removed, whatever the test did.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pystreams.testing.clock import VARIABLE, Clock
+from pystreams.testing.waiting import DEADLINE, START_DEADLINE, wait_until
+from streamwire import bootstrap
+
+_READY = re.compile(r"ready on (\S+):(\d+) pid (\d+)")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server that answers. ``unixsocket`` and ``clock`` are None if it has none."""
+
+    process: subprocess.Popen[bytes]
+    host: str
+    port: int
+    unixsocket: Path | None
+    directory: Path
+    output: Path
+    clock: Clock | None = None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def url(self) -> str:
+        return f"redis://{self.host}:{self.port}"
+
+    def connect(self, timeout: float = DEADLINE) -> socket.socket:
+        """A new connection."""
+        connection = socket.create_connection((self.host, self.port), timeout)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on at the moment."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def tied_to_us(command: list[str]) -> list[str]:
+    """The command, so that its process ends with this one, even where that is killed (where the system can do it).
+
+    The tie is to the thread that starts the process, so it is only made by the main one.
+    """
+    setpriv = shutil.which("setpriv")
+    if setpriv is None or threading.current_thread() is not threading.main_thread():
+        return command
+    return [setpriv, "--pdeathsig", "TERM", *command]
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End the process: SIGTERM, and SIGKILL where it has not gone after five seconds."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(DEADLINE)
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+@contextmanager
+def redis(*flags: str, program: str = "redis-server") -> Iterator[Running]:
+    """Run a real ``redis-server`` on a free port, without persistence unless ``flags`` say otherwise.
+
+    ``flags`` are added to its command line as they are (``"--appendonly", "yes"``).
+    """
+
+    def command(directory: Path, port: int) -> list[str]:
+        settings = f"--bind 127.0.0.1 --unixsocket {directory}/s --dir {directory}"
+        return [program, "--port", str(port), *settings.split(), "--appendonly", "no", "--save", "", *flags]
+
+    with on_a_free_port(command, "Ready to accept connections") as running:
+        yield running
+
+
+@contextmanager
+def on_a_free_port(command: Callable[[Path, int], list[str]], ready: str) -> Iterator[Running]:
+    """A process of redis-server; its output contains ``ready`` when it answers."""
+    # The path of a Unix socket has room for about a hundred characters, so the directory's name is short.
+    directory = Path(tempfile.mkdtemp(prefix="ps-redis-"))
+    output = directory / "output.txt"
+    try:
+        # Between finding a free port and listening on it somebody else may take it: then try another.
+        for _ in range(5):
+            port = free_port()
+            with output.open("wb") as sink:
+                process = subprocess.Popen(
+                    tied_to_us(command(directory, port)),
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                )
+            try:
+                state = wait_until(lambda: _state(process, output, ready), "redis-server to start", START_DEADLINE)  # noqa: B023
+                if state == "ready":
+                    unixsocket = directory / "s"
+                    socket_or_none = unixsocket if unixsocket.exists() else None
+                    yield Running(process, "127.0.0.1", port, socket_or_none, directory, output)
+                    return
+            finally:
+                stop(process)
+            if "Address already in use" not in output.read_text():
+                break
+        raise RuntimeError(f"redis-server did not start:\n{output.read_text()}")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _state(process: subprocess.Popen[bytes], output: Path, ready: str) -> str:
+    if ready in output.read_text():
+        return "ready"
+    return "gone" if process.poll() is not None else ""
+
+
+@contextmanager
+def engine(
+    *flags: str,
+    config_file: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    program: Sequence[str] | None = None,
+    movable: bool = False,
+) -> Iterator[Running]:
+    """Run the engine on a port of its own choice, in a temporary directory, with ``flags`` as further directives.
+
+    ``program``: the command line that runs it, if not that of this installation. ``movable``: whether it has a `clock`.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="ps-engine-"))
+    output = directory / "errors.txt"
+    clock = Clock(directory / "clock") if movable else None
+    words = [*([config_file] if config_file else []), "--port", "0", "--dir", str(directory), "--save", "", *flags]
+    command = tied_to_us([*(program or bootstrap.program("engine.__main__")), *words])
+    surroundings = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
+    if clock is not None:
+        surroundings[VARIABLE] = str(clock.file)
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            command, cwd=directory, env=surroundings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sink
+        )
+    try:
+        host, port = ready_line(process, output)
+        yield Running(process, host, port, None, directory, output, clock)
+    finally:
+        stop(process)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def ready_line(process: subprocess.Popen[bytes], output: Path) -> tuple[str, int]:
+    """Wait for the line in which the engine says that it is ready; its host and port. ``output`` holds its errors."""
+    assert process.stdout is not None
+    seen = b""
+    while True:
+        readable, _, _ = select.select([process.stdout], [], [], START_DEADLINE)
+        piece = os.read(process.stdout.fileno(), 4096) if readable else b""
+        if not piece:
+            raise RuntimeError(f"the engine did not get ready; it said {seen!r} and\n{output.read_text()}")
+        seen += piece
+        found = _READY.search(seen.decode(errors="replace"))
+        if found is not None and seen.endswith(b"\n"):
+            return found[1], int(found[2])

@@ -1,0 +1,82 @@
+"""Spark sessions for tests: small, without a UI, quiet, in this Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import __version__
+from pyspark.sql import SparkSession
+
+from spark_streams import register
+
+# On a local disk Spark's default manager starts some twenty processes for each trigger; this one starts four.
+_PACKAGE = "" if __version__.startswith("4.0.") else "checkpointing."
+SETTINGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
+    f"{_PACKAGE}FileSystemBasedCheckpointFileManager",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@contextmanager
+def session(
+    warehouse: Path, settings: Mapping[str, str] | None = None, *, url: str | None = None, registers: bool = True
+) -> Iterator[SparkSession]:
+    """Run a session on two cores for the length of a `with` block; at its end the JVM ends as well.
+
+    ``url``: the server of queries that name none. ``registers``: whether it gets the data source by `register`; else
+    Spark finds it by itself, if it is installed. A session that is already active is used as it is, and left running.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        with _ready(active, url):
+            yield active
+        return
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("pystreams-tests")
+    for name, value in {**SETTINGS, "spark.sql.warehouse.dir": str(warehouse), **(settings or {})}.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    gateway = made.sparkContext._gateway
+    try:
+        if registers:
+            with _ready(made, url):
+                yield made
+        else:
+            yield made
+    finally:
+        made.stop()
+        _end(gateway)
+
+
+@contextmanager
+def _ready(spark: SparkSession, url: str | None) -> Iterator[None]:
+    """Register the data source, whose processes find the server as its environment variable would name it."""
+    environment = spark.sparkContext.environment
+    if url is not None:
+        environment["PYSTREAMS_URL"] = url
+    register(spark)  # Spark notes the environment with it
+    try:
+        yield
+    finally:
+        environment.pop("PYSTREAMS_URL", None)
+
+
+def _end(gateway: object) -> None:
+    """End the JVM, which would otherwise live as long as this Python."""
+    gateway.shutdown()  # type: ignore[attr-defined]
+    process = gateway.proc  # type: ignore[attr-defined]
+    process.stdin.close()
+    process.wait(30)
