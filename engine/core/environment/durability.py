@@ -23,14 +23,18 @@ class Durability(Protocol):
     def save(self) -> Reply:
         """Write a snapshot now; the server does nothing else meanwhile."""
 
-    def save_in_background(self, *, schedule: bool) -> Reply:
-        """Write a snapshot in the background. While the log is rewritten: later if ``schedule``, else an error."""
+    def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
+        """Write a snapshot in the background. During a rewrite of the log: later if ``schedule`` or ``within`` a
+        transaction, otherwise an error.
+        """
 
     def all_deleted(self) -> None:
         """FLUSHALL has run: where the ``save`` directive wants snapshots, the last one is replaced soon."""
 
-    def rewrite_log(self) -> Reply:
-        """Rewrite the log in the background, after a snapshot that is being written."""
+    def rewrite_log(self, *, within: bool) -> Reply:
+        """Rewrite the log in the background, after a snapshot that is being written, or the transaction that it is
+        ``within``.
+        """
 
     def last_save(self) -> int:
         """When the last snapshot was finished, in seconds since the epoch."""
@@ -70,14 +74,15 @@ class WithoutDisk:
     def save(self) -> Reply:
         raise CommandError(persistence.NO_PERSISTENCE)
 
-    def save_in_background(self, *, schedule: bool) -> Reply:
-        del schedule
+    def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
+        del schedule, within
         raise CommandError(persistence.NO_PERSISTENCE)
 
     def all_deleted(self) -> None:
         """There is no snapshot."""
 
-    def rewrite_log(self) -> Reply:
+    def rewrite_log(self, *, within: bool) -> Reply:
+        del within
         raise CommandError(persistence.NO_PERSISTENCE)
 
     def last_save(self) -> int:

@@ -380,18 +380,18 @@ class DiskDurability:
         finally:
             self._follow()
 
-    def save_in_background(self, *, schedule: bool) -> Reply:
+    def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
         if self.snapshots.is_running:
             raise CommandError(persistence.SAVE_RUNNING)
         self._check()
         must_wait = self.rewrites.is_running or self.rewrites.is_scheduled
-        if must_wait and not schedule:
+        if must_wait and not (schedule or within):
             raise CommandError(persistence.SAVE_BLOCKED)
         self.snapshots.ask()
         if must_wait:
             return Simple(persistence.SAVE_SCHEDULED)
         self.core.host.after_reply(self.begin_what_is_due)
-        return Simple(persistence.SAVE_STARTED)
+        return Simple(persistence.SAVE_SCHEDULED if within else persistence.SAVE_STARTED)
 
     def all_deleted(self) -> None:
         """Begin a snapshot of the empty data after the command, so that a crash does not bring the old ones back.
@@ -403,7 +403,7 @@ class DiskDurability:
             self.snapshots.ask()
             self.core.host.after_reply(self.begin_what_is_due)
 
-    def rewrite_log(self) -> Reply:
+    def rewrite_log(self, *, within: bool) -> Reply:
         if self.rewrites.is_running:
             raise CommandError(persistence.REWRITE_RUNNING)
         self._check()
@@ -411,7 +411,7 @@ class DiskDurability:
         if self.snapshots.is_running:
             return Simple(persistence.REWRITE_SCHEDULED)
         self.core.host.after_reply(self.begin_what_is_due)
-        return Simple(persistence.REWRITE_STARTED)
+        return Simple(persistence.REWRITE_SCHEDULED if within else persistence.REWRITE_STARTED)
 
     def last_save(self) -> int:
         return self.snapshots.last_save_ms // 1000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -235,3 +236,42 @@ def test_watched_fields(server: Server) -> None:
     server.expect("EXEC", None)
     server.given("WATCH h", "HPERSIST h FIELDS 1 x", "MULTI", "PING")
     server.expect("EXEC", ["PONG"])
+
+
+def expired_counts(server: Server) -> tuple[int, int]:
+    """How many keys and how many fields have expired, by INFO."""
+    text = server.run("INFO stats").decode()
+    keys, fields = (re.search(rf"^{name}:(\d+)", text, re.MULTILINE) for name in ("expired_keys", "expired_subkeys"))
+    assert keys is not None
+    assert fields is not None
+    return int(keys[1]), int(fields[1])
+
+
+@since("8.6")
+@pytest.mark.parametrize(
+    ("command", "fields"),
+    [
+        ("HEXPIRE h 0 FIELDS 2 a none", 1),
+        ("HPEXPIREAT h 1 FIELDS 2 a b", 2),
+        ("HGETEX h PXAT 1 FIELDS 1 a", 1),
+        ("HSETEX h PXAT 1 FIELDS 1 a 2", 1),
+    ],
+)
+def test_fields_given_a_past_time_count_as_expired(server: Server, command: str, fields: int) -> None:
+    """A field that is removed because its new time has passed counts as expired, until CONFIG RESETSTAT."""
+    server.given("HSET h a 1 b 2", "CONFIG RESETSTAT", command)
+    assert expired_counts(server) == (0, fields)
+    server.given("CONFIG RESETSTAT")
+    assert expired_counts(server) == (0, 0)
+
+
+@since("8.6")
+def test_a_key_restored_with_a_past_time_counts_as_expired(server: Server) -> None:
+    """RESTORE with a time in the past counts an expired key, whether or not it replaces one."""
+    server.given("SET k v")
+    payload = server.run("DUMP", "k")
+    server.given("CONFIG RESETSTAT")
+    server.expect(("RESTORE", "gone", "1", payload, "ABSTTL"), OK)
+    server.expect(("RESTORE", "k", "1", payload, "ABSTTL", "REPLACE"), OK)
+    server.expect("DBSIZE", 0)
+    assert expired_counts(server) == (2, 0)

@@ -218,6 +218,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     goes_at_once = deadline is not None and is_past(ctx, deadline)
     deleted = db.delete(key, changes=int(goes_at_once))
     if goes_at_once:
+        ctx.changes.expired_keys += 1
         if deleted:
             ctx.effect(b"DEL", key)
             ctx.changes.notify("g", b"del", key, db.index)

@@ -74,6 +74,7 @@ def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], d
     if not names:
         return
     if is_past(ctx, deadline):
+        ctx.changes.expired_fields += len(names)
         _remove(ctx, key, fields, names)
         return
     fields.set_one_deadline(names, deadline)

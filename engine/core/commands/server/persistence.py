@@ -32,7 +32,7 @@ def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
     schedule = len(argv) > 1
     if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
         raise CommandError(general.SYNTAX)
-    return ctx.durability.save_in_background(schedule=schedule)
+    return ctx.durability.save_in_background(schedule=schedule, within=ctx.session.in_exec)
 
 
 @server_command("lastsave", "loading stale fast", acl="admin dangerous")
@@ -44,7 +44,7 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
 @server_command("bgrewriteaof", "admin noscript no_async_loading", complexity=_IMAGE)
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Begins to rewrite the append-only file to what the data need."""
-    return ctx.durability.rewrite_log()
+    return ctx.durability.rewrite_log(within=ctx.session.in_exec)
 
 
 @generic_command("waitaof numlocal numreplicas timeout", "blocking", since="7.2.0")

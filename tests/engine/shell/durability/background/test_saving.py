@@ -56,6 +56,22 @@ def test_a_save_waits_for_a_rewrite_that_waits_for_an_fsync(tmp_path):
     assert (facts["rdb_saves"], facts["aof_rewrite_scheduled"], facts["aof_rewrite_in_progress"]) == (1, 0, 0)
 
 
+def test_saves_and_rewrites_of_a_transaction_begin_after_it(tmp_path):
+    """BGSAVE and BGREWRITEAOF in MULTI reply that they are scheduled, in either order, and both are done after EXEC."""
+    engine = life_of(tmp_path)
+    for first, second in (("BGREWRITEAOF", "BGSAVE"), ("BGSAVE", "BGREWRITEAOF")):
+        saves = engine.info()["rdb_saves"]
+        for command in ("MULTI", first, "XADD s * f v", second):
+            engine.run(command)
+        first_reply, _, second_reply = engine.run("EXEC")
+        assert first_reply.endswith(b" scheduled")
+        assert second_reply.endswith(b" scheduled")
+        engine.workers.run()
+        facts = engine.info()
+        assert (facts["rdb_saves"], facts["aof_rewrite_scheduled"]) == (saves + 1, 0)
+        assert (facts["rdb_bgsave_in_progress"], facts["aof_rewrite_in_progress"]) == (0, 0)
+
+
 def test_a_save_that_is_said_to_have_started_has(tmp_path):
     """BGSAVE goes before a rewrite that is due by itself: who polls rdb_bgsave_in_progress takes 0 for its end."""
     engine = life_of(tmp_path, auto_aof_rewrite_min_size="1")
