@@ -43,9 +43,14 @@ def read_once(
 ) -> Planning[list[tuple[Range, ...]]]:
     """The ranges of each task of a batch read between two positions, with what they must contain."""
     found = yield from cuts(starts, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
-    sizes = {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
+    sizes = estimates(starts, states)
     whole = yield from expect(ranges(starts, ends, found, sizes=sizes), states, counts_cheaply=counts_cheaply)
     return shared(whole, tasks(whole, limits, cores))
+
+
+def estimates(starts: Ids, states: States) -> dict[str, int]:
+    """The number of entries behind each position, or an estimate of it."""
+    return {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
 
 
 def cuts(
@@ -68,9 +73,11 @@ def cuts(
     there = {stream: state for stream, state in states.items() if state is not None and ends[stream] > starts[stream]}
     unknown = [stream for stream in there if counts_cheaply and stream not in counts]
     counted = yield from rounds.counts([(stream, starts[stream], ends[stream]) for stream in unknown])
-    estimates = {stream: state.backlog(starts[stream])[0] for stream, state in there.items() if stream not in counts}
-    known = {stream: count for stream, count in counts.items() if stream in there}
-    sizes = {**estimates, **known, **dict(zip(unknown, counted, strict=True))}
+    known = {**counts, **dict(zip(unknown, counted, strict=True))}
+    sizes = {
+        stream: known[stream] if stream in known else state.backlog(starts[stream])[0]
+        for stream, state in there.items()
+    }
     wanted = [
         (Range(stream, starts[stream], ends[stream], 0, counts.get(stream)), number)
         for stream, number in parts(sizes, least, most).items()

@@ -301,7 +301,6 @@ def _offset(
 
     Streams that are not `seen` stay where they were.
     """
-    # One piece: each statement makes one field of the offset, and they share which streams go on.
     begins, ends = facts.begins, admitted.ends
     retired = {stream for stream, found in begins.items() if found.retired}
     dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()  # another pattern found them
@@ -318,23 +317,7 @@ def _offset(
     lost |= {stream: lost.get(stream, 0) + found.at_least for stream, found in facts.losses.items() if stream in seen}
     added = {stream: total for stream, total in begin.added.items() if stream in old}
     added |= yield from _added(facts, admitted, seen)
-    jumps = {stream: facts.starts[stream] for stream, found in begins.items() if found.jumps}
-    # If the first batch is repeated, Spark asks again where the query begins, and the streams end elsewhere then.
-    jumps |= {
-        stream: after
-        for stream, after in facts.latest_starts.items()
-        if stream in begins and facts.starts[stream] == begin.of(stream) == after < ends[stream]
-    }
-    cuts = yield from planning.cuts(
-        facts.starts,
-        ends,
-        admitted.counts,
-        facts.states,
-        limits,
-        counts_cheaply=facts.counts_cheaply,
-        exact=facts.acknowledges,
-    )
-    sure, heads = yield from _contents(begin, facts, admitted, seen, added, _of_several(cuts))
+    cuts, heads = yield from _parts(begin, facts, limits, admitted, seen, added)
     # Of a stream with a head the largest deleted ID counts from where the batch begins.
     aheads = {stream: facts.starts[stream] if stream in heads else ends[stream] for stream in seen}
     end = Offsets(
@@ -344,8 +327,8 @@ def _offset(
             **{stream: upto for stream, upto in begin.deleted.items() if stream in kept and stream not in begins},
             **{stream: state.max_deleted_id for stream, state in seen.items() if state.max_deleted_id > aheads[stream]},
         },
-        cuts=sure,
-        begins=jumps,
+        cuts=cuts,
+        begins=_jumps(begin, facts, ends),
         lost=lost,
         firsts=firsts,
         heads=heads,
@@ -354,10 +337,19 @@ def _offset(
         ),
         source=facts.source,
     )
-    sizes = {
-        stream: 0 if state is None else state.backlog(facts.starts[stream])[0] for stream, state in facts.states.items()
-    }
+    sizes = planning.estimates(facts.starts, facts.states)
     return replace(end, tasks=planning.tasks(ranges_between(begin, end, sizes), limits, facts.cores))
+
+
+def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
+    """Where the batch begins in the streams of which the offset before does not say it for good."""
+    # If the first batch is repeated, Spark asks again where the query begins, and the streams end elsewhere then.
+    latest = {
+        stream: after
+        for stream, after in facts.latest_starts.items()
+        if stream in facts.starts and facts.starts[stream] == begin.of(stream) == after < ends[stream]
+    }
+    return {stream: facts.starts[stream] for stream, found in facts.begins.items() if found.jumps} | latest
 
 
 def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -> Planning[dict[str, int]]:
@@ -385,19 +377,29 @@ def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -
     return added
 
 
-def _contents(
+def _parts(
     begin: Offsets,
     facts: Facts,
+    limits: LimitOptions,
     admitted: _Admitted,
     seen: Mapping[str, StreamState],
     added: Mapping[str, int],
-    cuts: Mapping[str, tuple[Cut, ...]],
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
-    """What the parts of a batch must contain, where two offsets do not say how many entries they have.
+    """Where the streams are cut into partitions, and what a part must contain if two offsets do not say it.
 
     That is a number of entries, which is written down as a cut, or else the ID of the first entry, the head. Returns
-    all cuts, and the heads.
+    the cuts and the heads.
     """
+    several = yield from planning.cuts(
+        facts.starts,
+        admitted.ends,
+        admitted.counts,
+        facts.states,
+        limits,
+        counts_cheaply=facts.counts_cheaply,
+        exact=facts.acknowledges,
+    )
+    cuts = _of_several(several)
     found = dict(cuts)
     uncounted: list[Range] = []
     for stream, state in seen.items():

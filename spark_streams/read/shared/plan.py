@@ -23,14 +23,13 @@ class Facts:
 
     `lag`: how many entries the group has yet to read in each stream, or an estimate. `claims`: how many entries that
     are pending for other consumers may be claimed. `starts`: where a new query begins, if the batch is planned without
-    knowing the one before (Spark 4.0 and 4.1). `rotation` counts batches. `cores`: those that tasks are planned for.
+    knowing the one before (Spark 4.0 and 4.1). `cores`: those that tasks are planned for.
     """
 
     lag: Mapping[str, int]
     claims: Mapping[str, int]
     source: Source
     starts: Mapping[str, StreamId] | None = None
-    rotation: int = 0
     cores: int = 1
 
 
@@ -39,7 +38,7 @@ def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets
     lag = facts.lag
     if limits.max_entries is not None:
         left = max(0, limits.max_entries - sum(facts.claims.values()))
-        lag = planning.shares(left, lag, facts.rotation) if left else {}
+        lag = planning.shares(left, lag, number) if left else {}
     most = limits.max_per_partition or _MOST
     # A batch that knows no begin has all that is there, in as many parts as it needs.
     parts = planning.parts(lag, limits.min_partitions, limits.max_per_partition if facts.starts is None else most)

@@ -55,7 +55,6 @@ class SharedSource:
         self._target: dict[str, StreamId] | None = None  # where to stop
         self._latest: Offsets | None = None
         self._finished = -1  # the last batch that was acknowledged
-        self._rotation = 0
         self._run = secrets.token_hex(8)
         self._lease = Lease(options, address)
         self._base: SharedBatch | None = None  # where this run counts on from, if not from its checkpoint
@@ -202,9 +201,8 @@ class SharedSource:
         for stream, state in states.items():
             if state is not None and state.group is not None:
                 self._known[stream] = loss.group_baseline(state, self._known.get(stream))
-        self._rotation += 1
         source = identity.source_of(self._options, self._address, begin)
-        return Facts(lag, claims, source, rotation=self._rotation, cores=os.cpu_count() or 1)
+        return Facts(lag, claims, source, cores=os.cpu_count() or 1)
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
         """The streams in which there is nothing to read before they or their group change, and nothing to claim."""

@@ -14,14 +14,14 @@ from spark_streams.read.shared.plan import Facts, plan
 from streamwire.stream_id import ZERO
 
 
-def planned(lag: dict[str, int], claims: dict[str, int], starts: Any = None, rotation: int = 1, **said: Any) -> Offsets:
-    facts = Facts(lag, claims, Source("shared"), starts, rotation, cores=8)
-    return plan(7, 3, facts, LimitOptions(**said))
+def planned(lag: dict[str, int], claims: dict[str, int], starts: Any = None, number: int = 7, **said: Any) -> Offsets:
+    facts = Facts(lag, claims, Source("shared"), starts, cores=8)
+    return plan(number, 3, facts, LimitOptions(**said))
 
 
 def batch_of(end: Offsets) -> SharedBatch:
     assert end.shared is not None
-    assert (end.shared.number, end.shared.since) == (7, 3)
+    assert end.shared.since == 3
     return end.shared
 
 
@@ -39,8 +39,8 @@ def batch_of(end: Offsets) -> SharedBatch:
         ({"a": 9}, {"a": 3}, {"max_entries": 4}, {"a": (1,)}, ()),
         ({"a": 9}, {"a": 4}, {"max_entries": 4}, {"a": (0,)}, ()),
         ({"a": 9}, {"a": 5}, {"max_entries": 4}, {"a": (0,)}, ()),
-        ({"a": 9, "b": 9}, {}, {"max_entries": 1, "rotation": 1}, {"b": (1,)}, ()),
-        ({"a": 9, "b": 9}, {}, {"max_entries": 1, "rotation": 2}, {"a": (1,)}, ()),
+        ({"a": 9, "b": 9}, {}, {"max_entries": 1, "number": 5}, {"b": (1,)}, ()),
+        ({"a": 9, "b": 9}, {}, {"max_entries": 1, "number": 6}, {"a": (1,)}, ()),
         ({"a": 9}, {}, {"min_partitions": 2}, {"a": (4, 5)}, ()),
         ({"a": 9}, {}, {"max_per_partition": 4}, {"a": (3, 3, 3)}, ()),
         ({"a": 10}, {}, {"min_partitions": 3}, {"a": (3, 3, 4)}, ()),
