@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,15 +42,16 @@ _NODES, _CHECKED = 4, 256 * 1024
 
 def dumped(value: Value) -> bytes:
     """The payload of a value: type, value, version, check sum."""
-    version, pieces = value_writer.dumped(value)
-    body = b"".join(pieces)
-    body += struct.pack("<H", version)
-    return body + struct.pack("<Q", crc64(body))
+    return _whole(*value_writer.dumped(value))
 
 
 def _dumped_as(value: Value, version: int) -> bytes:
     kind, pieces = value_writer.encoded(value, version)
-    body = b"".join((bytes((kind,)), *pieces, struct.pack("<H", version)))
+    return _whole(version, chain((bytes((kind,)),), pieces))
+
+
+def _whole(version: int, pieces: Iterable[bytes]) -> bytes:
+    body = b"".join((*pieces, struct.pack("<H", version)))
     return body + struct.pack("<Q", crc64(body))
 
 
@@ -69,14 +70,13 @@ def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, Non
     chunks.append(b"".join((*waiting, struct.pack("<H", version))))
     crc = 0
     for chunk in chunks:
-        crc = crc64(chunk, crc)
+        crc = yield from _check_sum(memoryview(chunk), crc)
         yield
     chunks.append(struct.pack("<Q", crc))
     return Pages(bytes, sum(map(len, chunks)), ([Several(1, [chunk])] for chunk in [*chunks, b"\r\n"]))
 
 
-def _check_sum(payload: memoryview) -> Generator[None, None, int]:
-    crc = 0
+def _check_sum(payload: memoryview, crc: int = 0) -> Generator[None, None, int]:
     for at in range(0, len(payload), _CHECKED):
         if at:
             yield
@@ -139,9 +139,14 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
         work = _dump_gathered(gathered(value, iter), value_writer.dumped_members)
     elif isinstance(value, SortedSet) and len(value) >= _MANY:
         work = _dump_gathered(gathered(value, _highest_first), value_writer.dumped_scores)
-    if work is not None:
-        return ctx.in_steps(argv, work)
-    return None if value is None else dumped(value)
+    if work is None and value is not None:
+        # Few elements can be long, too: encoding copies them at once, but the check sum takes time.
+        version, pieces = value_writer.dumped(value)
+        chunks = list(pieces)
+        if sum(map(len, chunks)) <= _LONG_PAYLOAD:
+            return _whole(version, chunks)
+        work = _dump_in_steps(version, iter(chunks))
+    return None if work is None else ctx.in_steps(argv, work)
 
 
 def _highest_first(value: SortedSet) -> Iterator[Pair]:

@@ -56,6 +56,22 @@ def test_a_long_stream_travels_in_steps(small_payloads, before):
     check_replay(other.core, NOW_US + 5000)
 
 
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [("SET", ["k"]), ("APPEND", ["k"]), ("RPUSH", ["k"]), ("HSET", ["k", "f"]), ("SADD", ["k"]), ("ZADD", ["k", "1"])],
+)
+def test_one_long_element_is_summed_in_steps(small_payloads, command, key):
+    """The check sum of a long string, or of a value with one long element, does not stall others; no change shows."""
+    side = Side()
+    side.core.take_steps()
+    words = [command.encode(), *(word.encode() for word in key), bytes(range(256)) * 4]
+    side.core.execute(side.session, words, NOW_US)
+    expected = dump.dumped(side.core.databases[0].get(b"k"))
+    reply, count = finished(side, side.run("DUMP k"), {2: "DEL k"})
+    assert count >= 10
+    assert encoded(reply) == b"$%d\r\n%b\r\n" % (len(expected), expected)
+
+
 # -- many keys, long hashes and lists -------------------------------------------------------------------------------
 
 
