@@ -118,7 +118,7 @@ class Publisher:
                 if (looks[stream].is_gone or not is_over)
                 and is_left(stream, looks[stream], own.get(stream, ()), self._writer, address)
             ]
-            claims = {stream: self._claim(stream, looks[stream], own[stream]) for stream in left}
+            claims = {stream: self._claim(account, stream, looks[stream], own[stream]) for stream in left}
             if None in claims.values():
                 continue
             if left:
@@ -136,6 +136,8 @@ class Publisher:
         """
         other = replace(self._writer, attempt=account.prepared)
         looks = look_at(self._connection, self._writer, account.streams, seals=True)
+        for stream, look in looks.items():
+            self._check_driver(account, stream, look.record)
         claims = {stream: look.record for stream, look in looks.items() if look.record.allows(other, "prepared")}
         try:
             self._write(other, [each for record in claims.values() for each in parse_manifest(record.manifest)])
@@ -154,8 +156,16 @@ class Publisher:
             if record is not None
         }
 
-    def _claim(self, stream: bytes, look: Look, staged: Sequence[TaskRows]) -> BatchRecord | None:
-        """Make the stream's record name this attempt. None if something has changed there since the look."""
+    def _check_driver(self, account: Account, stream: bytes, record: BatchRecord) -> None:
+        """Raise ATTEMPT_REPLACED if a later driver of the batch has claimed the stream."""
+        if record.batch == self._writer.batch and record.driver > account.driver:
+            fail("ATTEMPT_REPLACED", stream=shown(stream), batch=self._writer.batch)
+
+    def _claim(self, account: Account, stream: bytes, look: Look, staged: Sequence[TaskRows]) -> BatchRecord | None:
+        """Make the stream's record name this attempt. None if something has changed there since the look.
+
+        Raises ATTEMPT_REPLACED.
+        """
         writer, record = self._writer, record_key(self._writer, stream)
         fences = {partition: writer.beside(stream, b"%d" % partition) for partition in look.fences}
         again = look.record.batch == writer.batch and not look.is_gone
@@ -172,6 +182,7 @@ class Publisher:
             if now.allows(writer, "prepared"):
                 claimed = now
                 return []
+            self._check_driver(account, stream, now)
             if now != look.record or [FenceState.parse(each) for each in states] != [*look.fences.values()]:
                 claimed = None
                 return []
@@ -179,7 +190,7 @@ class Publisher:
             if look.is_gone:
                 commands += [("PEXPIRE", key, 0) for key in fences.values()]
             added, last = max(look.state.added, 0), look.state.last
-            commands.append(claim(writer, stream, "prepared", added, last, floor, manifest))
+            commands.append(claim(writer, stream, "prepared", added, last, floor, manifest, account.driver))
             if self._keep_ms:
                 commands.append(("PEXPIRE", record, self._keep_ms))
             claimed = replace(
@@ -190,6 +201,7 @@ class Publisher:
                 is_committed=False,
                 floor=floor,
                 manifest=manifest,
+                driver=account.driver,
             )
             return commands
 

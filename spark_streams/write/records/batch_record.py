@@ -23,7 +23,7 @@ from spark_streams.write.rows.digest import RowDigest
 from streamclient.commands import Command
 from streamwire.stream_id import StreamId
 
-RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last")
+RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver")
 """The fields of the hash. They are stored on servers: add fields, never rename one."""
 
 
@@ -32,7 +32,8 @@ class BatchRecord:
     """What a record says; `batch` is -1 where there is none.
 
     `added`: entries ever added to the stream at that time. `last`: its last ID at the same time; empty if an earlier
-    version wrote the record. `floor`: the stream's last ID before the batch.
+    version wrote the record. `floor`: the stream's last ID before the batch. `driver`: the number of the driver that
+    has claimed the stream (`Account.driver`); 0 if tasks or an earlier version wrote the record.
     """
 
     batch: int = -1
@@ -44,17 +45,19 @@ class BatchRecord:
     sealed: int = -1
     floor: str = ""
     last: str = ""
+    driver: int = 0
 
     @classmethod
     def parse(cls, values: Sequence[bytes | None]) -> BatchRecord:
         """From the reply to HMGET of `RECORD_FIELDS`."""
-        batch, attempt, stage, committed, added, manifest, sealed, floor, last = (
+        batch, attempt, stage, committed, added, manifest, sealed, floor, last, driver = (
             "" if each is None else each.decode() for each in values
         )
         if not batch:
             return cls(sealed=int(sealed or -1))
         done = committed == commit_mark(int(batch), attempt)
-        return cls(int(batch), attempt, stage, done, int(added or -1), manifest, int(sealed or -1), floor, last)
+        numbers = {"added": int(added or -1), "sealed": int(sealed or -1), "driver": int(driver or 0)}
+        return cls(int(batch), attempt, stage, done, manifest=manifest, floor=floor, last=last, **numbers)
 
     def allows(self, writer: WriterId, stage: str) -> bool:
         """Whether this attempt may write, in that stage."""
@@ -83,11 +86,18 @@ def commit_mark(batch: int, attempt: str) -> str:
 
 
 def claim(
-    writer: WriterId, stream: bytes, stage: str, added: int, last: StreamId, floor: str, manifest: str = ""
+    writer: WriterId,
+    stream: bytes,
+    stage: str,
+    added: int,
+    last: StreamId,
+    floor: str,
+    manifest: str = "",
+    driver: int = 0,
 ) -> Command:
     """The HSET that lets an attempt write."""
     words: list[bytes | str | int] = ["batch", writer.batch, "attempt", writer.attempt, "stage", stage]
-    words += ["added", added, "last", str(last), "floor", floor, "manifest", manifest]
+    words += ["added", added, "last", str(last), "floor", floor, "manifest", manifest, "driver", driver]
     return ("HSET", record_key(writer, stream), *words)
 
 

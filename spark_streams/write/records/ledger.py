@@ -6,12 +6,17 @@ The ledger does:
     first:BATCH            the attempt whose tasks may write themselves; empty once a driver has begun to end the batch
     stream:BATCH:STREAM    a stream that a task of any attempt may have written to; noted before the first row
     staged:KEY             a key with staged rows (its value: the batch); what is left of it can be cleaned up
+    driver:BATCH:NUMBER    the attempt whose driver was the NUMBERth to end the batch, from 1
     prepared:BATCH         the attempt that has claimed all its streams and may have begun to publish
     committed              the last batch that was committed
     rows:BATCH             how many rows it has in all streams, and their digest
 
 A task notes its streams before it asks who may write. A driver empties `first` before it asks for the streams. So the
 driver knows every stream that a task may still write to, and shuts it there (`BatchRecord.sealed`).
+
+Two drivers may end a batch at the same time: the old one was slow, not dead. Each takes a number before it reads
+`prepared`. Only the driver with the last number may set `prepared`, and a stream is never claimed from a later driver.
+So either the later driver sees that all streams were claimed, and finishes that, or the earlier one publishes nothing.
 
 Writes that cannot be repeated under their name need no ledger. The fields of earlier batches are removed by a commit.
 """
@@ -56,8 +61,8 @@ def ledger_key(name: str) -> bytes:
 class Account:
     """What a ledger says of one batch.
 
-    `prepared`: the attempt that was the last to claim all streams, or empty. `rows`: those of the batch if it was
-    committed (None: not known). `old`: fields that are of no use any more.
+    `prepared`: the attempt that was the last to claim all streams, or empty. `driver`: the number of this attempt's
+    driver. `rows`: those of the batch if it was committed (None: not known). `old`: fields that are of no use any more.
     """
 
     streams: tuple[bytes, ...] = ()
@@ -66,6 +71,7 @@ class Account:
     is_committed: bool = False
     rows: RowDigest | None = None
     old: tuple[bytes, ...] = ()
+    driver: int = 0
 
 
 class Ledger:
@@ -122,8 +128,16 @@ class Ledger:
         names: list[bytes | str] = [f"first:{batch}", b""]
         for stream in streams:
             names += [b"stream:%d:%b" % (batch, stream), b""]
-        replies = self._connection.commands([("HSET", self._key, *names), *self._keep, ("HGETALL", self._key)])
-        found: list[bytes] = replies[-1]
+        driver = 1
+        while True:
+            taking: list[Command] = [("HSETNX", self._key, f"driver:{batch}:{driver}", self._writer.attempt)]
+            asking: list[Command] = [("HSET", self._key, *names), *taking, *self._keep, ("HGETALL", self._key)]
+            found: list[bytes] = self._connection.commands(asking)[-1]
+            drivers = self._drivers(found)
+            if self._writer.attempt in drivers.values():
+                driver = max(number for number, attempt in drivers.items() if attempt == self._writer.attempt)
+                break
+            driver = max(drivers) + 1
         touched, staged, old = [], [], []
         prepared, committed = "", -1
         rows: RowDigest | None = None
@@ -149,21 +163,28 @@ class Ledger:
                 rows = RowDigest.parse(int(count), digest)
         self._check_order(committed)
         is_committed = committed == batch
-        return Account(
-            tuple(touched), tuple(staged), prepared, is_committed, rows if is_committed else None, tuple(old)
-        )
+        known = rows if is_committed else None
+        return Account(tuple(touched), tuple(staged), prepared, is_committed, known, tuple(old), driver)
+
+    def _drivers(self, found: Sequence[bytes]) -> dict[int, str]:
+        """The attempts whose drivers have come to end the batch, by their numbers, from the reply to HGETALL."""
+        prefix = b"driver:%d:" % self._writer.batch
+        fields = zip(found[::2], found[1::2], strict=True)
+        return {int(name[len(prefix) :]): value.decode() for name, value in fields if name.startswith(prefix)}
 
     def prepared(self, account: Account) -> None:
         """All streams are claimed by this attempt. Raises ATTEMPT_REPLACED if another driver has come in between."""
-        mine, name = self._writer.attempt, f"prepared:{self._writer.batch}"
+        mine, batch = self._writer.attempt, self._writer.batch
+        name, later = f"prepared:{batch}", f"driver:{batch}:{account.driver + 1}"
 
         def decide(replies: list[Any]) -> list[Command]:
-            found = (replies[0][0] or b"").decode()
-            if found not in (account.prepared, mine):
-                fail("ATTEMPT_REPLACED", stream=shown(self._key), batch=self._writer.batch)
+            prepared, driver = replies[0]
+            found = (prepared or b"").decode()
+            if driver is not None or found not in (account.prepared, mine):
+                fail("ATTEMPT_REPLACED", stream=shown(self._key), batch=batch)
             return [] if found == mine else [("HSET", self._key, name, mine)]
 
-        change(self._connection, [self._key], [("HMGET", self._key, name)], decide)
+        change(self._connection, [self._key], [("HMGET", self._key, name, later)], decide)
 
     def committing(self, account: Account, rows: RowDigest | None) -> list[Command]:
         """The commands that mark the batch as committed, with these rows, and forget what is of no use any more."""
