@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from spark_streams.source import PystreamsDataSource
-from spark_streams.write.commit.moving import Mover
+from spark_streams.write.commit.mover import Mover
 from spark_streams.write.sink import StreamWriter
 from spark_streams.write.tasks.staging import ChunkState
 from tests.suite.waiting import wait_for

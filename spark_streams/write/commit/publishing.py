@@ -3,12 +3,12 @@
 Rows are staged with writeMode=staged, and wherever a batch is attempted again after tasks may have written. Then
 
 1. stop the tasks of all attempts, and find every stream that any of them touched (`records.ledger`);
-2. look at all of these streams, and judge what was brought (`commit.looking`). If rows of one stream do not fit, or
+2. look at all of these streams, and judge what was brought (`commit.inventory`). If rows of one stream do not fit, or
    rows of an earlier attempt were not brought again, nothing is published anywhere, and an error says so;
 3. claim every stream that rows are left for: its record names this attempt and what it has staged (`manifest`), and
    then the ledger says that all are claimed;
 4. publish: each staged chunk is one transaction, behind the fence of its task. The server moves the rows itself
-   (`commit.moving`), or they pass through here, a chunk at a time;
+   (`commit.mover`), or they pass through here, a chunk at a time;
 5. mark the records and the ledger as committed, and remove what was staged, by whichever attempt.
 
 Whoever comes after a driver that died finds that all streams were claimed, and finishes what was claimed; or it does
@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
-from spark_streams.write.commit.looking import Look, is_left, joined, look_at
-from spark_streams.write.commit.moving import Mover
+from spark_streams.write.commit.inventory import Look, is_left, joined, look_at
+from spark_streams.write.commit.mover import Mover
 from spark_streams.write.records.batch_record import (
     RECORD_FIELDS,
     BatchRecord,

@@ -18,7 +18,7 @@ import redis
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
-from spark_streams.write.commit.moving import Mover
+from spark_streams.write.commit.mover import Mover
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.records import foreach_batch
 from spark_streams.write.records.batch_record import TaskRows, manifest_of, parse_manifest
