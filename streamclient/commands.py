@@ -20,7 +20,6 @@ class Need(StrEnum):
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
-    WRITE_DIRECT = "writing with exactlyOnce or atomic"
     WRITE_AGAIN = "writing a batch again, with staged, and in foreachBatch"
     MOVE_STAGED = "staged rows that the server moves (not needed)"
     WRITE_COLUMNS = "rows sent to the engine as columns (not needed)"
@@ -101,7 +100,7 @@ COMMANDS: dict[str, Sent] = {
         (Need.WRITE_ONCE, Need.OVERWRITE, Need.READ, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
         probe=(KEY,),
     ),
-    "HSETNX": Sent(1, True, (Need.WRITE_DIRECT,)),
+    "HSETNX": Sent(1, True, (Need.WRITE_ONCE,)),
     "HEXISTS": Sent(1, True, (Need.WRITE_AGAIN,)),
     "COMMAND INFO": Sent(
         0, True, (Need.MOVE_STAGED, Need.WRITE_COLUMNS, Need.ENGINE, Need.READ_COLUMNS), probe=("XADD",)

@@ -42,7 +42,6 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
         keys.append("~pystreams:fence:*")
         rows = [
             Need.WRITE_ONCE,
-            *([Need.WRITE_DIRECT] if options.mode != "staged" else []),
             Need.WRITE_AGAIN,
         ]
     trims = options.maxlen is not None or options.minid is not None or options.retention is not None

@@ -239,7 +239,7 @@ def test_alike_refusals_are_one_entry_for_a_minute() -> None:
     assert log.entries[0].created_ms == NOW_US // 1000
     run(core, session, "GET a", NOW_US + 121_000_000)
     assert [(one.name, one.count) for one in log.entries] == [(b"a", 1), (b"a", 2), (b"b", 1)]
-    assert log.denied == {"auth": 0, "command": 0, "key": 4, "channel": 0}
+    assert log.denied == {"auth": 0, "command": 0, "key": 4, "channel": 0, "tls-cert": 0}
 
 
 def test_the_log_has_its_length() -> None:

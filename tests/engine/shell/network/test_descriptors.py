@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from pystreams.testing import servers as kit
 from tests import servers
-from tests.servers import processes
 from tests.servers.connection import Connection
 from tests.suite import tools
 from tests.suite.waiting import wait_for
@@ -38,7 +38,7 @@ def rewrite_log(client: Connection) -> None:
 def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch, server_of):
     """With few files to open, maxclients is lowered and said; so many clients are served, and the log is rewritten."""
     original = servers.tied_to_us
-    monkeypatch.setattr(processes, "tied_to_us", lambda command: original([*few_files, *command]))
+    monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few_files, *command]))
     with server_of("--maxclients", "1000", "--appendonly", "yes") as server, Connection(server) as client:
         names = client.run("CONFIG", "GET", "maxclients")
         assert names == [b"maxclients", b"%d" % MOST]
@@ -60,7 +60,7 @@ def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp
     log is rewritten, and the engine starts again.
     """
     original = servers.tied_to_us
-    monkeypatch.setattr(processes, "tied_to_us", lambda command: original([*few_files, *command]))
+    monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few_files, *command]))
     flags = ("--dir", str(tmp_path), "--appendonly", "yes", "--stream-storage", "disk", "--stream-file-size", "1024")
     for there in (0, 1500):
         with servers.engine(*flags, module="tests.servers.tiny_engine") as server, Connection(server) as client:
@@ -82,7 +82,7 @@ def test_too_few_files_stop_the_start(few_files, monkeypatch):
     """With fewer files than it keeps for itself the engine does not start, and says why."""
     original = servers.tied_to_us
     few = [*few_files[:2], 'ulimit -n 30; exec "$@"', "sh"]
-    monkeypatch.setattr(processes, "tied_to_us", lambda command: original([*few, *command]))
+    monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few, *command]))
     with pytest.raises(RuntimeError, match="maxclients: the limit of open files is 30, too few"), servers.engine():
         pass
 
