@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakMethod
 
 from streamclient.commands import Command
 
@@ -19,10 +20,13 @@ _MOST_SMALL = 200_000  # names of streams that are remembered
 
 
 class Capabilities:
-    """What was learned about a server. `ask` sends commands and returns their replies, error replies among them."""
+    """What was learned about a server. `ask`, a method of the connection, sends commands and returns their replies.
+
+    It is referenced weakly: a connection that nothing uses any more is closed at once, not by the garbage collector.
+    """
 
     def __init__(self, ask: Callable[[Sequence[Command]], list[Any]]) -> None:
-        self._ask = ask
+        self._method = WeakMethod(ask)
         self._commands: dict[str, bool] = {}
         self.runs_scripts = True
         """Whether EVAL works; true until it is refused."""
@@ -40,11 +44,16 @@ class Capabilities:
         self.small: set[str] = set()
         """Streams whose entries are known not to be large."""
 
+    def _ask(self, *commands: Command) -> list[Any]:
+        ask = self._method()
+        assert ask is not None  # the connection is in use
+        return ask(commands)
+
     def has(self, *names: str) -> bool:
         """Whether the server has all of these commands. One that refuses to answer is treated as one without them."""
         unknown = [name for name in names if name not in self._commands]
         if unknown:
-            (reply,) = self._ask([("COMMAND", "INFO", *unknown)])
+            (reply,) = self._ask(("COMMAND", "INFO", *unknown))
             told = reply if isinstance(reply, list) and len(reply) == len(unknown) else [None] * len(unknown)
             self._commands.update((name, bool(found)) for name, found in zip(unknown, told, strict=True))
         return all(self._commands[name] for name in names)
@@ -57,7 +66,7 @@ class Capabilities:
         """Whether EVAL works; tried once."""
         if self.runs_scripts and not self._scripts_were_tried:
             self._scripts_were_tried = True
-            self.runs_scripts = self._ask([("EVAL", "return 1", 0)]) == [1]
+            self.runs_scripts = self._ask(("EVAL", "return 1", 0)) == [1]
         return self.runs_scripts
 
     def learn_size(self, stream: str, size: int) -> None:

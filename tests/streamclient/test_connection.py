@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import redis
 
@@ -14,7 +16,9 @@ from streamclient.pool import borrow
 from streamclient.replies import parse
 from tests import servers
 from tests.chaos.proxy import proxy
+from tests.spark_streams.driver import Site
 from tests.spark_streams.driver import add_entries as add
+from tests.suite.waiting import wait_for
 
 
 def test_a_connection_is_kept_for_the_next_one(client: redis.Redis, place: servers.Running) -> None:
@@ -125,3 +129,18 @@ def test_subcommands_of_a_command_are_alike() -> None:
     for name, sent in COMMANDS.items():
         first = COMMANDS[next(other for other in COMMANDS if other.split()[0] == name.split()[0])]
         assert (sent.key, sent.again) == (first.key, first.again), name
+
+
+def test_a_connection_that_nothing_uses_is_closed_at_once(site: Site) -> None:
+    """It is part of no reference cycle, so its sockets do not wait for the garbage collector."""
+    gc.collect()
+    others = len(site.client.client_list(_type="normal"))
+    connection = Connection(Address(site.url))
+    connection.capabilities.has("PING")
+    assert len(site.client.client_list(_type="normal")) == others + 1
+    gc.disable()
+    try:
+        del connection
+        wait_for(lambda: len(site.client.client_list(_type="normal")) == others, "the connection to end")
+    finally:
+        gc.enable()
