@@ -26,8 +26,9 @@ from spark_streams.errors import ServerError, fail
 from spark_streams.headline import headed
 from spark_streams.write.commit.publishing import Publisher
 from spark_streams.write.records import foreach_batch
-from spark_streams.write.records.batch_record import TaskRows
+from spark_streams.write.records.batch_record import TaskRows, record_key, roll_key
 from spark_streams.write.records.fence import WriterId
+from spark_streams.write.records.ledger import RECORD_MS, ledger_key
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
@@ -48,7 +49,9 @@ else:
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _TAGS, _EXECUTION = "spark.job.tags", "spark.sql.execution.id"
 _LATE_MS = 600_000
-"""How long the fences of a finished batch write are kept, for copies of its tasks that are still running."""
+"""Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records say
+for a day that it is over.
+"""
 
 
 @dataclass(frozen=True)
@@ -154,12 +157,14 @@ class Sink:
             for stream, floor in message.floors:
                 floors[stream] = str(min(StreamId.parse(floor), StreamId.parse(floors.get(stream, floor))))
         commands: list[Command] = self._removals(floors) if self.overwrite else []
-        commands += [
-            ("PEXPIRE", replace(message.writer, partition=each.partition).key(each.stream), _LATE_MS)
-            for message in written
-            if message.writer is not None and not self._lasts(message.writer)
-            for each in message.brought
-        ]
+        writer = next((message.writer for message in written if message.writer is not None), None)
+        if writer is not None and not self._lasts(writer):
+            brought = [each for message in written for each in message.brought]
+            fences = [replace(writer, partition=each.partition).key(each.stream) for each in brought]
+            streams = dict.fromkeys(each.stream for each in brought)
+            others = [key for stream in streams for key in (record_key(writer, stream), roll_key(writer, stream))]
+            commands += [("PEXPIRE", key, _LATE_MS) for key in fences]
+            commands += [("PEXPIRE", key, RECORD_MS) for key in (*others, ledger_key(writer.name))]
         if not commands:
             return
         with borrow(self.address) as connection:

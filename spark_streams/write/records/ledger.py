@@ -37,14 +37,19 @@ from streamclient.guarded import change
 _REMOVED_AT_ONCE = 1000
 
 RECORD_MS = 86_400_000
-"""How long records are kept at least, while a batch is being written: a task may be silent for long."""
+"""Shortest retention of records, in milliseconds: a task may be silent for long."""
+_UNNAMED_MS = 30 * RECORD_MS
 
 
 def kept_ms(options: WriteOptions, lasting: bool) -> int:
-    """How long records are kept after their last change; 0 for ever. `lasting`: the write may be repeated."""
-    if not lasting:
-        return RECORD_MS
-    return max(options.fence_retention, RECORD_MS) if options.fence_retention else 0
+    """Return the retention of records after their last change, in milliseconds; 0 keeps them permanently.
+
+    A write that cannot be repeated (not `lasting`) removes its records when it ends. Until then they are kept as long
+    as any others: if the server's clock jumps ahead and they expire, a retried task writes its rows twice.
+    """
+    if options.fence_retention:
+        return max(options.fence_retention, RECORD_MS)
+    return 0 if lasting else _UNNAMED_MS
 
 
 def has_ledger(options: WriteOptions, lasting: bool) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 import redis
 
+from pystreams.testing import servers as kit
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, WriteError
@@ -254,3 +255,21 @@ def test_rows_are_written_once_wherever_the_connection_is_cut(client: redis.Redi
             rows += 15
         assert between.cuts > 40
     assert numbers(client) == list(range(rows))
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_records_outlive_a_jump_of_the_servers_clock(lasting: bool) -> None:
+    """A server whose clock jumps two days ahead keeps the records, so a retried task writes no row twice."""
+    with kit.engine(movable=True) as running, redis.Redis(port=running.port) as client:
+
+        def task() -> Task:
+            made = Task(running.url)
+            made.sender = ExactlyOnceSender(made.connection, WriterId(QUERY, 0, 0), made.options, lasting)
+            return made
+
+        first = task().feed(table(0, 250))
+        assert running.clock is not None
+        running.clock.advance(2 * 86_400)
+        assert first.feed(table(250, 300)).finish() == 300
+        assert task().feed(table(0, 300)).finish() == 300
+        assert numbers(client) == list(range(300))
