@@ -25,20 +25,20 @@ from spark_streams.columns.types.table import is_nested, scalar, with_scalars
 
 def column(values: Any) -> Any:
     """A JSON text for each value of an Arrow array, as strings; null for null."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
     kind = values.type
-    fast = None if is_nested(kind) or pa.types.is_dictionary(kind) else scalar(kind).to_json_fast
+    fast = None if is_nested(kind) else scalar(kind).to_json_fast
     found = None if fast is None else fast(values)
     if found is not None:
         return found
-    try:
-        found, write = values.to_pylist(), writer(kind)
-    except OverflowError:  # a date or a time that Python does not have
-        found, write = values.cast(stored_type(kind)).to_pylist(), writer(kind, stored=True)
-    return pa.array([None if value is None else write(value) for value in found], pa.string())
+    write = writer(kind)
+    stored = values.cast(stored_type(kind)).to_pylist()
+    return pa.array([None if value is None else write(value) for value in stored], pa.string())
 
 
 def stored_type(kind: Any) -> Any:
-    """The type with integers in the place of dates and times, as Arrow stores them."""
+    """The type with integers in the place of dates and times, of which Python does not have all of Spark's."""
     return with_scalars(kind, lambda one: scalar(one).stored_kind or one)
 
 
@@ -53,27 +53,24 @@ def rows(names: list[str], columns: list[Any], count: int) -> Any:
     return pc.cast(text, pa.binary())
 
 
-def writer(kind: Any, *, stored: bool = False) -> Write:
-    """A function from values of that Arrow type, as `to_pylist` gives them, to JSON text. TypeError for other types.
+def writer(kind: Any) -> Write:
+    """Return a function from values of that Arrow type to JSON text. TypeError for types without a text.
 
-    `stored`: dates and times are integers (`stored_type`).
+    Values are as `to_pylist` gives them for the type's `stored_type`.
     """
     types = pa.types
-    if types.is_dictionary(kind):
-        return writer(kind.value_type, stored=stored)
     if variants.is_variant(kind):
         return lambda value: _variant(variants.to_python(value))
     if types.is_struct(kind):
-        fields = [(field.name, quoted(field.name), writer(field.type, stored=stored)) for field in kind]
+        fields = [(field.name, quoted(field.name), writer(field.type)) for field in kind]
         return lambda value: _struct(value, fields)
     if types.is_map(kind):
-        key, item = writer(kind.key_type, stored=stored), _or_null(writer(kind.item_type, stored=stored))
+        key, item = writer(kind.key_type), _or_null(writer(kind.item_type))
         return lambda value: f"{{{','.join(f'{_as_key(key(k))}:{item(v)}' for k, v in value)}}}"
     if types.is_list(kind) or types.is_large_list(kind):
-        item = _or_null(writer(kind.value_type, stored=stored))
+        item = _or_null(writer(kind.value_type))
         return lambda value: f"[{','.join(map(item, value))}]"
-    known = scalar(kind)
-    return known.stored_to_json(kind) if stored and known.stored_to_json is not None else known.to_json(kind)
+    return scalar(kind).to_json(kind)
 
 
 def _or_null(write: Write) -> Write:

@@ -87,11 +87,10 @@ DATE = ScalarType(
     read_fast=_dates,
     show=lambda column: pc.cast(_date_texts(column), pa.binary()),
     from_json=lambda _: lambda value: _from_json(_date, _date, value),
-    to_json=lambda _: lambda value: f'"{value.isoformat()}"',
+    to_json=lambda _: lambda days: f'"{calendar.date_text(days)}"',
     to_json_fast=lambda column: pc.binary_join_element_wise('"', _date_texts(column), '"', ""),
     json_kind=lambda _: pa.string(),
     stored_kind=pa.int32(),
-    stored_to_json=lambda _: lambda days: f'"{calendar.date_text(days)}"',
 )
 
 # -- timestamps, one text at a time -----------------------------------------------------------------------------------
@@ -220,9 +219,8 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
 
 # -- timestamps as text and JSON --------------------------------------------------------------------------------------
 
-_WHOLE_MINUTES_SINCE = 1973  # before 1972 some offsets had seconds, which the text cannot express
-_WHOLE_MINUTES = 63_072_000_000_000  # 1972, in microseconds
-_WHOLE_MINUTES_IN_JSON = calendar.days_of(_WHOLE_MINUTES_SINCE, 1, 1) * calendar.DAY
+_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY  # before, some offsets had seconds: no text has these
+_WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY
 
 
 def _show(column: Any) -> Any:
@@ -278,23 +276,31 @@ def _any_text(micros: int, zone: datetime.tzinfo) -> str:
     return calendar.local_text(micros + offset) + calendar.offset_text(offset).replace(":", "")
 
 
-def _to_json(value: datetime.datetime) -> str:
-    offset = value.utcoffset()
-    if value.tzinfo is None or (offset and value.year >= _WHOLE_MINUTES_SINCE):
-        return f'"{value.isoformat()}"'
-    return f'"{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat()}Z"'
+def _to_json(kind: Any) -> Write:
+    zone = None if kind.tz is None else time_zones.info(kind.tz)
+    return lambda micros: f'"{_any_iso_text(micros, zone)}"'
+
+
+def _any_iso_text(micros: int, zone: datetime.tzinfo | None) -> str:
+    """As `_iso_text` and its like, of a time of any year."""
+    if zone is None:
+        return calendar.local_text(micros, "T", short=True)
+    offset = calendar.offset_at(micros, zone)
+    if not offset or micros < _WHOLE_MINUTES_IN_JSON:
+        return f"{calendar.local_text(micros, 'T', short=True)}Z"
+    return calendar.local_text(micros + offset, "T", short=True) + calendar.offset_text(offset)
 
 
 def _to_json_fast(column: Any) -> Any:
     name, numbers = column.type.tz, _micros(column)
     if name is None:
-        text = mixed(numbers, _USUAL_MICROS, _iso_text, lambda micros: _stored_text(micros, None))
+        text = mixed(numbers, _USUAL_MICROS, _iso_text, lambda micros: _any_iso_text(micros, None))
     elif name == "UTC":
-        text = mixed(numbers, _USUAL_MICROS, _iso_utc_text, lambda micros: _stored_text(micros, datetime.UTC))
+        text = mixed(numbers, _USUAL_MICROS, _iso_utc_text, lambda micros: _any_iso_text(micros, datetime.UTC))
     else:
         zone = time_zones.info(name)
         text = mixed(
-            numbers, _SAME_CLOCKS, lambda some: _iso_zoned_text(some, name), lambda some: _stored_text(some, zone)
+            numbers, _SAME_CLOCKS, lambda some: _iso_zoned_text(some, name), lambda some: _any_iso_text(some, zone)
         )
     return pc.binary_join_element_wise('"', text, '"', "")
 
@@ -306,7 +312,7 @@ def _iso_utc_text(micros: Any) -> Any:
 def _iso_zoned_text(micros: Any, zone: str) -> Any:
     local, offsets = _local(micros, zone)
     text = pc.binary_join_element_wise(_iso_text(local), _offset_texts(offsets, colon=":"), "")
-    is_utc = pc.or_(pc.less(local, _WHOLE_MINUTES_IN_JSON), pc.equal(offsets, 0))
+    is_utc = pc.or_(pc.less(micros, _WHOLE_MINUTES_IN_JSON), pc.equal(offsets, 0))
     return pc.if_else(is_utc, _iso_utc_text(micros), text)
 
 
@@ -315,21 +321,6 @@ def _iso_text(micros: Any) -> Any:
     text = pc.binary_replace_slice(pc.cast(_clock_text(micros), pa.binary()), 10, 11, b"T")
     is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, calendar.SECOND), calendar.SECOND)), 0)
     return pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())
-
-
-def _stored_to_json(kind: Any) -> Write:
-    zone = None if kind.tz is None else time_zones.info(kind.tz)
-    return lambda value: f'"{_stored_text(value, zone)}"'
-
-
-def _stored_text(micros: int, zone: datetime.tzinfo | None) -> str:
-    """As `_to_json`, of a time of any year."""
-    if zone is None:
-        return calendar.local_text(micros, "T", short=True)
-    offset = calendar.offset_at(micros, zone)
-    if not offset or micros < _WHOLE_MINUTES_IN_JSON:
-        return f"{calendar.local_text(micros, 'T', short=True)}Z"
-    return calendar.local_text(micros + offset, "T", short=True) + calendar.offset_text(offset)
 
 
 def _of_json(kind: Any) -> Any:
@@ -344,9 +335,8 @@ TIMESTAMP = ScalarType(
     read_fast=_timestamps,
     show=_show,
     from_json=_of_json,
-    to_json=lambda _: _to_json,
+    to_json=_to_json,
     to_json_fast=_to_json_fast,
     json_kind=lambda _: pa.string(),
     stored_kind=pa.int64(),
-    stored_to_json=_stored_to_json,
 )

@@ -37,15 +37,13 @@ class ScalarType:
     from_json: Callable[[Any], Callable[[Any], Any]]
     """From the type: what a value of JSON means. Raises ValueError or TypeError for misfits."""
     to_json: Callable[[Any], Write]
-    """From the type: the JSON text of a value."""
+    """From the type: the JSON text of a value, or of the integer if there is a `stored_kind`."""
     to_json_fast: Callable[[Any], Any] | None = None
     """The column as JSON texts."""
     json_kind: Callable[[Any], Any] | None = None
     """The type as which Arrow's JSON parser reads it: a cast or `read_fast` does the rest. None: it cannot."""
     stored_kind: Any = None
-    """The Arrow type of integers for values that Python's types may not have; None if Python has all."""
-    stored_to_json: Callable[[Any], Write] | None = None
-    """From the type: the JSON text of a stored integer."""
+    """The Arrow type of integers that stands for it in lists; None if Python's types have all its values."""
     empty_is_null: bool = True
     """Whether an empty text is null, as in Spark's CSV source."""
     from_page: Callable[[Any, bytes, Any], Any] | None = None

@@ -286,4 +286,4 @@ def test_json_is_written_alike_by_arrow_and_one_at_a_time() -> None:
         kind = pa.timestamp("us", zone)
         column = pa.array([*range(-(10**15), 2 * 10**15, 7 * 10**12 + 500_001), 0, 10**6], pa.int64()).cast(kind)
         write = json_writer.writer(kind)
-        assert json_writer.column(column).to_pylist() == [write(value) for value in column.to_pylist()]
+        assert json_writer.column(column).to_pylist() == [write(value) for value in column.cast(pa.int64()).to_pylist()]
