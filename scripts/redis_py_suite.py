@@ -30,9 +30,10 @@ from xml.etree import ElementTree
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from engine.core.table.left_out import LEFT_OUT
+from pystreams.testing.servers import free_port
 from scripts.peers import PLACE
 from tests.servers.certificates import authority, certificate
-from tests.servers.processes import free_port, redis_release
+from tests.servers.processes import redis_release
 from tests.servers.sentinels import family, sentinels
 from tests.suite import tools
 

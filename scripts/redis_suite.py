@@ -154,6 +154,11 @@ def run(folder: Path, unit: str) -> Outcome:
         aborted = f"no end within {_SECONDS} seconds"
     text = _COLOURS.sub("", output)
     (folder / f"{unit.replace('/', '_')}.txt").write_text(text)
+    return outcome_of(unit, text, aborted)
+
+
+def outcome_of(unit: str, text: str, aborted: str = "") -> Outcome:
+    """Read the output of a unit, without colours; `aborted` says why it was ended, if it was."""
     lines = text.splitlines()
     exceptions = [line for line in lines if line.startswith("[exception]")]
     return Outcome(

@@ -25,22 +25,6 @@ REPLY_BYTES = 16 << 20
 """Of entries in the replies to one pipeline, about, where entries must be sent."""
 
 
-_STATE = """
-local found, largest = {}, 0
-for i, value in ipairs(redis.call('XINFO', 'STREAM', KEYS[1])) do
-  if type(value) == 'table' then
-    local size = 0
-    for _, word in ipairs(value[2]) do size = size + #word end
-    largest = math.max(largest, size)
-    value = value[1]
-  end
-  found[i] = value
-end
-found[#found + 1] = largest
-return found
-"""  # the reply of XINFO STREAM with IDs in place of entries, and the size of the larger one in bytes
-
-
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
     """The replies of XINFO STREAM, refusals among them. Entries that may be large are replaced by their IDs."""
     small = connection.capabilities.small
@@ -95,14 +79,14 @@ def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, A
     """What a script says; nothing where scripts are refused, which the first one tells."""
     found: dict[bytes, Any] = {}
     for some in (names[:1], names[1:]):
-        replies = connection.pipeline([("EVAL", _STATE, 1, name) for name in some])
+        replies = connection.pipeline([scripts.state_of(name) for name in some])
         for name, reply in zip(some, replies, strict=True):
             if _is_refusal(reply):
                 connection.capabilities.runs_scripts = False
                 return found
             found[name] = reply
             if isinstance(reply, list):
-                *found[name], size = reply
+                *found[name], _, size = reply
                 connection.capabilities.learn_size(to_shell(name), int(size))
     return found
 

@@ -15,10 +15,18 @@ from streamclient.commands import Command
 from streamwire.stream_id import StreamId
 
 _STATE = """
-local found = {}
+local found, largest = {}, 0
 for i, value in ipairs(redis.call('XINFO', 'STREAM', KEYS[1])) do
-  found[i] = type(value) == 'table' and value[1] or value
+  if type(value) == 'table' then
+    local size = 0
+    for _, word in ipairs(value[2]) do size = size + #word end
+    largest = math.max(largest, size)
+    value = value[1]
+  end
+  found[i] = value
 end
+found[#found + 1] = 'entry-bytes'
+found[#found + 1] = largest
 return found
 """
 
@@ -48,7 +56,10 @@ class Ids:
 
 
 def state_of(stream: str | bytes) -> Command:
-    """The script that replies as XINFO STREAM does, with the IDs of entries in their place."""
+    """The script that replies as XINFO STREAM does, with IDs in place of entries, and behind them `entry-bytes`.
+
+    That is the size of the larger of the two entries.
+    """
     return ("EVAL", _STATE, 1, stream)
 
 

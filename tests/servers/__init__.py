@@ -11,18 +11,8 @@ releases      releases of Redis and Valkey, and which behaves as which
 keyspaces     all keys of a server as plain data, to compare with another's
 """
 
-from tests.servers.processes import (
-    Running,
-    engine,
-    free_port,
-    ready_line,
-    redis,
-    redis_release,
-    run_engine,
-    sentinel,
-    stop,
-    tied_to_us,
-)
+from pystreams.testing.servers import Running, free_port, ready_line, stop, tied_to_us
+from tests.servers.processes import engine, redis, redis_release, run_engine, sentinel
 
 __all__ = [
     "Running",

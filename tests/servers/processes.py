@@ -14,24 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pystreams.testing import servers as kit
-from pystreams.testing.servers import Running, free_port, ready_line, stop, tied_to_us
+from pystreams.testing.servers import Running
 from tests import ROOT
 from tests.servers.releases import Release, release_in
 from tests.suite import tools
 from tests.suite.waiting import DEADLINE
-
-__all__ = [
-    "Running",
-    "engine",
-    "free_port",
-    "ready_line",
-    "redis",
-    "redis_release",
-    "run_engine",
-    "sentinel",
-    "stop",
-    "tied_to_us",
-]
 
 
 @functools.cache

@@ -1,0 +1,30 @@
+"""`scripts/redis-suite`: what the output of a unit says."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts import redis_suite
+
+_OUTPUT = """Starting test server at port 21079
+[ok]: XADD can add entries into a stream (1 ms)
+[err]: XADD with MAXLEN in tests/unit/type/stream.tcl
+Expected '1' to be equal to '2'
+[ok]: XLEN (0 ms)
+"""
+
+
+def test_cases_are_counted_and_failures_named() -> None:
+    """Passed cases are counted, failed ones keep their names, and the line says both."""
+    found = redis_suite.outcome_of("unit/type/stream", _OUTPUT)
+    assert (found.passed, found.failed, found.aborted) == (2, ("XADD with MAXLEN in tests/unit/type/stream.tcl",), "")
+    assert found.line == "unit/type/stream: 2 passed, 1 failed"
+
+
+@pytest.mark.parametrize(
+    ("output", "aborted", "reason"),
+    [("[exception]: no such command\n", "", "[exception]: no such command"), ("", "no end", "no end")],
+)
+def test_a_unit_that_ends_early_says_why(output: str, aborted: str, reason: str) -> None:
+    """An exception of the suite and the end of its time show in the line."""
+    assert redis_suite.outcome_of("unit/x", output, aborted).line == f"unit/x: 0 passed, 0 failed, then: {reason}"
