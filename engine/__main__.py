@@ -1,4 +1,4 @@
-"""``python -m engine [FILE] [--directive value ...]`` starts the server in this process; ``check PATH`` reads files."""
+"""Command line: ``python -m engine [FILE] [--directive value ...]`` serves, ``check PATH`` verifies files."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]
        python -m engine check PATH [--fix]
 
-FILE is a configuration file in the form of redis.conf (conf/engine.conf has the directives, with comments); any
-directive can be a flag too, and wins over the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. --port 0 takes a
-free port, or none where --tls-port or --unixsocket is given.
+FILE is a configuration file in the form of redis.conf (conf/engine.conf lists the directives, with comments). Any
+directive can also be a flag, which overrides the file: --port 7000 --bind "127.0.0.1 ::1" --dir data. With --port 0
+the system chooses a free port; with --tls-port or --unixsocket, --port 0 means no plain TCP port.
 Prints "ready on HOST:PORT pid N" (and ", TLS on HOST:PORT" with --tls-port) when it accepts clients, or "ready on
-unix:PATH pid N" where a Unix socket is all it listens on. SIGTERM and SIGINT stop it; SIGHUP reads the TLS files and
-the ACL file again. After an internal error that may have left the data in memory half changed it ends with status 70.
-check says whether a log, snapshot or RDB file is whole (python -m engine check --help).
+unix:PATH pid N" if it listens only on a Unix socket. SIGTERM and SIGINT stop it; SIGHUP reloads the TLS files and
+the ACL file. After an internal error that may have left a change to the data half done, it exits with status 70.
+check verifies that a log, snapshot or RDB file is undamaged (python -m engine check --help).
 """
 
 
@@ -33,7 +33,7 @@ def _announce(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the server, or the check; the process's exit status."""
+    """Run the server, or check files; return the exit status."""
     if arguments[:1] == ["check"]:
         return check.main(arguments[1:], _announce)
     if arguments[:1] in (["--help"], ["-h"]):
@@ -44,11 +44,11 @@ def main(arguments: list[str]) -> int:
         config.load(arguments)
         directory = Path(config.text("dir").decode())
         if not directory.is_dir():
-            raise ConfigError(f"dir: {directory} is no directory")
+            raise ConfigError(f"dir: {directory} is not a directory")
         os.chdir(directory)
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
-        # Until the event loop handles signals, which is after the data are loaded.
+        # Used until the event loop handles signals, which is after the data is loaded.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop_loading)
@@ -59,16 +59,16 @@ def main(arguments: list[str]) -> int:
 
 
 def _stop_loading(number: int, _: object) -> None:
-    """End the process with status 0. There is nothing to save, and the files are safe at any point, as in a crash."""
-    LOG.info("stopped by %s before the data were loaded", signal.Signals(number).name)
-    os._exit(0)  # an exception could be caught by the code that loads
+    """Exit with status 0. Nothing needs saving, and the files are safe at any point, as in a crash."""
+    LOG.info("stopped by %s before the data was loaded", signal.Signals(number).name)
+    os._exit(0)  # an exception could be caught by the loading code
 
 
 def _run(server: Server) -> int:
     try:
         import uvloop  # noqa: PLC0415 - not installed everywhere
     except ImportError:
-        LOG.info("uvloop is not there: running on plain asyncio")
+        LOG.info("uvloop is not installed: using asyncio")
         asyncio.run(server.serve())
     else:
         uvloop.run(server.serve())

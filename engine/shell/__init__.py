@@ -1,6 +1,6 @@
-"""The imperative shell: event loop, sockets, files, signals, the clock. It drives :class:`engine.core.dispatch.Core`.
+"""Imperative shell: event loop, sockets, files, signals, the clock. It drives `engine.core.dispatch.Core`.
 
-It may import all of the engine. It never knows what a command does to the data. It runs on Linux and macOS.
+It may import all of the engine. It does not depend on what a command does to the data. It runs on Linux and macOS.
 """
 
 import sys

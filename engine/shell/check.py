@@ -1,13 +1,13 @@
-"""``python -m engine check PATH [--fix]``: whether a log, a snapshot or an RDB file is whole, and where it is not.
+"""``python -m engine check PATH [--fix]``: find damage in a log, a snapshot or an RDB file.
 
 PATH is a file, the manifest of an append-only log, its directory, or a data directory (``dir`` of the configuration).
 A log with its manifest is loaded as the engine would load it, into this process's memory. A single file of a log is
-only read: what its commands do depends on the files before it. Where a log or a snapshot names segment files
-(``stream-storage disk``), all that it refers to is read there; a segment file on its own is read as far as its records
-follow each other.
+only parsed, because the effect of its commands depends on the files before it. If a log or a snapshot refers to
+segment files (``stream-storage disk``), every referenced record is read; a segment file on its own is read record by
+record from its start.
 
-Nothing is changed without ``--fix``. With it a damaged log is cut at the last place up to which it is good; before
-that, a copy of each file that changes is put beside it (``NAME.backup-1``, ...). Snapshots and RDB files cannot be cut.
+Nothing is changed without ``--fix``. With it, a damaged log is truncated at its last good position, after each file
+that changes is copied to ``NAME.backup-1`` (or the next free number). Snapshots and RDB files cannot be truncated.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ usage: python -m engine check PATH [--fix]
 
 PATH is a snapshot, an RDB file, a segment file, a file of an append-only log, its manifest, its directory, or a data
 directory.
-Says what is in it, the byte where it is damaged, and what would be lost by cutting it there. --fix does that, and
-keeps a copy of each file that it changes. Segment files are never changed. Do not check files that a running engine
-writes to.
-Exit status: 0 all is whole (or has been repaired), 1 something is damaged, 2 nothing could be checked.
+Reports what PATH contains, the byte where it is damaged, and what truncating it there would lose. --fix truncates
+it, and keeps a copy of each file that it changes. Segment files are never changed. Do not check files that a running
+engine writes to.
+Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run.
 """
-#: More databases than any configuration has that somebody uses.
+#: More databases than any real configuration has.
 _DATABASES = "256"
 _STAR = ord("*")
 
@@ -53,12 +53,12 @@ Say = Callable[[str], None]
 
 
 class CannotCheckError(Exception):
-    """The path is not what can be checked; the text says why."""
+    """The path cannot be checked; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """Where a file stops being good. Up to ``good`` it may be kept; -1: it cannot be cut."""
+    """First damage in a file. The file may be cut at ``good`` and kept up to there; -1 if it cannot be cut."""
 
     path: Path
     offset: int
@@ -67,7 +67,7 @@ class _Fault:
 
 
 def main(arguments: list[str], say: Say) -> int:
-    """Check what the arguments name; the exit status."""
+    """Check the path in the arguments; return the exit status."""
     paths = [one for one in arguments if one != "--fix"]
     if arguments[:1] in (["--help"], ["-h"]) or len(paths) != 1 or paths[0].startswith("--"):
         say(USAGE.rstrip())
@@ -88,7 +88,7 @@ class _Check:
         self._files = Files()
 
     def path(self, path: Path) -> int:
-        """Check a file or directory; the exit status."""
+        """Check a file or directory; return the exit status."""
         if path.is_dir():
             return self._directory(path)
         if path.name.endswith(".manifest"):
@@ -97,7 +97,7 @@ class _Check:
         if rdb_file.is_rdb(data):
             fault, end = self._rdb(path, data, _core(), expire=True)
             if fault is None and end < len(data):
-                fault = _Fault(path, end, f"{len(data) - end} bytes stand behind the end")
+                fault = _Fault(path, end, f"{len(data) - end} bytes follow the end of the file")
             return self._report(fault)
         if snapshot.is_snapshot(data):
             core = _core()
@@ -106,15 +106,15 @@ class _Check:
             found = check_file(path, data, self._say)
             return self._report(found and _Fault(*found))
         if data and bytes(data[:1]) not in b"*#\0":
-            raise CannotCheckError(f"{path} is no snapshot, no RDB file and no append-only file")
+            raise CannotCheckError(f"{path} is not a snapshot, an RDB file or an append-only file")
         return self._single(path, data)
 
     def _directory(self, path: Path) -> int:
-        """Whatever is in a data directory or a log's directory."""
+        """Check every manifest, snapshot, RDB and segment file in a data directory or a log's directory."""
         patterns = ("*.manifest", "*/*.manifest", "*.rdb", "*.psb", f"{FOLDER}/*.pss")
         found = [one for pattern in patterns for one in sorted(path.glob(pattern)) if not one.name.startswith("temp-")]
         if not found:
-            raise CannotCheckError(f"{path} holds no manifest of a log and no *.rdb or *.psb file")
+            raise CannotCheckError(f"{path} contains no log manifest and no *.rdb or *.psb file")
         return max([self.path(one) for one in found])
 
     # -- snapshots and RDB files --------------------------------------------------------------------------------------
@@ -128,12 +128,12 @@ class _Check:
         return None
 
     def _stored(self, path: Path, core: Core) -> _Fault | None:
-        """What is wrong with the segment files that a loaded snapshot or log refers to."""
+        """Return the fault in the segment files that a loaded snapshot or log refers to."""
         found = check_stored(path, core.databases, self._say)
         return found and _Fault(*found)
 
     def _rdb(self, path: Path, data: memoryview, core: Core, *, expire: bool) -> tuple[_Fault | None, int]:
-        """What is wrong, and where the file ends."""
+        """Return the fault, and the offset where the RDB data ends."""
         rdb = RdbFiles(core)
         try:
             end = rdb.load(data, expire=expire)
@@ -141,23 +141,23 @@ class _Check:
             return _Fault(path, error.offset, error.what), 0
         found = rdb.last
         keys = found.keys + found.expired + sum(found.left_out.values())
-        proof = "whole" if found.has_sum else "whole as far as can be seen without a check sum"
+        proof = "whole" if found.has_sum else "no damage found, but it has no checksum"
         self._say(f"{path}: RDB file, version {found.version}, {end} bytes, {keys} keys: {proof}")
         for kind, number in found.left_out.items():
-            self._say(f"{path}: {number} of them are of a type that the engine does not have: {kind}")
+            self._say(f"{path}: {number} of them have a type that the engine does not support: {kind}")
         return None, end
 
     def _report(self, fault: _Fault | None) -> int:
         if fault is None:
             return WHOLE
         self._say(f"{fault.path}: damaged at byte {fault.offset}: {fault.what}")
-        self._say(f"{fault.path}: nothing of it can be kept by cutting: take a copy of it, or the log")
+        self._say(f"{fault.path}: it cannot be repaired by truncation: restore a copy, or use the log")
         return DAMAGED
 
     # -- logs ---------------------------------------------------------------------------------------------------------
 
     def _single(self, path: Path, data: memoryview) -> int:
-        """A file of a log on its own."""
+        """Check one file of a log without the others."""
         fault, commands = _read(path, data)
         if fault is None:
             self._say(f"{path}: append-only file, {len(data)} bytes, {commands} commands: whole")
@@ -170,14 +170,14 @@ class _Check:
         return WHOLE
 
     def _log(self, path: Path) -> int:
-        """A manifest and all that it names, loaded into an empty core."""
+        """Check a manifest and its files by loading them into an empty core."""
         try:
             manifest = manifests.decode(self._files.read(path))
         except manifests.ManifestError as error:
             return self._report(_Fault(path, error.offset, str(error)))
         missing = [one.name for one in manifest.files if self._files.size(path.parent / one.name) < 0]
         if missing:
-            return self._report(_Fault(path, 0, f"it names files that are not there: {', '.join(missing)}"))
+            return self._report(_Fault(path, 0, f"it names missing files: {', '.join(missing)}"))
         core = _core()
         for entry in manifest.files:
             file = path.parent / entry.name
@@ -191,7 +191,7 @@ class _Check:
             self._tell(fault, data, _read(file, data[: fault.good])[1])
             if any(self._files.size(path.parent / one.name) for one in later):
                 names = ", ".join(one.name for one in later)
-                self._say(f"{path}: what comes behind it cannot be kept either: {names}")
+                self._say(f"{path}: later files cannot be kept either: {names}")
             if not self._fix:
                 return DAMAGED
             with self._owned(path.parent):
@@ -206,12 +206,12 @@ class _Check:
         return WHOLE
 
     def _load(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
-        """Do what a file of a log says."""
+        """Load one file of a log into the core."""
         if snapshot.is_snapshot(data):
             return self._snapshot(path, data, core)
         begin = 0
         if rdb_file.is_rdb(data):
-            # One of Redis before 7.0 goes on with commands behind it.
+            # A file of Redis before 7.0: commands follow the RDB data.
             fault, begin = self._rdb(path, data, core, expire=False)
             if fault is not None or begin == len(data):
                 return fault
@@ -220,7 +220,7 @@ class _Check:
         try:
             replay.run(behind)
         except DamagedError as error:
-            # The form may be damaged nowhere: then a command fails, and the file is good up to the one before it.
+            # The syntax may be fine and a command fail: then the file is good up to the command before it.
             good = begin + _last_end(behind, error.offset)
             return _Fault(path, begin + error.offset, error.what, good)
         except TornError:
@@ -246,13 +246,13 @@ class _Check:
 
     @contextmanager
     def _owned(self, folder: Path) -> Iterator[None]:
-        """Hold the locks that an engine takes on its data directory; refuse where one is running."""
+        """Hold the locks that an engine takes on its data directory; raise if an engine is running there."""
         locks: list[int] = []
         try:
             for directory in (folder, folder.absolute().parent):
                 lock = self._files.lock(directory)
                 if lock is None:
-                    raise CannotCheckError(f"{directory} belongs to an engine that is running: nothing was changed")
+                    raise CannotCheckError(f"{directory} is in use by a running engine: nothing was changed")
                 locks.append(lock)
             yield
         finally:
@@ -268,10 +268,10 @@ class _Check:
             files.sync(fd)
         finally:
             files.close(fd)
-        self._say(f"{path}: cut off behind byte {fault.good}; what it was is {backup.name}")
+        self._say(f"{path}: truncated to {fault.good} bytes; the original is {backup.name}")
 
     def _set_aside(self, path: Path, manifest: Manifest, later: list[Entry]) -> None:
-        """Take files out of the manifest, and give them names that say so."""
+        """Remove files from the manifest, and rename them to backups."""
         if not later:
             return
         backup = self._backup(path)
@@ -282,10 +282,10 @@ class _Check:
             file = path.parent / one.name
             self._files.rename(file, _free_name(file))
         self._files.sync_directory(path.parent)
-        self._say(f"{path}: {len(later)} files are set aside; what it was is {backup.name}")
+        self._say(f"{path}: {len(later)} files were renamed to backups; the original is {backup.name}")
 
     def _backup(self, path: Path) -> Path:
-        """A copy of a file, on the disk."""
+        """Copy a file, and sync the copy to the disk."""
         backup = _free_name(path)
         shutil.copyfile(path, backup)
         fd = self._files.open_append(backup)
@@ -302,24 +302,24 @@ def _free_name(path: Path) -> Path:
 
 
 def _core() -> Core:
-    """An empty core that takes whatever a log says."""
+    """Return an empty core that accepts any log."""
     config = Config()
     config.load(["--databases", _DATABASES, "--load-unknown", "skip"])
-    core = Core(config, lambda choices: 0)  # noqa: ARG005 - nothing is drawn while a log is read
+    core = Core(config, lambda choices: 0)  # noqa: ARG005 - replay needs no random numbers
     core.changes.set_time(now_us())
     core.changes.replaying = True
     return core
 
 
-# -- reading a log's form ---------------------------------------------------------------------------------------------
+# -- parsing a log's file ---------------------------------------------------------------------------------------------
 
 
 def _read(path: Path, data: memoryview) -> tuple[_Fault | None, int]:
-    """The first fault in the form of a log's file, and how many commands there are up to the place it is good to."""
+    """Return the first syntax fault in a log's file, and the number of commands in its good part."""
     written = end_of_writing(data)
     good = commands = 0
     try:
-        for good, commands in _ends(data[:written]):  # noqa: B007 - the last ones count
+        for good, commands in _ends(data[:written]):  # noqa: B007 - the last values are used
             pass
     except DamagedError as error:
         return _Fault(path, error.offset, error.what, good), commands
@@ -331,7 +331,7 @@ def _read(path: Path, data: memoryview) -> tuple[_Fault | None, int]:
 
 
 def _last_end(data: memoryview, offset: int) -> int:
-    """The last place up to ``offset`` at which the file may end."""
+    """Return the last position up to ``offset`` at which the file may end."""
     good = 0
     try:
         for end, _ in _ends(data):
@@ -344,9 +344,10 @@ def _last_end(data: memoryview, offset: int) -> int:
 
 
 def _ends(data: memoryview) -> Iterator[tuple[int, int]]:
-    """The places at which a log's file may end, and how many commands come before: outside of blocks and transactions.
+    """Yield the positions at which a log's file may end, outside of blocks and transactions, and the commands before
+    each.
 
-    Raises where it is damaged or torn, as :func:`pieces_from`.
+    Raises DamagedError or TornError, as `pieces_from` does.
     """
     place = commands = 0
     began = -1
@@ -384,7 +385,7 @@ def _ends(data: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def _parsed(data: memoryview, begin: int, end: int) -> Iterator[tuple[list[bytes], int]]:
-    """The commands of a whole block, and where each stands."""
+    """Yield the commands of a verified block, and the offset of each."""
     while begin < end:
         argv, after = parse_command(data[:end], begin)
         yield argv, begin

@@ -1,7 +1,7 @@
 """The one place where the engine reads the clock.
 
-A test kit moves it: the environment variable PYSTREAMS_ENGINE_CLOCK names a file whose first eight bytes are an offset
-in microseconds (signed, little endian). It is added to the system's time and may grow at any moment.
+Tests can move it: the environment variable PYSTREAMS_ENGINE_CLOCK names a file whose first eight bytes are an offset
+in microseconds (signed, little endian). The offset is added to the system's time and may increase at any moment.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def _moved_us(file: Path) -> Callable[[], int]:
     return lambda: time_ns() // 1000 + int.from_bytes(offset[:8], "little", signed=True)
 
 
-#: Microseconds since the epoch.
+#: Return the time in microseconds since the epoch.
 now_us: Callable[[], int] = _moved_us(Path(_FILE)) if _FILE else _system_us

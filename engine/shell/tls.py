@@ -1,6 +1,6 @@
-"""TLS: what the ``tls-`` directives say, as contexts of the ssl module, for clients and for the link to a master.
+"""TLS contexts of the ssl module, built from the ``tls-`` directives, for clients and for the link to a master.
 
-A context that cannot be made is an error that names the directive.
+If a context cannot be built, the error names the directive at fault.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSIONS = {
     "tlsv1.3": ssl.TLSVersion.TLSv1_3,
 }
 _CLIENTS = {b"yes": ssl.CERT_REQUIRED, b"optional": ssl.CERT_OPTIONAL, b"no": ssl.CERT_NONE}
-#: The directives that a context depends on.
+#: Directives that a context depends on.
 DIRECTIVES = (
     "tls-cert-file",
     "tls-key-file",
@@ -38,7 +38,7 @@ DIRECTIVES = (
 
 
 def context_of(config: Config) -> ssl.SSLContext:
-    """The context for clients that the directives describe; a ConfigError that names what is wrong."""
+    """Return the context for clients. Raises a ConfigError that names the faulty directive."""
     text = _texts(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _protocols(context, text("tls-protocols"))
@@ -61,10 +61,10 @@ def context_of(config: Config) -> ssl.SSLContext:
 
 
 def client_context(config: Config) -> ssl.SSLContext:
-    """The context for the link to a master; a ConfigError that names what is wrong.
+    """Return the context for the link to a master. Raises a ConfigError that names the faulty directive.
 
-    The master's certificate must be of one of the authorities; its name is not looked at, because replicas know their
-    master by its address. One's own certificate is the one for clients where there is none for this purpose.
+    A known authority must have issued the master's certificate. The name in it is not checked, because replicas know
+    their master by address. Without tls-client-cert-file, this server presents its certificate for clients.
     """
     text = _texts(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -96,8 +96,8 @@ def _texts(config: Config) -> Callable[[str], str]:
 
 
 def _load(context: ssl.SSLContext, text: Callable[[str], str], certificate: str, key: str, password: str) -> None:
-    """Use the certificate that these directives name. Without a password a locked key would have OpenSSL ask for one
-    on the terminal.
+    """Use the certificate that these directives name. The password callback is always set: without it OpenSSL
+    would ask for an encrypted key's password on the terminal.
     """
     files = _existing(certificate, text(certificate)), _existing(key, text(key))
     try:
@@ -113,7 +113,7 @@ def _existing(name: str, path: str) -> str:
 
 
 def _protocols(context: ssl.SSLContext, words: str) -> None:
-    """Versions from the lowest to the highest that is named; without a word TLS 1.2 and later."""
+    """Allow the versions from the lowest to the highest named; TLS 1.2 and later if none is named."""
     names = words.lower().split()
     if not names:
         context.minimum_version = ssl.TLSVersion.TLSv1_2

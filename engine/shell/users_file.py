@@ -1,6 +1,6 @@
-"""Where users come from: ``user`` lines of the configuration, or the file that ``aclfile`` names, which keeps them.
+"""Loading users: from ``user`` lines of the configuration, or from the file that ``aclfile`` names, which saves them.
 
-A file is replaced as a whole: whoever reads it while it is written reads the old one.
+The file is replaced atomically: a reader during a save sees the old content.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class UsersFile:
         self._path = Path(os.fsdecode(name))
 
     def read(self) -> bytes:
-        """Its text."""
+        """Return the file's content."""
         return self._path.read_bytes()
 
     def write(self, text: bytes) -> None:
-        """Put ``text`` in its place, all or nothing."""
+        """Replace the file's content atomically."""
         try:
             self._write(text)
         except OSError as error:
@@ -37,7 +37,7 @@ class UsersFile:
             raise
 
     def _write(self, text: bytes) -> None:
-        # Only its owner may read what mkstemp makes.
+        # mkstemp makes a file that only its owner may read.
         number, name = tempfile.mkstemp(prefix=f"{self._path.name}.", suffix=".tmp", dir=self._path.parent)
         try:
             with os.fdopen(number, "wb") as new:
@@ -52,7 +52,7 @@ class UsersFile:
 
 
 def start_accounts(config: Config, accounts: Accounts) -> None:
-    """Take the users of the configuration or of the file; a ConfigError where that is not possible."""
+    """Load the users of the configuration or of the file. Raises ConfigError if that fails."""
     accounts.draw = secrets.randbelow
     config.shown_users = accounts.configured
     name = config.text("aclfile")
@@ -68,7 +68,7 @@ def start_accounts(config: Config, accounts: Accounts) -> None:
 
 
 def reload_accounts(accounts: Accounts) -> None:
-    """Read the users of ``aclfile`` again, as ACL LOAD does. Raises ConfigError and changes nothing if that fails."""
+    """Reload the users of ``aclfile``, as ACL LOAD does. Raises ConfigError and changes nothing if that fails."""
     if accounts.file is None:
         return
     try:

@@ -1,6 +1,6 @@
-"""Companions: processes that the engine starts beside itself and keeps alive, such as the exporter of metrics.
+"""Companions: processes that the engine starts alongside itself and keeps alive, such as the metrics exporter.
 
-Owns when they run, what they are told, and their end with the engine's. Starts them from where the engine is installed;
-imports nothing of theirs, and knows no more of them than a line of the table. May import durability's state machine,
-the log lines and the settings.
+Owns their start, their settings and their end, at the latest with the engine's. Starts them from the engine's
+installation and imports nothing of theirs; a row of the table is all it depends on. May import durability's state
+machine, the log lines and the settings.
 """

@@ -1,9 +1,9 @@
-"""Keeps companions alive: starts their processes, hands them their settings, logs what they say, starts them again.
+"""Keeps companions alive: starts their processes, passes settings, logs their output, and restarts them.
 
-A companion has a thread that waits for its process, so the event loop never does. The process is started without a copy
-of the engine's memory (`subprocess` uses vfork where it can). Its settings, the password among them, go through its
-standard input: they stand neither in its arguments nor in its environment. The engine holds the other end of that pipe
-for as long as it lives. When it is gone, killed or not, the pipe ends, and so does the companion.
+Each companion has a thread that waits for its process, so that the event loop never does. The process starts without
+a copy of the engine's memory (`subprocess` uses vfork if possible). Its settings, including the password, go through
+its standard input, and appear neither in its arguments nor in its environment. The engine keeps the other end of that
+pipe open as long as it lives. If the engine ends, even if killed, the pipe closes, and the companion exits.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from streamwire import bootstrap
 
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0
 _LINE_BYTES = 1000
-_LINES = 100  # of one run that go to the log
+_LINES = 100  # of one run that are logged
 _STOP_SECONDS = 2.0
 
 
 def program(row: Row, config: Config) -> list[str]:
-    """The command line of a companion: `pystreams` from where the engine is installed."""
+    """Return the command line of a companion: `pystreams` from the engine's installation."""
     return [*bootstrap.program("pystreams.__main__"), *row.arguments(config)]
 
 
 class Keeper:
-    """One companion. `options`: the connection options that lead to this engine. `command`: what is started."""
+    """One companion. `options`: connection options for this engine. `command`: builds the command line to start."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Do what the directives say, now and whenever they change."""
+        """Apply the directives, now and whenever they change."""
         for name in self._row.directives:
             self._config.on_change(name, self.follow)
         if self._config.integer(self._row.port):
             self.follow()
 
     def follow(self) -> None:
-        """Run with the settings of now, or not at all."""
+        """Start, restart or stop the process as the current directives require."""
         wanted = bool(self._config.integer(self._row.port))
         with self._lock:
             before = self._machine.state
@@ -74,14 +74,14 @@ class Keeper:
                 self._end(self._process)
 
     def ask_to_end(self) -> None:
-        """End it for good. `wait` waits for that."""
+        """Stop it permanently. `wait` waits until it has ended."""
         with self._lock:
             self._machine.fire(CompanionEvent.UNWANTED)
             self._changed.set()
             self._end(self._process)
 
     def wait(self) -> None:
-        """Wait a little until its process is gone, and kill it otherwise."""
+        """Wait a short time for its process to end, then kill it."""
         thread = self._thread
         if thread is None:
             return
@@ -97,7 +97,7 @@ class Keeper:
                 process.terminate()
 
     def _run(self) -> None:
-        """The thread: one process after the other, until it is told to end."""
+        """Thread: run one process after another until asked to end."""
         rest = _FIRST_REST
         while True:
             begin = time.monotonic()
@@ -108,7 +108,7 @@ class Keeper:
                 state = self._machine.fire(CompanionEvent.ENDED)
             if state is Companion.RESTING:
                 rest = _FIRST_REST if time.monotonic() - begin > _LONGEST_REST else rest
-                LOG.warning("%s %s; it is started again in %g s", self._row.name, said, rest)
+                LOG.warning("%s %s; restarting in %g s", self._row.name, said, rest)
                 self._changed.wait(rest)
                 rest = min(2 * rest, _LONGEST_REST)
                 with self._lock:
@@ -118,7 +118,7 @@ class Keeper:
                 return
 
     def _one_run(self) -> str:
-        """Start the process and wait for its end; how it ended."""
+        """Start the process and wait for its end; return how it ended."""
         try:
             with self._lock:
                 if self._machine.state is not Companion.RUNNING:
@@ -135,7 +135,7 @@ class Keeper:
         assert process.stdin is not None
         assert process.stderr is not None
         settings = {**self._options(), **self._row.login(self._config)}
-        # The end of this pipe stays open until the process has ended, or this one has.
+        # This end of the pipe stays open until the process has ended, or this process has.
         with process.stdin as pipe, process.stderr as said:
             with contextlib.suppress(OSError):
                 pipe.write(json.dumps(settings).encode() + b"\n")
@@ -151,18 +151,18 @@ class Keeper:
 
 
 class Keepers:
-    """All companions of the engine. `options`: the connection options that lead to it."""
+    """All companions of the engine. `options`: connection options for it."""
 
     def __init__(self, config: Config, options: Callable[[], dict[str, str]], rows: Sequence[Row] = ROWS) -> None:
         self._keepers = [Keeper(row, config, options) for row in rows]
 
     def start(self) -> None:
-        """Start those that are wanted, and follow the directives."""
+        """Start the enabled companions, and apply later changes of the directives."""
         for keeper in self._keepers:
             keeper.start()
 
     def ask_to_end(self) -> None:
-        """Tell all to end."""
+        """Ask all companions to end."""
         for keeper in self._keepers:
             keeper.ask_to_end()
 

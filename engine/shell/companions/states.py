@@ -1,4 +1,4 @@
-"""A companion's life.
+"""States of a companion's process.
 
             WANTED               ENDED
     OFF ─────────────> RUNNING ─────────> RESTING
@@ -10,8 +10,8 @@
                 WANTED v  │                   ENDED
               WANTED ─> RENEWING ─────────────────> RUNNING
 
-WANTED is said again when its settings have changed: a process that runs is ended then, and started anew. UNWANTED may
-be said where there is nothing to end. A process that ends by itself is started again after a rest.
+WANTED is fired again when the companion's settings change: a running process is then stopped and a new one started.
+UNWANTED may be fired when there is no process. A process that ends by itself is restarted after a pause.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from streamwire.machine import Machine
 
 
 class Companion(Enum):
-    """What there is to be said of its process."""
+    """State of a companion's process."""
 
     OFF = auto()
     RUNNING = auto()
-    #: It has ended by itself; the next one is started in a while.
+    #: Ended by itself; the next one starts after a pause.
     RESTING = auto()
-    #: It was told to end.
+    #: Asked to end.
     ENDING = auto()
-    #: It was told to end, and another one follows.
+    #: Asked to end; another one is to follow.
     RENEWING = auto()
 
 
 class CompanionEvent(Enum):
-    """What happens to it."""
+    """Events of a companion's process."""
 
     WANTED = auto()
     UNWANTED = auto()
@@ -63,5 +63,5 @@ TABLE = {
 
 
 def companion() -> Machine[Companion, CompanionEvent]:
-    """A machine without a process."""
+    """Return a machine without a process."""
     return Machine("the companion", TABLE, Companion.OFF)

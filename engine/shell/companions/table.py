@@ -1,7 +1,7 @@
-"""Which companions there are. To add one, add a row, and its directives to the table of directives.
+"""Table of companions. To add one, add a row here, and its directives to the table of directives.
 
-A companion is a verb of `python -m pystreams` that takes `--port`, `--bind` and `--from-parent`: with the last it reads
-a line of JSON with connection options from its standard input, and ends when that ends.
+A companion is a verb of `python -m pystreams` that accepts `--port`, `--bind` and `--from-parent`. With the last it
+reads a line of JSON with connection options from its standard input, and exits when that input closes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from engine.settings.config import Config
 
 @dataclass(frozen=True)
 class Row:
-    """A companion. It runs while its `port` is not 0; it listens there, on the address `bind`.
+    """One companion. It runs while the directive `port` is not 0, and listens there, on the address in `bind`.
 
-    `port`, `bind`, `user`, `password`: names of directives. Without a user it logs in as `default`, with the password
-    of `requirepass`; where `user` is empty it is told no login at all.
+    `port`, `bind`, `user` and `password` are names of directives. If the directive `user` is empty, it logs in as
+    `default`, with its own password or that of `requirepass`; if there is no such directive, it receives no login.
     """
 
     name: str
@@ -25,22 +25,22 @@ class Row:
     bind: str
     user: str = ""
     password: str = ""
+    #: Boolean directives, each with the option that is passed if it is yes.
     flags: tuple[tuple[str, str], ...] = ()
-    """Directives that are yes or no, each with the option that stands for its yes."""
 
     @property
     def directives(self) -> tuple[str, ...]:
-        """Those whose change starts it anew."""
+        """Return the directives whose change restarts it."""
         return tuple(filter(None, (self.port, self.bind, self.user, self.password, *dict(self.flags), "requirepass")))
 
     def arguments(self, config: Config) -> list[str]:
-        """Its command line behind the program."""
+        """Return the arguments that follow the program."""
         port, bind = str(config.integer(self.port)), config.text(self.bind).decode()
         flags = [option for directive, option in self.flags if config.flag(directive)]
         return [self.verb, "--from-parent", "--port", port, "--bind", bind, *flags]
 
     def login(self, config: Config) -> dict[str, str]:
-        """The connection options that say who it is."""
+        """Return the connection options for its login."""
         if not self.user:
             return {}
         user, password = config.text(self.user), config.text(self.password)

@@ -1,4 +1,4 @@
-"""The way from a companion to the engine: connection options as the connector knows them."""
+"""Connection options, in the connector's terms, with which a companion reaches the engine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def options(config: Config, host: str, port: int, tls_port: int) -> dict[str, str]:
-    """The Unix socket where there is one, else the port, else the one with TLS.
+    """Return the options for the Unix socket if there is one, else the plain port, else the TLS port.
 
-    `host`, `port`: where clients are accepted without TLS, port 0 if nowhere; `tls_port`: with it. The certificate is
-    not verified: it is the engine's own, and seldom names an address of this machine.
+    `host`, `port`: address that accepts clients without TLS, port 0 if none; `tls_port`: port with TLS. The certificate
+    is not verified: it is the engine's own, and seldom names an address of this machine.
     """
     path = config.text("unixsocket").decode()
     if path:

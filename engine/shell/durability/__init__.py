@@ -1,5 +1,5 @@
-"""Durability: loads the data when the engine starts and keeps on the disk what happens, in a log and in snapshots.
+"""Durability: loads the data at startup, and keeps changes on disk in a log and in snapshots.
 
-It may import the core, the wire format, the settings and the observation room. It never knows sockets or connections:
-it is handed what it needs of them (:class:`~engine.shell.durability.driver.Clients`).
+It may import the core, the wire format, the settings and the observation room. It does not depend on sockets or
+connections: it receives what it needs of them through a protocol (`engine.shell.durability.driver.Clients`).
 """

@@ -1,12 +1,11 @@
-"""Durability of one engine: what is loaded at the start, where effects go, when something is written, what clients
-hear.
+"""Durability of one engine: what is loaded at startup, where effects go, when files are written, when replies leave.
 
-It ties the log (:mod:`engine.shell.durability.log`) and the snapshots (:mod:`engine.shell.durability.saving`) to the
-core, the configuration and the event loop, and decides who may begin to write. What runs in the background are state
-machines (:mod:`engine.shell.durability.states`). The rules that must hold: effects reach the log in the order in which
-they happened, before their replies leave; while the log cannot be written no command that writes is run; files are only
-touched by the engine that holds the directory's lock. It is one module of more than 400 lines because each rule spans
-all of its parts: start, end, effects, configuration and the core's requests.
+It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.shell.durability.saving`) to the core,
+the configuration and the event loop, and decides which of them may write next. Background work is described by state
+machines (`engine.shell.durability.states`). Invariants: effects reach the log in the order in which they happened,
+before their replies leave; while the log cannot be written, write commands are rejected; only the engine that holds
+the directory's lock touches its files. The module is long because each invariant spans all of its parts: startup,
+shutdown, effects, configuration and the core's requests.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ from engine.text.messages import persistence
 
 
 class Replies(Protocol):
-    """What can hold replies back until the log has what they tell of."""
+    """Holds replies back until the log has the effects that they report."""
 
     def hold(self) -> None:
         """Hold everything back until the end of this event-loop iteration."""
 
     def hold_if_crowded(self) -> bool:
-        """As :meth:`hold`, where most replies wait for the end of the iteration anyway; whether it is held."""
+        """Hold as `hold` does if most replies wait for the iteration's end anyway; return whether they are held."""
 
 
 class DiskDurability:
-    """See the module. ``replies`` holds replies back until :meth:`settle_iteration` was called; None: nobody waits."""
+    """See the module. ``replies`` are held back until `settle_iteration` is called; None if there are no clients."""
 
     def __init__(
         self,
@@ -90,25 +89,25 @@ class DiskDurability:
         )
         self._loader = Loader(core, self.appendonly, self.snapshots, now)
         self.replies: Replies | None = None
-        #: Sends effects to the replicas, and gives them encoded; None where there are no replicas.
+        #: Sends effects to the replicas, and returns them encoded; None without replicas.
         self.feed: Callable[[Effects], Effects] | None = None
-        #: Called when other data were loaded in place of those that effects have told of.
+        #: Called when other data than the effects describe was loaded in place of the old.
         self.on_other_data: Callable[[], None] = lambda: None
         self.waiters = LogWaiters(core, self.log, workers, now)
         self._loading_seconds = 0.0
-        #: The data may be half changed.
+        #: Whether the data may contain a half-done change.
         self._is_faulty = False
-        #: Where in a replication history the data are that were loaded.
+        #: Position of the loaded data in a replication history.
         self.loaded: Position | None = None
 
-    # -- start and end ------------------------------------------------------------------------------------------------
+    # -- startup and shutdown -----------------------------------------------------------------------------------------
 
     def know_position(self, position: Callable[[], Position | None]) -> None:
-        """Have files say where in a replication history the data are, as ``position`` tells at each moment."""
+        """Set the function that returns the data's current position in a replication history, to be stored in files."""
         self.snapshots.position = position
 
     def start(self) -> None:
-        """Load what is on the disk, and begin to keep what happens. A ConfigError that says why, where that fails."""
+        """Load the data from disk, and keep changes from now on. Raises a ConfigError that says why if that fails."""
         config = self.core.config
         wanted = config.flag("appendonly")
         self.keeping.check()
@@ -158,43 +157,43 @@ class DiskDurability:
         self.rewrites.abandon()
 
     def _save_for_the_last_time(self, words: set[bytes], *, forced: bool) -> bool:
-        """Bring to the disk what belongs there; whether the process may end. What goes wrong is in its log."""
+        """Write to disk what must be saved; return whether the process may exit. Failures are logged."""
         self.flush_effects()
         try:
             if self.switch.is_wanted and (not self.switch.is_on or not self.log.flush_and_sync()):
-                # There is no file that can be trusted, but there may be room for a new one.
+                # The current file cannot be trusted, but there may be room for a new one.
                 self.switch.rewrite_now()
         except OSError as error:
-            LOG.error("at the end the append-only file cannot be written: %s", error)
+            LOG.error("the append-only file cannot be written at shutdown: %s", error)
             if not forced:
                 return False
-        # Where nothing has changed there is nothing to save, unless it is asked for.
+        # Without changes no save is needed, unless SHUTDOWN SAVE requests it.
         moved = self.snapshots.position() != self.snapshots.kept
         changed = bool(self.snapshots.points and (self.core.changes.dirty or moved))
         try:
             if b"SAVE" in words or (b"NOSAVE" not in words and changed and self._ownership.acquire()):
                 self._save_now()
         except CommandError as error:
-            LOG.error("at the end: %s", error.text.decode())
+            LOG.error("at shutdown: %s", error.text.decode())
             return forced
         return True
 
     @property
     def is_ending(self) -> bool:
-        """Whether the data have been saved for the last time: nothing is to happen to them any more."""
+        """Whether the final save is done: the data must not change any more."""
         return self._life.state in (Life.ENDING, Life.CLOSED)
 
     def give_up_data(self) -> None:
-        """The data in memory may be half changed: nothing that is made of them reaches the disk from now on.
+        """Stop writing anything derived from the data, which may contain a half-done change.
 
-        What was taken before is whole, and is written.
+        Effects collected before the fault are complete, and are still written.
         """
         self._is_faulty = True
         self._life.fire(LifeEvent.FAULT)
         self._follow()
 
     def close(self) -> None:
-        """The end: what was taken is on the disk, as far as it lets us; nothing more will be taken."""
+        """Write out collected effects as far as the disk allows, and accept no more."""
         is_good = self._life.state is Life.ENDING and not self._is_faulty
         self._life.fire(LifeEvent.CLOSED)
         self.snapshots.abandon()
@@ -205,7 +204,7 @@ class DiskDurability:
                 self.log.end_with(position.line)
             self.log.close()
         except OSError as error:
-            LOG.error("the end of the append-only file was not written: %s", error)
+            LOG.error("the last part of the append-only file was not written: %s", error)
         self.workers.close()
         self.keeping.segments.close()
         if self.switch.is_wanted:
@@ -216,7 +215,7 @@ class DiskDurability:
     # -- effects ------------------------------------------------------------------------------------------------------
 
     def append(self, effects: Effects) -> None:
-        """The effects of commands, whose replies have not left yet."""
+        """Log the effects of commands whose replies have not left yet."""
         log = self.log
         if self.feed is not None:
             effects = self.feed(effects)
@@ -228,11 +227,11 @@ class DiskDurability:
             self.flush()
 
     def settle_iteration(self) -> bool:
-        """As :meth:`flush`, at the end of an event-loop iteration; whether what was done in it may be told."""
+        """Flush at the end of an event-loop iteration; return whether its replies may leave."""
         return self.flush() or self.log.policy != ALWAYS
 
     def flush(self) -> bool:
-        """Write what was taken; whether it is as safe as ``appendfsync`` promises."""
+        """Write collected effects; return whether they are as safe as ``appendfsync`` requires."""
         core = self.core
         began = self._clock() if core.telemetry.latency_ms else 0.0
         safe = self.log.flush()
@@ -244,21 +243,21 @@ class DiskDurability:
         return safe
 
     def flush_effects(self) -> None:
-        """What the commands of this iteration have done so far belongs before an image of the present moment."""
+        """Log the effects of this iteration so far: they belong before an image of the present moment."""
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects:
             self.append(effects)
 
     def _judge(self) -> None:
-        """Decide whether commands that write may run."""
+        """Decide whether write commands may run."""
         admission, trouble = self.core.admission, self.log.trouble
         before = admission.refusal(Refusal.DISK)
         if self.is_ending:
             error = persistence.SHUTTING_DOWN
         elif trouble:
             if not before:
-                LOG.error("%s cannot be written, commands that write are refused: %s", self.log.path, trouble)
+                LOG.error("%s cannot be written, rejecting write commands: %s", self.log.path, trouble)
             error = persistence.misconf_log(trouble)
         elif (
             not self.snapshots.last_ok
@@ -268,23 +267,23 @@ class DiskDurability:
             error = persistence.MISCONF_SNAPSHOT
         else:
             if before:
-                LOG.info("the disk takes what is written again: commands that write are run")
+                LOG.info("the disk accepts writes again, accepting write commands")
             error = b""
         if error != before:
             admission.refuse(Refusal.DISK, error)
 
-    # -- what begins when ---------------------------------------------------------------------------------------------
+    # -- scheduling ---------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Ten times a second."""
+        """Run periodic work, ten times a second."""
         self.log.flush()
         self._judge()
         self.begin_what_is_due()
 
     def begin_what_is_due(self) -> None:
-        """Begin to write a file in the background, if one is wanted and no other is being written.
+        """Start writing a file in the background, if one is due and no other is being written.
 
-        Not to be called within a command: a transaction is in the image as a whole, or not at all.
+        Must not be called within a command: an image contains a transaction entirely, or not at all.
         """
         if self._life.state is not Life.RUNNING or self.rewrites.is_running or self.snapshots.is_running:
             return
@@ -312,7 +311,7 @@ class DiskDurability:
         if not self._ownership.acquire():
             self.snapshots.postpone()
             return False
-        LOG.info("%d changes since the last snapshot: saving", self.core.changes.dirty)
+        LOG.info("%d changes since the last snapshot, saving", self.core.changes.dirty)
         return True
 
     def _rewritten(self, good: bool) -> None:
@@ -320,7 +319,7 @@ class DiskDurability:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Something was written: what waited for that may begin."""
+        """Start work that waited for a file to be written."""
         self._follow()
         self.begin_what_is_due()
 
@@ -335,9 +334,9 @@ class DiskDurability:
         self._judge()
 
     def _follow_switch(self) -> None:
-        """CONFIG SET appendonly."""
+        """Apply CONFIG SET appendonly."""
         if not self.switch.differs() or self._life.state is Life.LOADING:
-            # (When all data are being replaced, the end of that looks at the directive.)
+            # While all data is being replaced (LOADING), the end of that applies the directive.
             return
         if self._life.state is not Life.RUNNING:
             raise ConfigError("the server is shutting down")
@@ -349,17 +348,17 @@ class DiskDurability:
                 self.switch.turn_on()
         finally:
             self._follow()
-        # Who waits for the log hears that there is none any more.
+        # Clients that wait for the log must learn that it is closed.
         self.waiters.wake()
 
-    # -- what the core asks -------------------------------------------------------------------------------------------
+    # -- requests of the core -----------------------------------------------------------------------------------------
 
     @property
     def logging(self) -> bool:
         return self.switch.is_on
 
     def _check(self) -> None:
-        """Files are only written while the data are good for that, and by the owner of the directory."""
+        """Raise unless the data is in a state to be written, by the owner of the directory."""
         if self._life.state not in (Life.RUNNING, Life.LAST_SAVE):
             raise CommandError(persistence.SHUTTING_DOWN)
         if not self._ownership.acquire():
@@ -394,9 +393,9 @@ class DiskDurability:
         return Simple(persistence.SAVE_SCHEDULED if within else persistence.SAVE_STARTED)
 
     def all_deleted(self) -> None:
-        """Begin a snapshot of the empty data after the command, so that a crash does not bring the old ones back.
+        """Start a snapshot of the empty data after the command, so that a crash does not bring the old data back.
 
-        One that is being written is abandoned: its image is older.
+        A snapshot that is being written is abandoned: its image is older.
         """
         if self.snapshots.points and self._life.state is Life.RUNNING and self._ownership.acquire():
             self.snapshots.abandon()
@@ -442,9 +441,9 @@ class DiskDurability:
         try:
             self._loader.load_again(from_log=from_log, flush=flush or from_log)
             self._life.fire(LifeEvent.LOADED)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the data are not whole
-            # What is in memory now is neither what it was nor what is on the disk.
-            LOG.critical("the data could not be loaded again, the engine stops: %s", error)
+        except Exception as error:  # noqa: BLE001 - any error leaves the data incomplete
+            # The data in memory is now neither the old data nor that on disk.
+            LOG.critical("the data could not be reloaded, stopping: %s", error)
             self._life.fire(LifeEvent.LOAD_FAILED)
             self.core.host.shut_down()
             raise CommandError(persistence.load_failed(str(error))) from None
@@ -456,7 +455,7 @@ class DiskDurability:
                 self._log_what_was_loaded()
 
     def begin_replacing(self) -> None:
-        """What is on the disk stays as it is: until the new data are whole it is all that there would be."""
+        """Leave the files on disk as they are: until the new data is complete they are the only copy."""
         self.flush_effects()
         if self._life.state is not Life.RUNNING:
             return
@@ -474,7 +473,7 @@ class DiskDurability:
             self._follow()
 
     def _log_what_was_loaded(self) -> None:
-        """The log tells of other data than there are now: nothing may be added to it before it is written anew."""
+        """Rewrite the log: it describes other data than is in memory now, so nothing may be added to it before."""
         try:
             self.switch.rewrite_now()
         except OSError as error:

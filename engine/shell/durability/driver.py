@@ -12,35 +12,35 @@ from engine.core.protocol.replies import CommandError
 from engine.shell.durability.background.threads import Threads
 from engine.shell.durability.disk import DiskDurability, Replies
 
-#: Seconds between two looks at what is due.
+#: Seconds between two checks for work that is due.
 _PERIOD = 0.1
 
 
 class ReplyBatch(Replies, Protocol):
-    """The replies of an event-loop iteration. ``settle`` is called before those that wait for the disk leave."""
+    """Replies of an event-loop iteration. ``settle`` is called before the replies that wait for the disk leave."""
 
     settle: Callable[[], bool] | None
 
     def end_iteration(self) -> None:
-        """Let out what waits, now."""
+        """Send the waiting replies now."""
 
 
 class Clients(Protocol):
-    """Who runs the clients' commands, as durability knows him."""
+    """What durability needs of the part that runs clients' commands."""
 
     @property
     def replies(self) -> ReplyBatch:
-        """Everything that is sent goes through it."""
+        """All replies pass through it."""
 
     def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
-        """Have ``take`` called with the effects of commands, before their replies leave."""
+        """Call ``take`` with the effects of commands, before their replies leave."""
 
     def settle(self) -> None:
-        """Deliver what the core did while no client's commands ran."""
+        """Deliver the results of core work that was done outside a client's command."""
 
 
 class Driver:
-    """One server's. ``start`` loads what is on the disk, before clients are accepted."""
+    """Durability of one server. ``start`` loads the data from disk before clients are accepted."""
 
     def __init__(self, core: Core, runner: Clients, loop: asyncio.AbstractEventLoop) -> None:
         self._core = core
@@ -50,7 +50,7 @@ class Driver:
         self.disk = DiskDurability(core, Threads(loop))
 
     def start(self) -> None:
-        """Load, and keep what happens from now on. A ConfigError says why that is not possible."""
+        """Load the data, and keep changes from now on. Raises a ConfigError that says why if that fails."""
         disk, runner = self.disk, self._runner
         disk.start()
         runner.replies.settle = disk.settle_iteration
@@ -61,12 +61,12 @@ class Driver:
         self._tick()
 
     def _tick(self) -> None:
-        # First, so that an error does not end the ticking.
+        # Schedule first, so that an error does not end the ticking.
         self._timer = self._loop.call_later(_PERIOD, self._tick)
         self.disk.tick()
 
     def end_by_signal(self, words: frozenset[bytes]) -> bool:
-        """Whether the process may end as SHUTDOWN's ``words`` say."""
+        """Save as SHUTDOWN with these ``words`` would; return whether the process may exit."""
         try:
             self.disk.prepare_shutdown(set(words))
         except CommandError:
@@ -74,7 +74,7 @@ class Driver:
         return True
 
     def stop(self) -> None:
-        """All clients have gone: write what there is, and let go."""
+        """Write the remaining effects and close the files. Call this after all clients have disconnected."""
         if self._timer is not None:
             self._timer.cancel()
         self._runner.replies.end_iteration()

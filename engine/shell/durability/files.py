@@ -1,8 +1,7 @@
-"""Every call by which durability touches the disk, and nothing else: the one layer that tests put faults under.
+"""All disk calls of durability, and nothing else: the layer in which tests inject faults.
 
-Callers hold descriptors and paths; policy (what to write when, what to do about an error) is theirs. Each method does
-one step that can fail or be the last one before a crash, so that "a crash between any two steps" is a sentence a test
-can say.
+Callers hold descriptors and paths, and decide what to write when and how to handle an error. Each method is one step
+that can fail or be the last one before a crash, so that a test can place "a crash between any two steps".
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows has no advisory locks of this kind: two engines on one directory are not noticed there.
+except ImportError:  # Windows has no advisory locks of this kind: there, two engines on one directory are not detected.
     fcntl = None  # type: ignore[assignment]
 
 Buffer = bytes | bytearray | memoryview
 
-#: How many buffers one call may write.
+#: Maximum number of buffers per write call.
 _MOST_BUFFERS = 512
 
 
@@ -30,31 +29,31 @@ class Files:
     # -- descriptors --------------------------------------------------------------------------------------------------
 
     def create(self, path: Path) -> int:
-        """A new, empty file, to be written at its end; what was there goes.
+        """Create an empty file for appending, in place of an existing one.
 
-        Appending, so that after a cut the next write goes to the new end and not to where the one before it ended.
+        Append mode makes the next write after a cut go to the new end, not to the offset of the write before.
         """
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
     def open_append(self, path: Path) -> int:
-        """An existing file, to be written at its end."""
+        """Open an existing file for appending."""
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def write(self, fd: int, buffers: Sequence[Buffer]) -> int:
-        """Write the first of the buffers, as much as goes in one call; how many bytes."""
+        """Write as many of the buffers as one call accepts; return the number of bytes."""
         if hasattr(os, "writev"):
             return os.writev(fd, buffers[:_MOST_BUFFERS])
         return os.write(fd, buffers[0])
 
     def sync(self, fd: int) -> None:
-        """What was written is on the disk when this returns."""
+        """Sync written data to the disk."""
         if hasattr(os, "fdatasync"):
             os.fdatasync(fd)
         else:
             os.fsync(fd)
 
     def cut(self, fd: int, size: int) -> None:
-        """The file ends at ``size``."""
+        """Truncate the file to ``size`` bytes."""
         os.ftruncate(fd, size)
 
     def close(self, fd: int) -> None:
@@ -63,19 +62,19 @@ class Files:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file another name, in place of what had it."""
+        """Rename a file, replacing an existing one of the new name."""
         old.replace(new)
 
     def remove(self, path: Path) -> None:
-        """The file goes, if it is there."""
+        """Remove the file if it exists."""
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        """The directory is there afterwards."""
+        """Make the directory if it does not exist."""
         path.mkdir(mode=0o755, exist_ok=True)
 
     def sync_directory(self, path: Path) -> None:
-        """Names given and taken in the directory are on the disk when this returns."""
+        """Sync a directory, so that names created and removed in it are on disk."""
         if os.name == "nt":
             return
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -85,27 +84,27 @@ class Files:
             os.close(fd)
 
     def names(self, path: Path) -> list[str]:
-        """The names in a directory, sorted; none where there is no directory."""
+        """Return the names in a directory, sorted; empty if it does not exist."""
         try:
-            return sorted(os.listdir(path))  # noqa: PTH208 - names are all that is wanted
+            return sorted(os.listdir(path))  # noqa: PTH208 - only names are needed
         except FileNotFoundError:
             return []
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def size(self, path: Path) -> int:
-        """Bytes in the file, -1 where there is none."""
+        """Return the file's size in bytes, -1 if it does not exist."""
         try:
             return path.stat().st_size
         except FileNotFoundError:
             return -1
 
     def read(self, path: Path) -> bytes:
-        """A small file's content."""
+        """Return the content of a small file."""
         return path.read_bytes()
 
     def map(self, path: Path) -> memoryview:
-        """A file's content without reading it. It must not be cut while the view is in use; it may be replaced."""
+        """Map a file's content without reading it. It may be replaced but not cut while the view is in use."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if not os.fstat(fd).st_size:
@@ -115,17 +114,17 @@ class Files:
             os.close(fd)
 
     def open_read(self, path: Path) -> int:
-        """An existing file, to be read by :meth:`read_at`."""
+        """Open an existing file for `read_at`."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read_at(self, fd: int, size: int, offset: int) -> bytes:
-        """Up to ``size`` bytes from a place in the file on. (Of a mapped file a bad sector would end the process.)"""
+        """Read up to ``size`` bytes at an offset. (In a mapped file a bad sector would kill the process.)"""
         return os.pread(fd, size, offset)
 
-    # -- one owner ----------------------------------------------------------------------------------------------------
+    # -- directory lock -----------------------------------------------------------------------------------------------
 
     def lock(self, path: Path) -> int | None:
-        """Own a directory, until the descriptor is closed or the process ends; None: somebody else does."""
+        """Lock a directory until the descriptor is closed or the process ends; None if it is locked elsewhere."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if fcntl is not None:
@@ -139,7 +138,7 @@ class Files:
 
 
 def write_all(files: Files, fd: int, buffers: Sequence[Buffer]) -> int:
-    """Write all the buffers, in order; how many bytes they are."""
+    """Write all the buffers, in order; return the number of bytes."""
     total = written = sum(map(len, buffers))
     waiting = list(buffers)
     while written:
@@ -153,14 +152,14 @@ def write_all(files: Files, fd: int, buffers: Sequence[Buffer]) -> int:
 
 
 def replace_file(files: Files, path: Path, data: bytes, temporary: Path) -> None:
-    """The file holds ``data`` afterwards, on the disk too; where that goes wrong, what it held before, or ``data``."""
+    """Replace the file's content with ``data``, synced to disk. After a failure it has its old content, or ``data``."""
     write_new(files, temporary, data)
     files.rename(temporary, path)
     files.sync_directory(path.parent)
 
 
 def write_new(files: Files, path: Path, data: bytes) -> None:
-    """A new file with ``data``, on the disk; its name may not be there yet."""
+    """Write a new file with ``data`` and sync it; its name in the directory may not be on disk yet."""
     fd = files.create(path)
     try:
         write_all(files, fd, [data])

@@ -1,7 +1,7 @@
-"""Where streams are kept: the directives ``stream-storage``, ``stream-cache-size`` and ``stream-file-size``.
+"""Storage of streams: the directives ``stream-storage``, ``stream-cache-size`` and ``stream-file-size``.
 
-With ``disk`` cold segments are stored in the segment files of the data directory. With ``memory`` nothing is added to
-such files: what an earlier ``disk`` has left is read into memory, and goes when no document names it any more.
+With ``disk``, cold segments are stored in the segment files of the data directory. With ``memory``, nothing is added to
+such files: those left by an earlier ``disk`` are read into memory, and removed once no document refers to them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from engine.shell.durability.formats import snapshot
 from engine.shell.durability.segments.store import FOLDER, SegmentFiles
 from engine.shell.observation.reporting import LOG
 
-#: Seconds between two looks at whether a new base of the log would let segment files go.
+#: Seconds between two checks whether a new base of the log would free segment files.
 _LOOK_EVERY = 10.0
-#: After records of segment files were moved, none are for so many times as long as that took, and for so many seconds
-#: where the disk has refused some.
+#: Pause between two moves of records between segment files: a multiple of the last move's duration, or seconds after
+#: the disk rejected one.
 _REST, _REST_AFTER_ERROR = 4, 1.0
-#: While data are loaded so many sealed segments wait for the housekeeping, and of more so many are stored at a time: a
-#: hundred megabytes or two of frames. Storing takes as long as reading the commands that made them.
+#: While data is loaded, sealed segments that may wait for housekeeping; above that, segments to store per call: one
+#: to two hundred megabytes of frames. Storing takes as long as reading the commands that made them.
 MOST_WAITING, _STORED_AT_ONCE = 512, 64
 
 
 class Keeping:
-    """The segment files of one engine. ``clock`` is monotonic, ``background`` does work beside the event loop."""
+    """Segment files of one engine. ``clock`` is monotonic, ``background`` runs work in a thread."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class Keeping:
 
     @property
     def shelf(self) -> SegmentFiles | None:
-        """Where cold segments are to be stored; None: they stay in memory."""
+        """Where cold segments are stored; None if they stay in memory."""
         return self.segments if self.segments.is_in_use else None
 
     def check(self) -> None:
-        """A ConfigError where the directives do not fit together."""
+        """Raise a ConfigError if the directives contradict each other."""
         if self.segments.is_in_use and self._config.text("stream-cold-compression") == b"no":
             raise ConfigError("stream-storage disk needs stream-cold-compression zstd, lz4 or columns")
 
     def start(self, log_folder: Path) -> None:
-        """Know the files that are there, and which of them the log's base and the snapshots name.
+        """Find the existing files, and which of them the log's base and the snapshots refer to.
 
-        To be called before anything is loaded. An OSError where that is not possible.
+        Call this before anything is loaded. Raises OSError if a file cannot be read.
         """
         self._log_folder = log_folder
         self._config.on_change("stream-cold-compression", self.check)
@@ -91,21 +91,21 @@ class Keeping:
         self._storage.cache.limit = self._config.integer("stream-cache-size")
 
     def _know(self, path: Path) -> None:
-        """Know which files a document names."""
+        """Note which files a document refers to."""
         try:
             named = snapshot.named_files(self._files.map(path))
         except DamagedError as error:
-            # (It may be nothing of ours, or nothing that is in use. Who loads it says so louder.)
+            # The document may be foreign or unused. If it is loaded, that fails with an error.
             LOG.warning("%s, byte %d: %s; no segment file is removed", path, error.offset, error.what)
             self.segments.documents.keeps_all = True
         else:
             self.segments.documents.note(path, named)
 
     def relieve(self) -> None:
-        """Store sealed segments, where many wait. To be called now and then while data are loaded: nobody else does it
-        then, and they may be more than fits into memory.
+        """Store sealed segments if many wait. Call this repeatedly while data is loaded: housekeeping does not run
+        then, and the segments may exceed the memory.
 
-        What the disk refuses stays in memory and waits on.
+        Segments that the disk rejects stay in memory, and wait.
         """
         sealed, cache = self._storage.sealed, self._storage.cache
         while self.segments.is_in_use and len(sealed) > MOST_WAITING:
@@ -126,11 +126,11 @@ class Keeping:
                 segment.body = Stored(place, len(body), body.data_size, body.last_id, cache, body.number)
 
     def tidy(self) -> None:
-        """Remove what nobody refers to. To be called in the loop, now and then, while no document is being written."""
+        """Remove files without references. Call this in the loop repeatedly, while no document is being written."""
         self.segments.tidy(self._in_background, may_move=self._clock() >= self._rest_until)
 
     def _in_background(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
-        """Do work beside the loop, which is to rest afterwards: the disk is there for clients."""
+        """Run work in a thread, then pause such work: the disk is there for clients."""
         began = self._clock()
 
         def ended(error: OSError | None) -> None:
@@ -141,7 +141,7 @@ class Keeping:
         self._background(work, ended)
 
     def wants_new_base(self) -> bool:
-        """Whether the log's base keeps segment files, worth a whole one, in which nothing is live any more."""
+        """Whether the log's base holds at least a full segment file's worth of dead records."""
         now = self._clock()
         if now < self._look_at or not self.segments.is_in_use:
             return False
@@ -149,7 +149,7 @@ class Keeping:
         return self.segments.held_by(self._log_folder) >= self._config.integer("stream-file-size")
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of segment files, where there are any. Sizes are in bytes."""
+        """Return INFO's facts about segment files, empty if there are none. Sizes are in bytes."""
         if not self.segments.is_in_use and not self.segments.has_files:
             return {}
         return {**self.segments.facts(), "engine_segment_cached_bytes": self._storage.cache.size}

@@ -1,4 +1,4 @@
-"""From the disk into the core: at the start, and again for DEBUG RELOAD and LOADAOF."""
+"""Loading from disk into the core: at startup, and for DEBUG RELOAD and LOADAOF."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.shell.observation.reporting import LOG
 
 
 class Loader:
-    """Fills one core from its log or its snapshot. A LoadError or an OSError where that is not possible."""
+    """Fills one core from its log or its snapshot. Raises LoadError or OSError on failure."""
 
     def __init__(self, core: Core, appendonly: AppendOnly, snapshots: Snapshots, now_us: Callable[[], int]) -> None:
         self._core = core
@@ -22,9 +22,9 @@ class Loader:
         self._now_us = now_us
 
     def load(self, *, from_log: bool) -> Position | None:
-        """Load what the engine left when it ended: the log if that is wanted and there is one, else the snapshot.
+        """Load the data that the engine left when it ended: the log if enabled and present, else the snapshot.
 
-        Where in a replication history the data are, if that is known.
+        Return the data's position in a replication history, None if unknown.
         """
         position: Position | None = None
         core = self._core
@@ -50,12 +50,12 @@ class Loader:
         LOG.info("loaded %d keys from %s in %s", keys, what, self._snapshots.path.parent)
 
     def load_again(self, *, from_log: bool, flush: bool) -> None:
-        """Read the data again, on top of what there is unless ``flush``. Nothing of it is an effect."""
+        """Load the data again, merged into the present data unless ``flush``. It causes no effects."""
         core = self._core
         dirty = core.changes.dirty
         core.changes.hold_recording(True)
         core.changes.replaying = True
-        # Whoever waits for a key is not served from data that are half there.
+        # Clients that wait for a key must not be served from half-loaded data.
         rooms = [db.waiting for db in core.databases]
         for db in core.databases:
             db.waiting = WaitingRoom()

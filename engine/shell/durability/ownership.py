@@ -1,4 +1,4 @@
-"""One directory, one engine: who writes there holds a lock on it, until his process ends."""
+"""Directory lock: only one engine writes to a directory; it holds a lock on it until its process ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from engine.shell.observation.reporting import LOG
 
 
 class Ownership:
-    """The lock on ``directory``. ``leftovers`` are the names of files that are only there while they are written: what
-    is left of them is removed when the lock is taken and when it is released.
+    """The lock on ``directory``. ``leftovers`` matches the names of files that are being written; remains of them are
+    removed when the lock is acquired and when it is released.
     """
 
     def __init__(self, files: Files, directory: Path, leftovers: re.Pattern[str]) -> None:
@@ -23,7 +23,7 @@ class Ownership:
         self.directory = directory
 
     def acquire(self) -> bool:
-        """Own the directory from now on; False where it belongs to another engine."""
+        """Take the lock, if it is not held yet; return whether it is held. False if another engine has it."""
         if self._lock is not None:
             return True
         with suppress(OSError):
@@ -32,7 +32,7 @@ class Ownership:
             self._clear()
         elif not self._has_warned:
             self._has_warned = True
-            LOG.warning("%s: nothing is written there", self.refusal)
+            LOG.warning("%s: nothing will be written there", self.refusal)
         return self._lock is not None
 
     @property
@@ -42,18 +42,18 @@ class Ownership:
 
     @property
     def refusal(self) -> str:
-        """What is said where the lock cannot be had."""
+        """Error text if the lock is not available."""
         return f"{self.directory} belongs to another engine that is running"
 
     def _clear(self) -> None:
         for name in self._files.names(self.directory):
             if self._leftovers.fullmatch(name):
-                LOG.info("removed %s, which was never finished", self.directory / name)
+                LOG.info("removed incomplete file %s", self.directory / name)
                 with suppress(OSError):
                     self._files.remove(self.directory / name)
 
     def release(self) -> None:
-        """Let another engine have it."""
+        """Release the lock."""
         if self._lock is not None:
             self._clear()
             self._files.close(self._lock)

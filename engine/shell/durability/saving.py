@@ -1,10 +1,10 @@
-"""Files of one moment: SAVE, BGSAVE, the ``save`` directive, loading at the start.
+"""Snapshots: SAVE, BGSAVE, the ``save`` directive, loading at startup.
 
-``save-format`` says what is written: an RDB file (``dbfilename``), which any Redis loads, or a snapshot in our own
-format beside it (``dump.psb``), which is read and written much quicker. What a file is its first bytes say, not its
-name. Where both are there the start takes the one that was taken later, as they say themselves.
+``save-format`` selects the file's format: an RDB file (``dbfilename``), which any Redis loads, or a snapshot in the
+engine's own format next to it (``dump.psb``), which is much quicker to read and write. The first bytes of a file
+tell its format, not its name. If both exist, startup loads the one with the later timestamp in it.
 
-The states of a save in the background are in :mod:`engine.shell.durability.states.save`.
+The states of a background save are in `engine.shell.durability.states.save`.
 """
 
 from __future__ import annotations
@@ -33,19 +33,18 @@ from engine.shell.durability.states.save import Save, SaveEvent, save
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.reporting import LOG
 
-#: Seconds between two attempts of the ``save`` directive after one has failed.
+#: Seconds until the ``save`` directive tries again after a failure.
 _RETRY = 5.0
-#: What a file of each format is called at the end.
+#: File name extension of each format.
 _SUFFIXES = {b"rdb": ".rdb", b"psb": ".psb"}
-#: The names of snapshots that are being written, or were when their process died.
+#: Names of snapshots that are being written, or were when their process died.
 TEMPORARY = re.compile(r"temp-[0-9]+-[0-9]+\.(rdb|psb)")
 
 
 class Snapshots:
-    """The snapshot file of one engine. ``clock`` is monotonic, times of day are in milliseconds since the epoch.
+    """Snapshot files of one engine. ``clock`` is monotonic, times of day are in milliseconds since the epoch.
 
-    ``flush_effects`` brings what this event-loop iteration has done to the log: it belongs before
-    an image of this moment.
+    ``flush_effects`` passes this event-loop iteration's effects to the log: they belong before an image of this moment.
     """
 
     def __init__(
@@ -76,33 +75,33 @@ class Snapshots:
         self._last_seconds = -1
         self.last_save_ms = now_ms()
         self._saves = 0
-        #: Called at the end of a save in the background that was not abandoned.
+        #: Called at the end of a background save that was not abandoned.
         self.on_ended: Callable[[], None] = lambda: None
         self._retry_at = 0.0
-        #: Where in a replication history the data are, for the files that are written.
+        #: Returns the data's position in a replication history, to be stored in files.
         self.position: Callable[[], Position | None] = lambda: None
-        #: What the file says of that which was loaded or written last.
+        #: Position stored in the file that was loaded or written last.
         self.kept: Position | None = None
-        #: The same of the file that is being written.
+        #: Position stored in the file that is being written.
         self._written: Position | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether one is being written in the background."""
+        """Whether a background save is being written."""
         return self._machine.state is Save.WRITING
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether one is to begin as soon as it can."""
+        """Whether a background save is to start as soon as possible."""
         return self._machine.state is Save.SCHEDULED
 
     @property
     def path(self) -> Path:
-        """The file that is written, as ``dir``, ``dbfilename`` and ``save-format`` say now."""
+        """Path to save to, from the current ``dir``, ``dbfilename`` and ``save-format``."""
         return self._paths()[self._core.config.text("save-format")]
 
     def _paths(self) -> dict[bytes, Path]:
-        """The file of each format."""
+        """Return the path for each format."""
         config = self._core.config
         path = Path(os.fsdecode(config.text("dir"))).absolute() / os.fsdecode(config.text("dbfilename"))
         own = path.with_suffix(".psb") if path.suffix == ".rdb" else path.with_name(path.name + ".psb")
@@ -114,18 +113,18 @@ class Snapshots:
         return self._core.config.value("save", tuple)
 
     def due(self) -> bool:
-        """Whether the ``save`` directive asks for a snapshot now."""
+        """Whether the ``save`` directive requires a snapshot now."""
         if not self.points or self._clock() < self._retry_at:
             return False
         since = (self._now_ms() - self.last_save_ms) / 1000
         return any(self._core.changes.dirty >= changes and since > seconds for seconds, changes in self.points)
 
     def postpone(self) -> None:
-        """The ``save`` directive asks again later: it is not possible now."""
+        """Retry the ``save`` directive later: a save is not possible now."""
         self._retry_at = self._clock() + _RETRY
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of snapshots. Times are in seconds, -1: there was none."""
+        """Return INFO's facts about snapshots. Times are in seconds, -1 for none."""
         return {
             "rdb_bgsave_in_progress": int(self.is_running),
             "rdb_last_save_time": self.last_save_ms // 1000,
@@ -137,11 +136,11 @@ class Snapshots:
         }
 
     def load(self, *, merge: bool = False) -> Path | None:
-        """Fill the core from the newest file; which it was, None where there is none. With ``merge`` its keys take the
-        place of those that are there.
+        """Fill the core from the newest file; return its path, None if there is none. With ``merge``, its keys replace
+        existing keys of the same name.
 
-        Keys whose time has come are not taken, except from a file that belongs to a replication history: others have
-        them until they are told otherwise.
+        Expired keys are skipped, except in a file that belongs to a replication history: other servers have them until
+        they receive the deletion.
         """
         path = self._newest()
         if path is None:
@@ -155,11 +154,11 @@ class Snapshots:
             self.kept = rdb_file.position_of(data)
             end = self._rdb.load(data, expire=self.kept is None, merge=merge)
             if end < len(data):
-                raise DamagedError(end, f"{len(data) - end} bytes stand behind the end")
+                raise DamagedError(end, f"{len(data) - end} bytes follow the end of the file")
         return path
 
     def _newest(self) -> Path | None:
-        """The file that was taken last. Where that cannot be told nothing is guessed: it is a LoadError."""
+        """Return the file with the later timestamp. Raises LoadError if a timestamp cannot be read."""
         found = [path for path in self._paths().values() if self._files.size(path) >= 0]
         if len(found) < 2:
             return found[0] if found else None
@@ -179,9 +178,9 @@ class Snapshots:
     # -- saving -------------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write a snapshot now. An OSError where that is not possible.
+        """Write a snapshot now. Raises OSError on failure.
 
-        One that is being written in the background is abandoned: its image is older.
+        A running background save is abandoned: its image is older.
         """
         if self.is_running:
             self.abandon()
@@ -198,11 +197,11 @@ class Snapshots:
         self._end(began, None, dirty)
 
     def ask(self) -> None:
-        """Have one begun in the background as soon as that is possible."""
+        """Request a background save as soon as possible."""
         self._machine.fire(SaveEvent.ASKED)
 
     def begin(self) -> None:
-        """Begin to write a snapshot of this moment beside the loop."""
+        """Start writing a snapshot of this moment in a thread."""
         self._flush_effects()
         taking = image.Taking(
             self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
@@ -222,7 +221,7 @@ class Snapshots:
         when_complete(taking, attempt, self._soon, lambda: self._background(write, done))
 
     def abandon(self) -> None:
-        """Forget the one that is running in the background or wanted, if there is one."""
+        """Cancel the background save that is running or requested, if any."""
         if self._machine.state is Save.IDLE:
             return
         self._machine.fire(SaveEvent.ABANDONED)
@@ -233,9 +232,9 @@ class Snapshots:
     def _prepared(
         self, pause: Callable[[], None], taken: image.Image, position: Position | None
     ) -> tuple[Attempt, Callable[[], None]]:
-        """An attempt, and what writes an image as the settings say now, here or in another thread.
+        """Return an attempt, and a function that writes the image with the current settings, in any thread.
 
-        ``pause`` is called where whoever writes may stop for a moment.
+        ``pause`` is called at points where the writing thread may yield.
         """
         config, files, path = self._core.config, self._files, self.path
         attempt = Attempt(files, path.parent, "temp-", _SUFFIXES[config.text("save-format")])
@@ -255,7 +254,7 @@ class Snapshots:
             )
 
         def write_own() -> None:
-            # A snapshot in another directory would not find them.
+            # A snapshot in another directory would not find the segment files.
             beside = self._segments.is_in_use and self._segments.directory.parent == path.parent
             segments = self._segments if beside else None
             attempt.named = snapshot.write(files, attempt.temporary, taken, attempt.check, pause, position, segments)
@@ -270,7 +269,7 @@ class Snapshots:
             write()
             taken.free()
             give_back()
-            # Until the directory is synced it may be the one or the other that is there.
+            # Until the directory is synced, either the old or the new file may be on disk.
             documents.note(path, attempt.named | documents.named_by(path))
             attempt.put_in_place(path)
             self._files.sync_directory(path.parent)
@@ -296,7 +295,7 @@ class Snapshots:
 
 @contextmanager
 def _located(path: Path) -> Iterator[None]:
-    """Damage that is found within is of this file: a LoadError names it."""
+    """Turn damage that is found within into a LoadError that names the file."""
     try:
         yield
     except DamagedError as error:

@@ -93,7 +93,7 @@ def test_a_signal_stops_an_engine_that_loads(tmp_path: Path, number: signal.Sign
     finally:
         servers.stop(process)
     log = (tmp_path / "engine.log").read_text()
-    assert f"stopped by {number.name} before the data were loaded" in log
+    assert f"stopped by {number.name} before the data was loaded" in log
     assert "Traceback" not in log
     assert (tmp_path / "appendonlydir" / "appendonly.aof").stat().st_size == 1_000_000 * len(PUSH)
 

@@ -1,5 +1,5 @@
-"""Work beside the event loop: its threads, attempts at writing a file, and images taken in several iterations.
+"""Background work: threads, attempts at writing a file, and images taken over several event-loop iterations.
 
-It may import the calls that touch the disk (:mod:`engine.shell.durability.files`). It never knows what is written, or
-what becomes of the file.
+It may import the calls that touch the disk (`engine.shell.durability.files`). It does not depend on the content or
+the later use of a file.
 """

@@ -1,8 +1,8 @@
-"""One attempt at writing a file: under a temporary name that nobody else uses, until it is whole.
+"""One attempt at writing a file: under a unique temporary name until the file is complete.
 
-An attempt beside the loop can be abandoned by the loop. Its thread notices, at the latest before the file gets its real
-name, and removes what it has written. Once :meth:`Attempt.abandon` has returned, the attempt changes nothing any more
-that somebody else could find.
+The event loop can abandon an attempt that runs in a thread. The thread notices this, at the latest before it renames
+the file, and removes what it has written. Once `Attempt.abandon` has returned, the attempt changes no file that others
+can see.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ _numbers = itertools.count(1)
 
 
 class AbandonedError(OSError):
-    """Nobody wants the file any more."""
+    """The attempt was abandoned: the file is no longer needed."""
 
 
 class Attempt:
-    """A file that is being written in ``directory``; its temporary name stands between ``prefix`` and ``suffix``."""
+    """A file being written in ``directory``; its temporary name is between ``prefix`` and ``suffix``."""
 
     def __init__(self, files: Files, directory: Path, prefix: str, suffix: str) -> None:
         self._files = files
-        #: Where it is written. The process's ID tells it from another engine's, the number from our other attempts.
+        #: Path while it is written. The process ID tells it from other engines' files, the number from our other
+        #: attempts.
         self.temporary = directory / f"{prefix}{os.getpid()}-{next(_numbers)}{suffix}"
         self.abandoned = False
-        #: The segment files that it names, once it is written.
+        #: Segment files that it refers to, known once it is written.
         self.named: frozenset[int] = frozenset()
         self._lock = threading.Lock()
 
     def abandon(self) -> None:
-        """The file will not be used. To be called in the loop; waits at the most for a rename that is under way."""
+        """Mark the file as not needed. Call this in the loop; it waits at most for a rename that is under way."""
         with self._lock:
             self.abandoned = True
 
     def check(self) -> None:
-        """Go on, or raise AbandonedError."""
+        """Raise AbandonedError if the attempt was abandoned."""
         if self.abandoned:
             raise AbandonedError("abandoned")
 
     def put_in_place(self, path: Path) -> None:
-        """Give the file its real name, unless nobody wants it any more."""
+        """Rename the file to its final name, unless the attempt was abandoned."""
         with self._lock:
             self.check()
             self._files.rename(self.temporary, path)
 
     def remove(self) -> None:
-        """The temporary file goes, if it is there."""
+        """Remove the temporary file if it exists."""
         with suppress(OSError):
             self._files.remove(self.temporary)

@@ -1,4 +1,4 @@
-"""Images that are taken in several event-loop iterations, before something is written of them."""
+"""Images of the data that take several event-loop iterations to complete before they can be written."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from engine.core.keyspace.image import Taking
 from engine.shell.durability.background.attempt import Attempt
 
-#: Does something when what runs in the event loop now is done.
+#: Runs a function in the event loop, after the current callback.
 Soon = Callable[[Callable[[], None]], None]
 
 
 def when_complete(taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
-    """Do ``work`` when the image is complete, now or later; never, if the attempt is abandoned before."""
+    """Run ``work`` when the image is complete, now or later; never if the attempt is abandoned before."""
     _Completing(taking, attempt, soon, work).step()
 
 
 class _Completing:
-    """No function that names itself: it would be a cycle, and keep the image until the garbage collector comes by."""
+    """A class, not a recursive closure: that would be a reference cycle that keeps the image until a collection."""
 
     __slots__ = ("_attempt", "_soon", "_taking", "_work")
 
@@ -28,7 +28,7 @@ class _Completing:
         self._work = work
 
     def step(self) -> None:
-        """Take some more keys."""
+        """Take some more keys, and finish or schedule the next step."""
         if self._attempt.abandoned:
             self._taking.cancel()
         elif self._taking.step():

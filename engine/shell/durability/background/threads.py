@@ -1,6 +1,6 @@
-"""Work beside the event loop: one thread that syncs files, one that writes snapshots.
+"""Background threads: one that syncs files, one that writes snapshots.
 
-Each does one thing after the other, in the order in which it was asked for. What it came to is told in the loop.
+Each runs its work in the order of the requests. Results are reported in the event loop.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 Work = Callable[[], None]
-#: Told in the loop how the work ended: None, or the error.
+#: Called in the loop when the work has ended: with None, or the error.
 Done = Callable[[OSError | None], None]
-#: Does work in another thread, one after the other, and tells the loop how it ended.
+#: Runs work in another thread, one piece after another, and reports to the loop how each ended.
 Background = Callable[[Work, Done], None]
 
 
-#: What has more bytes than this is freed in a thread.
+#: Size in bytes above which memory is freed in a thread.
 _LARGE = 1 << 20
 
 
 def free_aside(free: Work, size: int) -> None:
-    """Free a file without a name, or its mapping, of ``size`` bytes. A large one goes in a thread of its own, for which
-    nobody waits: the system takes a third of a millisecond for a megabyte. ``free`` raises nothing.
+    """Free an unlinked file, or its mapping, of ``size`` bytes. If it is large, a separate thread does it, and nothing
+    waits for it: the system takes a third of a millisecond per megabyte. ``free`` must not raise.
     """
     if size > _LARGE:
         threading.Thread(target=free, name="free").start()
@@ -33,23 +33,23 @@ def free_aside(free: Work, size: int) -> None:
 
 
 class Workers(Protocol):
-    """Threads for what takes long."""
+    """Threads for slow work."""
 
     def sync(self, work: Work, done: Done) -> None:
-        """Do it in the thread that syncs."""
+        """Run the work in the sync thread."""
 
     def save(self, work: Work, done: Done) -> None:
-        """Do it in the thread that saves."""
+        """Run the work in the save thread."""
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Do it in the loop, when what runs there now is done."""
+        """Run the work in the event loop, after the current callback."""
 
     def close(self) -> None:
-        """Do what was asked for and wait for it. What it comes to is told no more."""
+        """Finish the requested work and stop. Results are no longer reported."""
 
 
 class Threads:
-    """The two threads of one engine; they are started when first needed."""
+    """The two threads of one engine, started on first use."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -58,18 +58,18 @@ class Threads:
         self._is_closed = False
 
     def sync(self, work: Work, done: Done) -> None:
-        """Have a file synced."""
+        """Run work in the thread that syncs files."""
         self._submit(self._syncing, work, done)
 
     def save(self, work: Work, done: Done) -> None:
-        """Have something large written (or deleted)."""
+        """Run work in the thread that writes (or deletes) large files."""
         self._submit(self._saving, work, done)
 
     def _submit(self, executor: ThreadPoolExecutor, work: Work, done: Done) -> None:
         def finished(future: Future[None]) -> None:
             error = future.exception()
             if error is not None and not isinstance(error, OSError):
-                # A mistake of ours must not pass for success, nor end the thread's loop unheard.
+                # A bug must not pass for success, nor end the thread silently.
                 error = OSError(f"{type(error).__name__}: {error}")
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._tell, done, error)
@@ -77,16 +77,16 @@ class Threads:
         executor.submit(work).add_done_callback(finished)
 
     def _tell(self, done: Done, error: OSError | None) -> None:
-        # After the end the files may belong to another engine.
+        # After close the files may belong to another engine.
         if not self._is_closed:
             done(error)
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Have something done in the loop."""
+        """Run work in the event loop, after the current callback."""
         self._loop.call_soon(work)
 
     def close(self) -> None:
-        """Wait for what runs, and end."""
+        """Wait for running work, and stop the threads."""
         self._is_closed = True
         self._saving.shutdown(wait=True)
         self._syncing.shutdown(wait=True)

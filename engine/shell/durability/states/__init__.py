@@ -1,5 +1,5 @@
-"""The states of what runs in the background: one file for each machine, with a drawing of it and its table.
+"""State machines of background work: one module per machine, with its diagram and its transition table.
 
-It imports nothing of the engine. It never knows files, threads or the clock: the owner of a machine does what is to be
-done, and tells the machine what has happened.
+It imports nothing of the engine, and does not touch files, threads or the clock: the owner of a machine does the work,
+and fires the events.
 """

@@ -1,4 +1,4 @@
-"""The life of the engine's data in memory: loaded, in use, saved for the last time, gone.
+"""Life cycle of the data in memory: loaded, in use, saved for the last time, closed.
 
               LOADED                 SHUTDOWN               SAVED
     LOADING ──────────> RUNNING ──────────────> LAST_SAVE ─────────> ENDING <─┐ SHUTDOWN
@@ -10,16 +10,15 @@
      └────────────────────────────────────────────────────────────────┘
                                 LOAD_FAILED, SHUTDOWN
 
-    CLOSED leads from LOADING to CLOSED as well. FAULT leads from LOADING, RUNNING and ENDING to ENDING, and leaves
-    CLOSED as it is. An unforeseen error while the data are read is LOAD_FAILED, and one while they are saved for the
-    last time SAVE_FAILED.
+    CLOSED also leads from LOADING to CLOSED. FAULT leads from LOADING, RUNNING and ENDING to ENDING, and leaves
+    CLOSED as it is. An unexpected error while data is loaded is LOAD_FAILED, and during the final save SAVE_FAILED.
 
-The data of a master that take the place of all that there are (RELOAD) are read while clients are served: when the
-process is told to end meanwhile, nothing is saved, because what is on the disk is whole.
+Data of a master that replaces all data (RELOAD) is loaded while clients are served. A shutdown during that saves
+nothing, because the files on disk are complete.
 
-Once the data have been saved for the last time nothing changes them any more, and nothing else is saved. The same holds
-where they could not be loaded again (DEBUG RELOAD): what is in memory then must not take the place of what is on the
-disk. And after an unforeseen error in a command (FAULT): the data may be half changed.
+After the final save the data does not change any more, and nothing else is saved. The same holds after a failed reload
+(DEBUG RELOAD), because the incomplete data in memory must not replace the data on disk, and after an unexpected error
+in a command (FAULT), because the data may contain a half-done change.
 """
 
 from __future__ import annotations
@@ -30,32 +29,32 @@ from streamwire.machine import Machine
 
 
 class Life(Enum):
-    """What the data are good for."""
+    """What the data may be used for."""
 
-    #: They are read from the disk.
+    #: Being loaded.
     LOADING = auto()
-    #: Commands are run, and what they do is kept.
+    #: Commands run, and their effects are kept.
     RUNNING = auto()
-    #: The process is to end: what belongs on the disk is brought there.
+    #: The process is to exit: unsaved data is being written to disk.
     LAST_SAVE = auto()
-    #: The process ends: commands that write are refused, and nothing is saved.
+    #: The process is exiting: write commands are rejected, and nothing is saved.
     ENDING = auto()
-    #: The files are closed and may belong to somebody else.
+    #: The files are closed and may belong to another engine.
     CLOSED = auto()
 
 
 class LifeEvent(Enum):
-    """What happens to them."""
+    """Events in the life of the data."""
 
     LOADED = auto()
     LOAD_FAILED = auto()
-    #: DEBUG RELOAD or LOADAOF throws the data away and reads them again.
+    #: DEBUG RELOAD or LOADAOF discards the data and loads it again, or a master's data replaces it.
     RELOAD = auto()
     #: SHUTDOWN, or a signal.
     SHUTDOWN = auto()
     SAVED = auto()
     SAVE_FAILED = auto()
-    #: An unforeseen error may have left the data half changed.
+    #: An unexpected error may have left a change to the data half done.
     FAULT = auto()
     CLOSED = auto()
 
@@ -81,5 +80,5 @@ TABLE: dict[tuple[Life, LifeEvent], Life] = {
 
 
 def life() -> Machine[Life, LifeEvent]:
-    """A machine for data that are about to be loaded."""
+    """Return a machine for data that is about to be loaded."""
     return Machine("the data's life", TABLE, Life.LOADING)

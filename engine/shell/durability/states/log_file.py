@@ -1,4 +1,4 @@
-"""The file that the log is written to: whether it takes what is written, and whether it can be trusted.
+"""State of the file that the log is written to: whether it accepts writes, and whether its content is known.
 
                              LEFT
     CLOSED <──────────────────────────────────────────┐
@@ -14,9 +14,9 @@
                            └──┘     └─────────────────┘
                           SPOILT
 
-A write that the disk refuses is taken back: the file ends with its last whole block, what is to be written waits in
-memory, and writing it is tried again and again (HELD_UP). After an fsync that failed, or a part of a block that could
-not be cut off, nobody knows what the file holds (BROKEN): nothing more is written to it, and only a new file helps.
+A rejected write is undone: the file is cut after its last complete block, the data to write waits in memory, and the
+write is retried (HELD_UP). After a failed fsync, or if part of a block could not be cut off, the content of the file is
+unknown (BROKEN): nothing more is written to it, and only a new file helps.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from streamwire.machine import Machine
 
 
 class LogFile(Enum):
-    """How the file is."""
+    """State of the log's file."""
 
-    #: There is none.
+    #: There is no file.
     CLOSED = auto()
     OPEN = auto()
-    #: The disk refused the last write; the bytes wait in memory.
+    #: The disk rejected the last write; the bytes wait in memory.
     HELD_UP = auto()
-    #: What it holds is not known; it is written to no more.
+    #: Its content is unknown; no more writes.
     BROKEN = auto()
 
 
 class LogFileEvent(Enum):
-    """What happens to it."""
+    """Events of the log's file."""
 
     OPENED = auto()
-    #: The disk refused a write, and the file has been cut back to its last whole block.
+    #: The disk rejected a write, and the file was cut back to its last complete block.
     REFUSED = auto()
-    #: What waited has been written.
+    #: The waiting bytes were written.
     CAUGHT_UP = auto()
-    #: An fsync failed, or a refused write could not be taken back, or its content no longer matches the data.
+    #: An fsync failed, or a rejected write could not be undone, or the file no longer matches the data.
     SPOILT = auto()
-    #: It was closed, or the log goes on in another file.
+    #: The file was closed, or the log continues in another file.
     LEFT = auto()
 
 
@@ -62,12 +62,12 @@ TABLE = {
     (_S.HELD_UP, _E.CAUGHT_UP): _S.OPEN,
     (_S.HELD_UP, _E.SPOILT): _S.BROKEN,
     (_S.HELD_UP, _E.LEFT): _S.CLOSED,
-    # The fsync beside the loop that was under way when the file broke may fail as well.
+    # A background fsync that was running when the file broke may fail too.
     (_S.BROKEN, _E.SPOILT): _S.BROKEN,
     (_S.BROKEN, _E.LEFT): _S.CLOSED,
 }
 
 
 def log_file() -> Machine[LogFile, LogFileEvent]:
-    """A machine for a log without a file."""
+    """Return a machine for a log without a file."""
     return Machine("the log's file", TABLE, LogFile.CLOSED)

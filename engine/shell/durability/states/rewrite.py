@@ -1,4 +1,4 @@
-"""Rewriting the log: BGREWRITEAOF, a log that has grown, one that is broken, and the first base of a new one.
+"""States of a log rewrite: BGREWRITEAOF, a log that has grown or is broken, and the first base of a new log.
 
                 ASKED
       IDLE ──────────────> SCHEDULED <─┐ ASKED
@@ -12,14 +12,14 @@
      │  │       │                   │
      │  └───────┴───────────────────┘
      │     WRITTEN, FAILED, ABANDONED
-     └─> IDLE  FAILED: it could not begin
+     └─> IDLE  FAILED: it could not start
 
-BESIDE_LOG is the usual way: the log goes on in a new increment that its manifest names at once, so the files tell
-everything whether or not the base will be there. WITHOUT_LOG is for a log that is broken or not there yet: what happens
-until the base is there is kept in memory, and written behind it.
+BESIDE_LOG is the usual case: the log continues in a new increment, which its manifest names at once, so the files are
+complete whether or not the base gets written. WITHOUT_LOG is for a log that is broken or not there yet: effects are
+kept in memory until the base is written, and then appended to it.
 
-An attempt that is abandoned is over for everybody but its thread, which notices and removes its file: another one may
-begin at once.
+Once an attempt is abandoned, only its thread still deals with it: it notices, and removes its file. Another attempt may
+start at once.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from streamwire.machine import Machine
 
 
 class Rewrite(Enum):
-    """What there is to be said of a rewrite."""
+    """State of a rewrite."""
 
     IDLE = auto()
-    #: Wanted; begins as soon as it can.
+    #: Requested; starts as soon as possible.
     SCHEDULED = auto()
-    #: A thread writes the base, and the log goes on in a new increment.
+    #: A thread writes the base, and the log continues in a new increment.
     BESIDE_LOG = auto()
-    #: A thread writes the base, and there is no file that the log could go on in.
+    #: A thread writes the base, and the log has no file to continue in.
     WITHOUT_LOG = auto()
 
 
 class RewriteEvent(Enum):
-    """What happens to it."""
+    """Events of a rewrite."""
 
     ASKED = auto()
     BEGUN_BESIDE_LOG = auto()
     BEGUN_WITHOUT_LOG = auto()
     #: The base is written, and the manifest names it.
     WRITTEN = auto()
-    #: It could not begin, or not be written.
+    #: It could not start, or the base could not be written.
     FAILED = auto()
-    #: Nobody wants it any more: the log is switched off or on, written at once, or the process ends.
+    #: No longer needed: the log is switched off or on, or written synchronously, or the process exits.
     ABANDONED = auto()
 
 
@@ -76,5 +76,5 @@ TABLE = {
 
 
 def rewrite() -> Machine[Rewrite, RewriteEvent]:
-    """A machine without a rewrite."""
+    """Return a machine without a rewrite."""
     return Machine("the rewrite of the log", TABLE, Rewrite.IDLE)

@@ -1,4 +1,4 @@
-"""Saving a snapshot in the background: BGSAVE and the ``save`` directive.
+"""States of a background save: BGSAVE and the ``save`` directive.
 
              ASKED
     IDLE ─────────────> SCHEDULED <─┐ ASKED
@@ -13,9 +13,9 @@
      └─────────────────────┘
                BEGUN
 
-BGSAVE asks; it begins when the present command is done and nothing else is being written. The directive begins at once.
-A save that is abandoned is over for everybody but its thread, which notices and removes its file: another save may
-begin, in the background or not.
+BGSAVE requests a save, which starts when the current command is done and nothing else is being written. The directive
+starts one at once. Once a save is abandoned, only its thread still deals with it: it notices, and removes its file.
+Another save may start, in the background or not.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from streamwire.machine import Machine
 
 
 class Save(Enum):
-    """What there is to be said of a save in the background."""
+    """State of a background save."""
 
     IDLE = auto()
-    #: Wanted; begins as soon as it can.
+    #: Requested; starts as soon as possible.
     SCHEDULED = auto()
     #: A thread writes it.
     WRITING = auto()
 
 
 class SaveEvent(Enum):
-    """What happens to it."""
+    """Events of a background save."""
 
     ASKED = auto()
     BEGUN = auto()
     WRITTEN = auto()
     FAILED = auto()
-    #: Nobody wants it any more: the process ends, or a newer snapshot is written.
+    #: No longer needed: the process exits, or a newer snapshot is written.
     ABANDONED = auto()
 
 
@@ -60,5 +60,5 @@ TABLE = {
 
 
 def save() -> Machine[Save, SaveEvent]:
-    """A machine without a save."""
+    """Return a machine without a save."""
     return Machine("the background save", TABLE, Save.IDLE)

@@ -1,4 +1,4 @@
-"""The log switched on and off: the directive ``appendonly``, at the start and by CONFIG SET.
+"""Switching the log on and off: the directive ``appendonly``, at startup and by CONFIG SET.
 
                      OPENED (at the start)
       ┌────────────────────────────────────────────┐
@@ -12,10 +12,10 @@
      └─────────────────────────────────────────────┘
         SWITCHED_OFF (from FIRST_BASE, RETRYING, ON)
 
-CONFIG SET appendonly yes answers OK when the first base has begun to be written. It holds all data of that moment, and
-what happens until it is there is kept in memory and written behind it. Where it cannot be written it is tried again,
-with the data of the moment in which it begins. When the process is told to end before the log is ON, the base is
-written before it does.
+CONFIG SET appendonly yes returns OK once the first base is being written. The base holds all data of that moment;
+later effects are kept in memory until it is complete, and then appended to it. If it cannot be written, the attempt is
+repeated with the data of the time of the retry. If the process is asked to exit before the log is ON, the base is
+written first.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Switch(Enum):
     """Whether there is a log."""
 
     OFF = auto()
-    #: Wanted: its first base is being written.
+    #: Enabled: its first base is being written.
     FIRST_BASE = auto()
-    #: Wanted: its first base could not be written, and will be tried again.
+    #: Enabled: its first base could not be written, and will be retried.
     RETRYING = auto()
-    #: In use: what happens is in it before it is told.
+    #: In use: effects are logged before their replies leave.
     ON = auto()
 
 
 class SwitchEvent(Enum):
-    """What happens to it."""
+    """Events of the switch."""
 
     #: The engine starts with a log.
     OPENED = auto()
@@ -63,5 +63,5 @@ TABLE = {
 
 
 def switch() -> Machine[Switch, SwitchEvent]:
-    """A machine for a log that is off."""
+    """Return a machine for a log that is off."""
     return Machine("the log's switch", TABLE, Switch.OFF)
