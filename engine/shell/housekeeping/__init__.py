@@ -1,4 +1,5 @@
-"""Housekeeping keeps the process small: it packs cold segments beside the event loop, and watches ``maxmemory``.
+"""Housekeeping: keeps the process small by packing cold segments in a thread, and by enforcing ``maxmemory``.
 
-It imports the core's streams and admission, the settings and the clock. It never knows clients, commands or files.
+It imports the core's streams and admission, the settings and the clock. It does not depend on clients, commands or
+files.
 """

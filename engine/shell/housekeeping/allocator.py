@@ -1,4 +1,4 @@
-"""The process's memory: how much is in use, and giving back to the system what the allocators keep."""
+"""Memory of the process: its resident size, and returning unused memory of the allocators to the system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ malloc_trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_tr
 
 
 def resident() -> int:
-    """The resident size of this process, in bytes; where there is no ``/proc`` (macOS), the most that it was so far."""
+    """Return the resident size of this process in bytes; without ``/proc`` (macOS), the peak so far."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * _PAGE
     except (OSError, IndexError):
@@ -25,13 +25,13 @@ def resident() -> int:
 
 
 def most_resident() -> int:
-    """The greatest resident size of this process so far, in bytes. macOS counts it in bytes, other systems in KiB."""
+    """Return the peak resident size of this process in bytes. macOS reports bytes, other systems KiB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def give_back() -> None:
-    """Return to the system what the allocators keep for later. It takes milliseconds where there is much."""
+    """Return unused memory of the allocators to the system. This takes milliseconds if there is much."""
     pa.default_memory_pool().release_unused()
     if malloc_trim is not None:
         malloc_trim(0)

@@ -1,18 +1,17 @@
-"""The packer of cold segments: it compresses them in a thread, beside the event loop, and where streams are kept on the
-disk it has them stored there.
+"""Cold packer: compresses cold segments in a thread and, if streams are stored on disk, has them written there.
 
 A segment is cold once it has been sealed for ``stream-cold-age`` seconds. Its bytes do not change, so a thread can
-compress them while commands run. The compressor does not hold the GIL, and compressing is all that the thread does. The
-event loop does the rest, a fifth of the work: it makes the index before, and installs the result if the segment is
-still the same.
+compress them while commands run. The compressor releases the GIL, and the thread does nothing but compress. The event
+loop does the rest, a fifth of the work: it makes the index before, and installs the result if the segment is still the
+same.
 
-Where streams are kept on the disk, the thread then writes packed segments to the *shelf*, and the event loop puts their
-places there instead of their bytes. While the disk refuses them they stay in memory, and are tried again.
+If streams are stored on disk, the thread then writes packed segments to the *shelf*, and the event loop replaces their
+bytes with their places there. Segments that the disk rejects stay in memory and are retried.
 
-The thread costs the event loop time by the GIL. Each iteration of the loop releases the GIL for a moment, which wakes a
-thread that waits for it, in vain: the loop has taken it again. Only after a *switch interval* does the loop let it go.
-Each wake-up costs the loop more than compressing does. So the interval is short while the thread works, and the thread
-takes the GIL as rarely as possible.
+Because of the GIL the thread slows down the event loop. In each iteration the loop releases the GIL for a moment, which
+wakes a thread that waits for it; by then the loop has usually reacquired it, and gives it up only after a *switch
+interval*. Each such wake-up costs the loop more than compressing does. So the interval is short while the thread works,
+and the thread takes the GIL as rarely as possible.
 
 ::
 
@@ -46,34 +45,34 @@ from engine.settings.config import Config
 from engine.shell.housekeeping.allocator import malloc_trim
 from streamwire.machine import Machine
 
-#: Seconds between two looks for cold segments.
+#: Seconds between two searches for cold segments.
 _PERIOD = 0.1
-#: The most segments that are packed together: each takes the event loop a tenth of a millisecond.
+#: Maximum number of segments packed together: each takes the event loop a tenth of a millisecond.
 _BATCH = 8
-#: The same by columns, which take four times as long.
+#: Maximum for packing by columns, which takes four times as long.
 _BATCH_OF_COLUMNS = 2
-#: The most segments that are stored together.
+#: Maximum number of segments stored together.
 _STORED_AT_ONCE = 64
-#: So many looks pass after the disk has refused some.
+#: Number of searches to skip after the disk has rejected segments.
 _REST = 10
-#: Freed memory is returned to the system at most once in so many looks.
+#: Minimum number of searches between two times that memory is returned to the system.
 _TRIM_EVERY = 10
 #: The interpreter's switch interval in seconds, while the thread works and otherwise.
 _SHORT_INTERVAL, _USUAL_INTERVAL = 2e-5, sys.getswitchinterval()
 
 
 class Shelf(Protocol):
-    """Where segments are kept on the disk."""
+    """Storage of segments on disk."""
 
     def write(self, bodies: Sequence[Packed]) -> Sequence[Place]:
-        """Write packed entries; where they lie. An OSError where the disk refuses. To be called in a thread."""
+        """Write packed entries; return their places. Raises OSError if the disk rejects them. Call this in a thread."""
 
 
 class State(Enum):
-    STOPPED = "stopped"  # nobody looks for cold segments
+    STOPPED = "stopped"  # no search for cold segments
     IDLE = "idle"  # the thread has nothing to do
     PACKING = "packing"  # the thread compresses some segments
-    STORING = "storing"  # the thread writes packed segments to the disk
+    STORING = "storing"  # the thread writes packed segments to disk
     TRIMMING = "trimming"  # the thread returns freed memory to the system
 
 
@@ -96,15 +95,15 @@ TABLE: dict[tuple[State, Event], State] = {
     (S.PACKING, E.DONE): S.IDLE,
     (S.STORING, E.DONE): S.IDLE,
     (S.TRIMMING, E.DONE): S.IDLE,
-    # The thread may still be at work when the engine stops: what it did is dropped then.
+    # The thread may still be working when the engine stops: its result is dropped then.
     (S.STOPPED, E.DONE): S.STOPPED,
     **{(state, E.STOP): S.STOPPED for state in S},
 }
 
 
 class ColdPacker:
-    """Packs the cold segments of one ``storage``, and stores them on the ``shelf`` if there is one. All methods belong
-    to the event loop's thread.
+    """Packs the cold segments of one ``storage``, and stores them on the ``shelf`` if there is one. Call all methods in
+    the event loop's thread.
     """
 
     def __init__(
@@ -116,16 +115,17 @@ class ColdPacker:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="cold")
         self._timer: asyncio.TimerHandle | None = None
         self._machine = Machine("the cold packer", TABLE, State.STOPPED)
-        #: How many segments were in the queue at each of the last looks. Those that were there an age ago are cold.
+        #: Length of the queue at each of the last searches. Segments that were in it ``stream-cold-age`` ago are cold.
         self._queued: deque[int] = deque()
-        #: Whether there were enough looks for that.
+        #: Whether there were enough searches to tell.
         self._knows_age = False
-        #: Whether packing has freed memory that was not returned yet, and how many looks ago some was returned.
+        #: Whether packing has freed memory that was not returned yet, and the number of searches since some was
+        #: returned.
         self._freed = False
         self._looks_since_trim = 0
         self._shelf = shelf
         storage.sealed.stores = shelf is not None
-        #: Packed segments that are to be stored, and how many looks pass before that is tried again.
+        #: Packed segments to be stored, and the number of searches until the next attempt.
         self._unstored: deque[weakref.ref[Segment]] = deque()
         self._rest = 0
 
@@ -134,12 +134,12 @@ class ColdPacker:
         return self._machine.state
 
     def start(self) -> None:
-        """Look for cold segments from now on."""
+        """Start searching for cold segments."""
         self._move(Event.START)
         self._timer = self._loop.call_later(_PERIOD, self._look)
 
     def stop(self) -> None:
-        """Stop looking. The result of work in progress is dropped."""
+        """Stop searching. The result of work in progress is dropped."""
         self._move(Event.STOP)
         if self._timer is not None:
             self._timer.cancel()
@@ -167,7 +167,7 @@ class ColdPacker:
             self._trim()
 
     def _pack(self) -> bool:
-        """Give the thread a batch of cold segments; whether there are any."""
+        """Give the thread a batch of cold segments; return whether there are any."""
         method = self._config.text("stream-cold-compression").decode()
         if method == "no" or not self._knows_age:
             return False
@@ -176,7 +176,7 @@ class ColdPacker:
             min(self._queued[0], len(storage.sealed)), _BATCH_OF_COLUMNS if method == COLUMNS else _BATCH
         )
         self._queued = deque(queued - popped for queued in self._queued)
-        # (A snapshot may have brought packed ones.)
+        # A snapshot may have contained packed segments.
         self._unstored += [weakref.ref(segment) for segment in cold if segment.is_packed]
         cold = [segment for segment in cold if not segment.is_packed]
         if cold:
@@ -187,7 +187,7 @@ class ColdPacker:
         return bool(cold)
 
     def _packed(self, batch: list[tuple[Segment, Packing]], compressed: list[bytes]) -> None:
-        """Install what the thread has compressed, and go on with the next batch."""
+        """Install the compressed segments, and continue with the next batch."""
         rest = iter(compressed)
         for segment, packing in batch:
             packed = packing.finish(list(islice(rest, len(packing.chunks))))
@@ -201,7 +201,7 @@ class ColdPacker:
             self._pack()
 
     def _store(self) -> bool:
-        """Give the thread some packed segments to write to the disk; whether there are any."""
+        """Give the thread some packed segments to write to disk; return whether there are any."""
         shelf = self._shelf
         if shelf is None or self._rest:
             return False
@@ -216,9 +216,9 @@ class ColdPacker:
         return bool(batch)
 
     def _stored(self, batch: list[tuple[Segment, Packed]], places: Sequence[Place] | None) -> None:
-        """Put what the thread has written in place of what is in memory, and go on."""
+        """Replace the segments' bytes with their places on disk, and continue."""
         if places is None:
-            # In front, and in order: who reads the files in order reads a stream in order.
+            # At the front, and in order: then reading the files in order reads a stream in order.
             self._unstored.extendleft(weakref.ref(segment) for segment, _ in reversed(batch))
             self._rest = _REST
             return
@@ -240,7 +240,7 @@ class ColdPacker:
             self._in_thread(lambda _: None, malloc_trim, 0)
 
     def _in_thread(self, then: Callable[[Any], None], function: Callable[..., Any], *args: Any) -> None:
-        """Have the thread call ``function``, and then call ``then`` with its result on the event loop."""
+        """Call ``function`` in the thread, then ``then`` with its result in the event loop."""
 
         def done(future: asyncio.Future[Any]) -> None:
             self._move(Event.DONE)
@@ -251,7 +251,7 @@ class ColdPacker:
 
 
 def _written(shelf: Shelf, bodies: Sequence[Packed]) -> Sequence[Place] | None:
-    """Where the shelf has put packed entries; None where the disk refuses them, which the shelf has told."""
+    """Return the places of packed entries on the shelf; None if the disk rejects them, which the shelf logs."""
     try:
         return shelf.write(bodies)
     except OSError:

@@ -1,12 +1,12 @@
-"""``maxmemory``: whether the process uses more memory than it may.
+"""``maxmemory``: whether the process uses more memory than allowed.
 
-What counts is the resident size of the whole process, with the interpreter and its libraries: what the machine, or a
-container, has to provide. It is measured at most every tenth of a second, because that takes microseconds. In between,
-the bytes that clients have sent since then are added. Before commands are refused, what is kept only because it might
-be used again is given back to the system: decompressed entries, and free memory of the allocators.
+The limit applies to the resident size of the whole process, with the interpreter and its libraries: the memory that the
+machine or container has to provide. It is measured at most every tenth of a second, because that takes microseconds. In
+between, the bytes received from clients since the last measurement are added. Before commands are rejected, caches are
+returned to the system: decompressed entries, and free memory of the allocators.
 
-No key is ever evicted: what has been added stays until it is deleted. A ``maxmemory-policy`` that says otherwise is
-kept and shown, for tools that ask for it, and the log says that it is not followed.
+No key is ever evicted: data stays until it is deleted. Another ``maxmemory-policy`` is accepted and reported, for tools
+that read it, and a log line says that it has no effect.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.housekeeping.allocator import resident
 
-#: Microseconds between two measurements at least.
+#: Minimum time between two measurements, in microseconds.
 _EVERY_US = 100_000
-#: Microseconds between two times that memory is given back at least, because that takes milliseconds.
+#: Minimum time between two times that memory is returned, in microseconds, because that takes milliseconds.
 _GIVE_BACK_US = 1_000_000
 
 
 class MemoryLimit:
-    """Sets ``admission.memory_full``. ``accepted`` returns how many bytes clients have sent so far, ``release`` gives
-    memory back, ``warn`` takes a line of the log and what is put into it.
+    """Sets ``admission.memory_full``. ``accepted`` returns the number of bytes received from clients so far,
+    ``release`` returns memory to the system, ``warn`` logs a line with arguments.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class MemoryLimit:
         self._now_us = now
         self._measured_us = self._released_us = -_GIVE_BACK_US
         self._size = self._sent = 0
-        #: ``maxmemory`` in bytes; 0: no limit, and :meth:`look` need not be called.
+        #: ``maxmemory`` in bytes; 0 for no limit, and then `look` need not be called.
         self.limit = 0
         config.on_change("maxmemory", self._follow)
         config.on_change("maxmemory-policy", self._tell_policy)
@@ -65,10 +65,10 @@ class MemoryLimit:
     def _tell_policy(self) -> None:
         policy = self._config.text("maxmemory-policy").decode()
         if policy != "noeviction":
-            self._warn("maxmemory-policy %s: no key is evicted; above maxmemory commands that add are refused", policy)
+            self._warn("maxmemory-policy %s: no key is evicted; above maxmemory, adding data is rejected", policy)
 
     def look(self, now_us: int) -> None:
-        """Update ``memory_full``; to be called before commands are run."""
+        """Update ``memory_full``; call this before commands are run."""
         if not 0 <= now_us - self._measured_us < _EVERY_US:
             self._measure_now(now_us)
             if self._size > self.limit and not 0 <= now_us - self._released_us < _GIVE_BACK_US:

@@ -117,7 +117,7 @@ def test_a_command_that_cannot_be_done_is_damage(folder):
     assert run(path)[0] == check.WHOLE
     status, said = run(folder, "--fix")
     assert status == check.WHOLE
-    assert f"damaged at byte {size}: XADD s 1-1 ... fails" in said
+    assert f"damaged at byte {size}: XADD s 1-1 ... failed" in said
     assert path.stat().st_size == size
 
 

@@ -94,7 +94,7 @@ def test_a_command_that_fails_half_way_stops_the_engine(tmp_path, policy):
             assert end_of(other) == []
         assert server.process.wait(DEADLINE) == STATUS
     report = (tmp_path / "errors.txt").read_text()
-    assert "unforeseen error in the command mset of client" in report
+    assert "unexpected error in the command mset of client" in report
     assert "words of [4, 1, 1, 5, 1, 1, 1] bytes" in report
     assert "MistakeError" in report
     with engine(tmp_path) as server:
@@ -139,7 +139,7 @@ def test_a_log_that_leads_to_a_mistake_stops_the_start(tmp_path):
             assert client.run(*words) == b"OK"
     with (
         pytest.raises(
-            RuntimeError, match=r"appendonly\.aof\.1\.incr\.aof, byte \d+: \w+ .* unforeseen error: MistakeError"
+            RuntimeError, match=r"appendonly\.aof\.1\.incr\.aof, byte \d+: \w+ .* unexpected error: MistakeError"
         ),
         engine(tmp_path, faults={"mset": 2, "set": 1}),
     ):

@@ -146,7 +146,7 @@ def test_what_cannot_be_configured_is_said() -> None:
             (("--port", "x"), "--port: port: argument couldn't be parsed into an integer"),
             (("/nowhere.conf",), "cannot read the configuration file /nowhere.conf"),
             (("--port", str(engine.port)), f"cannot listen on 127.0.0.1:{engine.port}: Address already in use"),
-            (("--dir", "/nowhere"), "dir: /nowhere is no directory"),
+            (("--dir", "/nowhere"), "dir: /nowhere is not a directory"),
             (("--port", "0", "--unixsocket", "/tmp/" + "x" * 200), "x: AF_UNIX path too long"),
             (("--bind", "no.such.host.invalid"), "cannot listen on no.such.host.invalid:"),
         )

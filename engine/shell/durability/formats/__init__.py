@@ -1,5 +1,5 @@
-"""What the bytes in the files mean: snapshots and their records, blocks of the log, its manifest.
+"""File formats: snapshots and their records, blocks of the log, its manifest.
 
-It may import the core, the wire format and the calls that touch the disk (:mod:`engine.shell.durability.files`). It
-never knows when something is written, what a file is called, or what an error leads to.
+It may import the core, the wire format and the calls that touch the disk (`engine.shell.durability.files`). It does not
+decide when something is written, what a file is called, or what an error leads to.
 """

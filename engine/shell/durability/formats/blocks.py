@@ -1,17 +1,18 @@
-r"""Blocks of the append-only file: an iteration's commands behind a line that says how long they are and their sum.
+r"""Blocks of the append-only file: the commands of one event-loop iteration after a line with their length and
+checksum.
 
-The line is a comment to whoever reads the file as Redis's (a line that begins with ``#`` is skipped between
-commands), so the file stays what ``redis-server`` reads and writes, and a flipped bit is still found::
+To Redis the line is a comment (it skips lines that start with ``#`` between commands), so the file remains one that
+``redis-server`` reads and writes, and a flipped bit is still detected::
 
-    #PS <length> <CRC-32 of the commands> <CRC-32 of this line so far, seeded with its place in the file>\r\n
+    #PS <length> <CRC-32 of the commands> <CRC-32 of this line so far, seeded with its offset in the file>\r\n
 
-each number eight hexadecimal digits, 32 bytes in all. The length stands in front, so that a file that ends too early (a
-torn write: cut there) is told from one whose bytes have changed (refused). Commands that stand without such a line were
-written by a real Redis; there only their form can be checked.
+Each number has eight hexadecimal digits; the line has 32 bytes. Because the length comes first, a file that ends too
+early (a torn write: it is cut there) can be told from a file with changed bytes (it is rejected). Commands without such
+a line were written by Redis; only their syntax can be checked.
 
-Another comment says where in a replication history the data are (:mod:`engine.shell.durability.formats.position`).
+Another comment has the data's position in a replication history (`engine.shell.durability.formats.position`).
 
-The pieces of a file, as :func:`pieces` finds them, cover it without a gap.
+The pieces of a file, as `pieces` returns them, cover it without a gap.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from engine.core.formats.damage import DamagedError
 from engine.shell.durability.formats.position import LINE_SIZE, line_at
 
 HEAD_SIZE = 32
-#: The longest block; an iteration that brings more is cut between commands.
+#: Maximum length of a block in bytes; commands of a longer iteration are split between commands.
 BLOCK_LIMIT = 0xFFFF_FFFF
-#: So many bytes at a time are looked at for zeros.
+#: Number of bytes to search for zeros at a time.
 _ZEROS = 1 << 16
 _HEAD = re.compile(rb"#PS ([0-9a-f]{8}) ([0-9a-f]{8}) ([0-9a-f]{8})\r\n")
 _TIME = re.compile(rb"#TS:[0-9]{1,20}\r?\n")
-#: What a head looks like that ends too early.
+#: An incomplete head at the end of a file.
 _TORN_HEAD = re.compile(rb"#(P(S( ([0-9a-f]{0,8}|[0-9a-f]{8} ([0-9a-f]{0,8}|[0-9a-f]{8} [0-9a-f]{0,8}\r?))?)?)?)?")
 _TORN_TIME = re.compile(rb"#(T(S(:[0-9]{0,20}\r?)?)?)?")
 _TORN_POSITION = re.compile(rb"#(P(R( [0-9a-f ]{0,76}\r?)?)?)?")
 
 
 class TornError(Exception):
-    """The file ends in the middle of something. ``offset`` is where that begins: up to there all is well."""
+    """The file ends within a block or command, which starts at ``offset``; the file is good up to there."""
 
     def __init__(self, offset: int) -> None:
         super().__init__()
@@ -46,7 +47,7 @@ class TornError(Exception):
 
 
 def end_of_writing(data: memoryview) -> int:
-    """Where the zeros at the end of a file begin; whatever is written to it ends with a line end."""
+    """Return the offset of the zeros at the end of a file. (Written content always ends with a line break.)"""
     end = len(data)
     while end:
         begin = max(end - _ZEROS, 0)
@@ -58,14 +59,14 @@ def end_of_writing(data: memoryview) -> int:
 
 
 def head(place: int, commands: bytes) -> bytes:
-    """The line for commands whose block begins at ``place`` in the file."""
+    """Return the line for commands whose block starts at offset ``place`` in the file."""
     line = b"#PS %08x %08x " % (len(commands), zlib.crc32(commands))
     return b"%b%08x\r\n" % (line, zlib.crc32(line, place & 0xFFFF_FFFF))
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes [start, end) of a file. ``proven``: a sum says that they are what was written, whole commands."""
+    """Bytes [start, end) of a file. ``proven``: a checksum verified them, and they are complete commands."""
 
     start: int
     end: int
@@ -73,16 +74,16 @@ class Piece:
 
 
 def pieces(data: memoryview) -> Iterator[Piece]:
-    """The stretches of commands in a file, in order; raises at the first place where it is damaged or torn.
+    """Yield the pieces of a file with commands, in order; raise at the first place where it is damaged or torn.
 
-    A stretch without a head goes up to the end: its reader knows where commands end, and calls again from there
-    (:func:`pieces_from`).
+    A piece without a head extends to the end of the file. Its reader finds where the commands end, and calls
+    `pieces_from` with that offset.
     """
     return pieces_from(data, 0)
 
 
 def pieces_from(data: memoryview, place: int) -> Iterator[Piece]:
-    """As :func:`pieces`, from a place between two commands on."""
+    """Yield pieces as `pieces` does, from an offset between two commands."""
     size = len(data)
     while place < size:
         line = bytes(data[place : place + HEAD_SIZE])
@@ -102,19 +103,19 @@ def pieces_from(data: memoryview, place: int) -> Iterator[Piece]:
             continue
         length, total, own = (int(word, 16) for word in found.groups())
         if zlib.crc32(line[:-10], place & 0xFFFF_FFFF) != own:
-            raise DamagedError(place, "the head of a block is not what was written")
+            raise DamagedError(place, "checksum mismatch in the head of a block")
         begin = place + HEAD_SIZE
         end = begin + length
         if end > size:
             raise TornError(place)
         if zlib.crc32(data[begin:end]) != total:
-            raise DamagedError(begin, f"the sum of the {length} bytes from here on is not what was written")
+            raise DamagedError(begin, f"checksum mismatch in the {length} bytes from here on")
         yield Piece(begin, end, proven=True)
         place = end
 
 
 def blocks_behind(data: memoryview, place: int) -> Iterator[Piece]:
-    """The whole blocks that begin at ``place`` or later, whatever stands between them."""
+    """Yield the verified blocks that start at ``place`` or later, skipping anything between them."""
     for found in _HEAD.finditer(data, place):
         start, end = found.end(), found.end() + int(found[1], 16)
         own = zlib.crc32(data[found.start() : start - 10], found.start() & 0xFFFF_FFFF)

@@ -1,11 +1,10 @@
-"""The manifest of an append-only file: which files make it up, in which order, as Redis 7 writes it.
+"""Manifest of an append-only file: its files in order, in the format of Redis 7.
 
     file appendonly.aof.3.base.aof seq 3 type b
     file appendonly.aof.5.incr.aof seq 5 type i
 
-One base at the most, increments in the order in which they are replayed, and files that are history and may be
-deleted. A comment line at the end holds the sum of the lines before it; Redis skips it, and a manifest without it is
-taken as Redis's.
+There is at most one base, then increments in replay order, and history files, which may be deleted. A comment line at
+the end has the checksum of the lines before it. Redis skips it; a manifest without it is accepted as one of Redis.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from itertools import pairwise
 from engine.text.words import quote, split_words
 
 BASE, INCREMENT, HISTORY = "b", "i", "h"
-#: What a base in our own format is called at the end; redis-server finds no Redis file behind that name and refuses it.
+#: Suffix of a base in the engine's own format; redis-server rejects a file of that name.
 OWN_SUFFIX = ".base.psb"
 RESP_SUFFIX = ".base.aof"
 INCREMENT_SUFFIX = ".incr.aof"
@@ -29,7 +28,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class ManifestError(ValueError):
-    """The manifest cannot be what was written; the text says why. ``offset`` is where, in bytes from its beginning."""
+    """The manifest is damaged; the text says why. ``offset`` is the place of the damage in bytes."""
 
     def __init__(self, offset: int, what: str) -> None:
         super().__init__(what)
@@ -53,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The files of one append-only file. A value: changes give a new one."""
+    """Files of one append-only file. Immutable: changes return a new manifest."""
 
     base: Entry | None = None
     increments: tuple[Entry, ...] = ()
@@ -61,7 +60,7 @@ class Manifest:
 
     @property
     def files(self) -> list[Entry]:
-        """What is replayed, in order."""
+        """Return the files to replay, in order."""
         return [*([self.base] if self.base else []), *self.increments]
 
     @property
@@ -74,21 +73,23 @@ class Manifest:
         return max(known, default=0)
 
     def with_increment(self, entry: Entry) -> Manifest:
-        """The same with one more increment."""
+        """Return this manifest with one more increment."""
         return replace(self, increments=(*self.increments, entry))
 
     def rewritten(self, base: Entry, first: int) -> Manifest:
-        """With a new base, which holds all before the increment whose number is ``first``; the rest is history."""
+        """Return it with a new base, which replaces all files before the increment numbered ``first``; these become
+        history.
+        """
         gone = [*([self.base] if self.base else []), *(one for one in self.increments if one.seq < first)]
         history = tuple(Entry(one.name, one.seq, HISTORY) for one in gone)
         return Manifest(base, tuple(one for one in self.increments if one.seq >= first), self.history + history)
 
     def without(self, gone: tuple[Entry, ...]) -> Manifest:
-        """The same without those entries of its history."""
+        """Return it without those entries of its history."""
         return replace(self, history=tuple(one for one in self.history if one not in gone))
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """Return the file's content."""
         lines = b"".join(one.line for one in self._all())
         return b"%b#PS %08x\n" % (lines, zlib.crc32(lines))
 
@@ -99,7 +100,7 @@ class Manifest:
 
 
 def decode(data: bytes) -> Manifest:
-    """The manifest that ``data`` spells; a ManifestError where it spells none."""
+    """Parse a manifest. Raises ManifestError if it is damaged."""
     entries: list[Entry] = []
     at = 0
     for line in data.splitlines(keepends=True):
@@ -107,10 +108,10 @@ def decode(data: bytes) -> Manifest:
         if text.startswith(b"#"):
             found = _SUM.fullmatch(text)
             if found is None or int(found[1], 16) != zlib.crc32(data[:at]):
-                raise ManifestError(at, "its sum is not what was written")
+                raise ManifestError(at, "its checksum does not match")
         elif text:
             if not line.endswith(b"\n"):
-                raise ManifestError(at, "its last line has no end")
+                raise ManifestError(at, "its last line is incomplete")
             entries.append(_entry(text, at))
         at += len(line)
     bases = [one for one in entries if one.kind == BASE]
@@ -131,7 +132,7 @@ def _entry(line: bytes, at: int) -> Entry:
     name = pairs.get(b"file", b"").decode("utf-8", "surrogateescape")
     seq, kind = pairs.get(b"seq", b""), pairs.get(b"type", b"").decode("latin-1")
     if len(words) < 6 or len(words) % 2 or not name or "/" in name or not seq.isdigit():
-        raise ManifestError(at, f"{line[:200]!r} is no line of a manifest")
+        raise ManifestError(at, f"{line[:200]!r} is not a line of a manifest")
     if kind not in (BASE, INCREMENT, HISTORY):
-        raise ManifestError(at, f"{line[:200]!r} is of an unknown type")
+        raise ManifestError(at, f"{line[:200]!r} has an unknown type")
     return Entry(name, int(seq), kind)

@@ -1,7 +1,7 @@
-"""Where in a replication history data are, as files keep it: who loads them may go on from there.
+"""Position of data in a replication history, as stored in files: replication may continue from there after loading.
 
-An RDB file has it in the auxiliary fields of Redis, a snapshot in its header, a log in a line that counts only as the
-very last one: whatever is written behind it makes the data others.
+An RDB file stores it in auxiliary fields, as Redis does, a snapshot in its header, and a log in a line that counts only
+as the very last one: commands after it make the data different.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 _ID, _OFFSET, _DB = b"repl-id", b"repl-offset", b"repl-stream-db"
 _IS_ID = re.compile(rb"[0-9a-f]{40}")
 _LINE = re.compile(rb"#PR ([0-9a-f]{40}) ([0-9a-f]{16}) ([0-9a-f]{8}) ([0-9a-f]{8})\r\n")
-#: The size of a line, and of :attr:`Position.packed`.
+#: Sizes in bytes of a line, and of `Position.packed`.
 LINE_SIZE, PACKED_SIZE = 81, 28
-#: Sizes of the parts of a packed one.
+#: Sizes in bytes of the fields of `Position.packed`.
 _ID_BYTES, _OFFSET_BYTES, _DB_BYTES = 20, 6, 2
-#: More digits than an offset has.
+#: Maximum number of digits accepted for an offset.
 _MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The data are what the history ``id`` (40 hexadecimal digits) has made up to ``offset``, in bytes. ``db`` is the
-    database that the next command of the stream is about.
+    """The data is the result of the history ``id`` (40 hexadecimal digits) up to ``offset``, in bytes. ``db`` is the
+    database selected for the next command of the stream.
     """
 
     id: bytes
@@ -34,31 +34,31 @@ class Position:
 
     @property
     def about(self) -> dict[bytes, bytes]:
-        """Auxiliary fields of an RDB file."""
+        """Return the auxiliary fields of an RDB file."""
         return {_DB: b"%d" % self.db, _ID: self.id, _OFFSET: b"%d" % self.offset}
 
     @property
     def packed(self) -> bytes:
-        """For the header of a snapshot. All zeros, which is none, where the numbers are too large for it."""
+        """Return the bytes for a snapshot's header; all zeros, which means none, if a number is too large."""
         if self.offset >> 8 * _OFFSET_BYTES or self.db >> 8 * _DB_BYTES:
             return bytes(PACKED_SIZE)
         return bytes.fromhex(self.id.decode()) + self.offset.to_bytes(_OFFSET_BYTES) + self.db.to_bytes(_DB_BYTES)
 
     def line(self, place: int) -> bytes:
-        """A line of a log, which begins at ``place`` in its file. To Redis it is a comment."""
+        """Return the line of a log at offset ``place`` in its file. To Redis it is a comment."""
         text = b"#PR %b %016x %08x " % (self.id, self.offset, self.db)
         return b"%b%08x\r\n" % (text, zlib.crc32(text, place & 0xFFFF_FFFF))
 
 
 def from_about(about: Mapping[bytes, bytes]) -> Position | None:
-    """What the auxiliary fields of an RDB file say; None where they do not, or it makes no sense."""
+    """Return the position in the auxiliary fields of an RDB file; None if it is missing or invalid."""
     history, offset, db = (about.get(name, b"") for name in (_ID, _OFFSET, _DB))
     numbers = all(one.isdigit() and len(one) <= _MOST_DIGITS for one in (offset, db))
     return Position(history, int(offset), int(db)) if numbers and _IS_ID.fullmatch(history) else None
 
 
 def from_packed(data: bytes) -> Position | None:
-    """What the header of a snapshot says."""
+    """Return the position in the header of a snapshot; None if there is none."""
     if not any(data):
         return None
     history, rest = data[:_ID_BYTES], data[_ID_BYTES:]
@@ -67,7 +67,7 @@ def from_packed(data: bytes) -> Position | None:
 
 
 def line_at(data: memoryview, place: int) -> Position | None:
-    """The line that begins at ``place`` in a log; None where there is no whole one."""
+    """Return the position in the line at ``place`` in a log; None if there is no valid line."""
     line = bytes(data[place : place + LINE_SIZE])
     found = _LINE.fullmatch(line)
     if found is None or zlib.crc32(line[:-10], place & 0xFFFF_FFFF) != int(found[4], 16):

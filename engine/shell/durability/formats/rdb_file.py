@@ -1,6 +1,6 @@
-"""RDB files on the disk: an image written to one, one read into a core.
+"""RDB files on disk: writing an image to a file, loading a file into a core.
 
-The format itself is :mod:`engine.core.formats.rdb`.
+The format itself is in `engine.core.formats.rdb`.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.position import Position, from_about
 from engine.shell.observation.reporting import LOG
 
-#: Bytes in one read, and in one write.
+#: Bytes per read and per write.
 _PIECE = 1 << 18
-#: After so many bytes the disk is asked to catch up, lest it has all of them to write at the end.
+#: Bytes between two syncs while a file is written, so that the last sync is short.
 _SYNC_EVERY = 64 << 20
-#: In the background: seconds of work after which the event loop gets the GIL, and how long it has it for sure. A thread
-#: that only lets go of the GIL has it back before the loop has noticed.
+#: In the background: seconds of work after which the thread yields the GIL to the event loop, and for how long it
+#: sleeps. A thread that only releases the GIL reacquires it before the loop notices.
 _WORK, _REST = 0.0004, 0.00005
 
 
 def is_rdb(data: memoryview) -> bool:
-    """Whether a file begins as an RDB file of some server."""
+    """Whether a file starts like an RDB file, of any server."""
     return bytes(data[:16]).startswith(reader.MAGICS)
 
 
 def taken_at(data: memoryview) -> int:
-    """When an RDB file was taken, in milliseconds since the epoch; 0 where it does not say. DamagedError where its
-    beginning is damaged.
+    """Return the time of an RDB file in milliseconds since the epoch; 0 if it has none. Raises DamagedError if the
+    start of the file is damaged.
     """
     return reader.beginning(bytes(data[:_PIECE])).taken_at
 
 
 def position_of(data: memoryview) -> Position | None:
-    """Where in a replication history the data of an RDB file are, if it says so."""
+    """Return the position in a replication history stored in an RDB file, None if there is none."""
     return from_about(reader.beginning(bytes(data[:_PIECE])).about)
 
 
 def give_way() -> Callable[[], None]:
-    """What a thread beside the event loop calls often: it lets the loop run when it has worked for a while."""
+    """Return a function for a background thread to call often: it yields to the event loop after some work."""
     until = time.perf_counter() + _WORK
 
     def pause() -> None:
@@ -68,9 +68,10 @@ def write(
     check: Callable[[], None] = lambda: None,
     pause: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write an RDB file of this version to a new file, on the disk when this returns. ``about`` are further fields.
+    """Write an RDB file of this version to a new file and sync it. ``about``: further auxiliary fields.
 
-    ``check`` is called before each write: an OSError of it ends the writing. ``pause`` is called after each piece.
+    ``check`` is called before each write, and aborts the writing if it raises OSError. ``pause`` is called after each
+    piece.
     """
     fd = files.create(path)
     try:
@@ -97,14 +98,14 @@ def write(
 
 
 class RdbFiles:
-    """Reads RDB files into one core, and counts what was read last."""
+    """Reads RDB files into one core, and keeps counts of the last one."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.last = Summary()
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of the file that was read last."""
+        """Return INFO's facts about the last file read."""
         return {
             "rdb_last_load_keys_expired": self.last.expired,
             "rdb_last_load_keys_loaded": self.last.keys,
@@ -112,10 +113,10 @@ class RdbFiles:
         }
 
     def load(self, data: memoryview, *, expire: bool, merge: bool = False) -> int:
-        """Put the keys of a file into the core; where the file ends. DamagedError where it is damaged, or holds what
-        the engine does not have and ``load-unknown`` is ``error``.
+        """Load the keys of a file into the core; return the offset of its end. Raises DamagedError if it is damaged, or
+        contains something that the engine does not support and ``load-unknown`` is ``error``.
 
-        ``expire``: keys whose time has come are not taken. ``merge``: keys take the place of those that are there.
+        ``expire``: skip expired keys. ``merge``: replace existing keys of the same name.
         """
         core = self._core
         loading = Loading(
@@ -135,5 +136,5 @@ class RdbFiles:
         self.last = loading.summary
         core.functions.restore_later(loading.libraries)
         for kind, count in self.last.left_out.items():
-            LOG.warning("left out as 'load-unknown skip' says: %d of the type %s", count, kind)
+            LOG.warning("skipped %d keys of the type %s (load-unknown skip)", count, kind)
         return loading.offset

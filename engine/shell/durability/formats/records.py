@@ -1,14 +1,14 @@
-"""The records of a snapshot: a key with its value, as nested RESP, and what of it lies in binary parts.
+"""Records of a snapshot: a key with its value, as nested RESP, and the parts of it that are stored as binary parts.
 
     [database, key, deadline (-1: none), type, value ...]
 
-``s`` string: its bytes. ``S``: the same, but Redis would say it is raw. ``h`` hash: big or not, [field, value, ...].
-``H``: the same, with [field, deadline, ...] of those that expire.
-``m`` set: its form, [member, ...]. ``z`` sorted set: big or not, [member, ...] in order, their scores.
-``l`` list: [element, ...]. ``x`` stream: see :mod:`engine.shell.durability.formats.stream_records`. IDs are text
-(``ms-seq``); tables and arrays are bulk strings of native 64-bit numbers, or the number of the part that they are.
+``s`` string: its bytes. ``S``: the same, with Redis's encoding ``raw``. ``h`` hash: whether it is big, [field, value,
+...]. ``H``: the same, with [field, deadline, ...] of the fields that expire.
+``m`` set: its form, [member, ...]. ``z`` sorted set: whether it is big, [member, ...] in order, their scores.
+``l`` list: [element, ...]. ``x`` stream: see `engine.shell.durability.formats.stream_records`. IDs are text
+(``ms-seq``); tables and arrays are bulk strings of native 64-bit numbers, or the number of the part with them.
 
-``F`` library of functions: its code, under no key.
+``F`` library of functions: its code, without a key.
 """
 
 from __future__ import annotations
@@ -38,28 +38,29 @@ _NOTHING: Any = object()
 
 
 class Target(Protocol):
-    """What a snapshot is loaded into: a core, or databases that are to take the place of a core's."""
+    """Destination of a loaded snapshot: a core, or databases that are to replace a core's."""
 
     @property
     def databases(self) -> Sequence[Database]:
-        """By their numbers."""
+        """The databases by number."""
 
     @property
     def streams(self) -> Streams:
-        """What streams are made with."""
+        """Factory of streams."""
 
     def add_library(self, code: bytes) -> None:
-        """Take a library of functions."""
+        """Add a library of functions."""
 
 
 class RecordError(Exception):
-    """A record that cannot be what was written, although its sum is right."""
+    """A record is invalid although its checksum is right."""
 
 
 def encode(image: Image, put: Put, named: set[int] | None, pause: Callable[[], None] = lambda: None) -> Iterator[bytes]:
-    """The records of an image; ``put`` takes a binary part and gives its number. ``pause`` is called all along.
+    """Yield the records of an image. ``put`` stores a binary part and returns its number. ``pause`` is called
+    repeatedly.
 
-    Stored entries stay in their segment files, whose numbers are added to ``named``; None: they are written here.
+    Stored entries stay in their segment files, whose numbers are added to ``named``; if it is None, they are included.
     """
     for code in image.libraries:
         yield encoded([0, b"", -1, b"F", code])
@@ -75,9 +76,9 @@ def decode(
     pause: Callable[[], None] = lambda: None,
     segments: SegmentFiles | None = None,
 ) -> int:
-    """Put the keys of a part of records into ``core``; how many. ``pause`` is called all along.
+    """Load the keys in one part of records into ``core``; return their number. ``pause`` is called repeatedly.
 
-    ``segments`` are the files that stored entries lie in.
+    ``segments``: the files with the stored entries.
     """
     reader = hiredis.Reader(notEnoughData=_NOTHING)
     count = 0
@@ -94,9 +95,9 @@ def decode(
     except DamagedError as error:
         raise RecordError(error.what) from None
     except (hiredis.ProtocolError, ValueError, TypeError, IndexError, KeyError) as error:
-        raise RecordError(f"record {count} of the part that begins here makes no sense: {error!r}") from error
+        raise RecordError(f"record {count} of the part that starts here is invalid: {error!r}") from error
     if reader.has_data():
-        raise RecordError(f"record {count} of the part that begins here ends too early")
+        raise RecordError(f"record {count} of the part that starts here is incomplete")
     return count
 
 
@@ -147,12 +148,12 @@ def _restore(
     pause()
 
 
-#: Members of a sorted set that are put together.
+#: Number of members of a sorted set to restore between two pauses.
 _BLOCK = 1000
 
 
 def _in_columns(value: SortedSet) -> tuple[list[bytes], bytes]:
-    """The members in order, and their scores as native doubles."""
+    """Return the members in order, and their scores as native doubles."""
     return [member for _, member in value.order], array("d", [score for score, _ in value.order]).tobytes()
 
 

@@ -1,22 +1,22 @@
-r"""A snapshot file: one moment of the keyspace, in our own format. The base of an append-only file, and SAVE's file
-where ``save-format`` is ``psb``.
+r"""Snapshot file: the keyspace at one moment, in the engine's own format. It is the base of an append-only file, and
+SAVE's file if ``save-format`` is ``psb``.
 
-    header      64 bytes: magic, version, byte order, when it was taken, where in a replication history; its CRC-32 last
-    parts       each begins at a multiple of 8 and has a CRC-32 over all its bytes, the padding behind it included
-    directory   three 64-bit numbers a part: where it begins, its length, its CRC-32 (bit 32: it holds records, bit 33:
-                it holds the numbers of segment files)
-    footer      64 bytes: where the directory begins, its length, its CRC-32, the file's size; its own CRC-32 last
+    header      64 bytes: magic, version, byte order, time, position in a replication history; its CRC-32 last
+    parts       each starts at a multiple of 8; its CRC-32 covers all its bytes, including the padding after it
+    directory   three 64-bit numbers per part: offset, length, CRC-32 (bit 32: it contains records, bit 33: it contains
+                the numbers of segment files)
+    footer      64 bytes: offset, length and CRC-32 of the directory, size of the file; its own CRC-32 last
 
-A part is either binary (a segment's frames and index as they lie in memory, the arrays of a pending list) or a
-sequence of records, one a key, in RESP (:mod:`engine.shell.durability.formats.records`). Every byte of the file has a
-sum, so a flipped bit anywhere is found, and said with its place, before anything of it is used.
+A part is either binary (the frames and index of a segment in their form in memory, the arrays of a pending list) or a
+sequence of records, one per key, in RESP (`engine.shell.durability.formats.records`). Every byte of the file is covered
+by a checksum: a flipped bit is detected, and its place reported, before any of the file is used.
 
-Where streams are kept on the disk (``stream-storage``), a snapshot may name the segment files that hold their entries
-(:mod:`engine.shell.durability.segments`) instead of holding them again. It is of version 5 then, and its last part
-holds the numbers of these files.
+If streams are stored on disk (``stream-storage``), a snapshot may refer to the segment files with their entries
+(`engine.shell.durability.segments`) instead of containing them. Such a snapshot has version 5, and its last part has
+the numbers of these files.
 
-Numbers are in the writing machine's byte order, which the header tells; a machine with the other one refuses the
-file. The magic is nothing that Redis takes for one of its files: it refuses this one.
+Numbers have the byte order of the writing machine, which is in the header; a machine with the other byte order rejects
+the file. The magic differs from that of Redis's files, so Redis rejects it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from engine.shell.durability.segments.store import SegmentFiles
 
 MAGIC = b"PYSTREAMS-BASE\r\n"
 _END = b"PYSTREAMS-END\r\n\0"
-#: Without segment files, and with them.
+#: Format version without, and with, references to segment files.
 _VERSION, _VERSION_NAMING = 4, 5
 _NATIVE = {"little": 1, "big": 2}[sys.byteorder]
 _HEADER = struct.Struct("<16sIIQ28sI")
@@ -48,17 +48,17 @@ _FOOTER = struct.Struct("<16sQQIQ16xI")
 _RECORDS, _FILES = 1 << 32, 1 << 33
 _SUM = (1 << 32) - 1
 
-#: Records are gathered to parts of about this size, and writes to calls of about that.
+#: Approximate sizes in bytes at which gathered records become a part, and gathered parts are written.
 _RECORD_PART = 1 << 20
 _WRITE = 4 << 20
-#: The buffers of a part of at most so many bytes are joined: a small stream has a part of a dozen tiny ones.
+#: Maximum size in bytes of a part whose buffers are joined: a small stream has a part of a dozen tiny ones.
 _JOINED = 16 << 10
-#: After so many bytes the disk is asked to catch up, lest it has all of them to write at the end.
+#: Bytes between two syncs while the file is written, so that the last sync is short.
 _SYNC_EVERY = 64 << 20
 
 
 class _Writer:
-    """The file while it is written."""
+    """A snapshot file being written."""
 
     def __init__(self, files: Files, fd: int, check: Callable[[], None]) -> None:
         self._files = files
@@ -68,11 +68,11 @@ class _Writer:
         self._waiting = 0
         self._not_synced = 0
         self.place = 0
-        #: Offset, length, and sum with mark, of each part.
+        #: Offset, length, and CRC-32 with mark bits, of each part.
         self.directory = array("Q")
 
     def part(self, buffers: Sequence[Buffer], mark: int = 0) -> int:
-        """Add a part; its number."""
+        """Add a part; return its number."""
         size = sum(map(len, buffers))
         written = [*buffers, bytes(-size % 8)]
         if size <= _JOINED:
@@ -85,7 +85,7 @@ class _Writer:
         return len(self.directory) // 3 - 1
 
     def write(self, buffers: Sequence[Buffer]) -> None:
-        """Add bytes at the end."""
+        """Append bytes."""
         size = sum(map(len, buffers))
         self._buffers += buffers
         self._waiting += size
@@ -94,7 +94,7 @@ class _Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Hand over what waits."""
+        """Write the waiting buffers to the file."""
         self._check()
         write_all(self._files, self._fd, [buffer for buffer in self._buffers if len(buffer)])
         self._not_synced += self._waiting
@@ -114,11 +114,11 @@ def write(
     position: Position | None = None,
     segments: SegmentFiles | None = None,
 ) -> frozenset[int]:
-    """Write a snapshot to a new file, on the disk when this returns. Its name may not be there yet.
+    """Write a snapshot to a new file and sync it. Its name in the directory may not be on disk yet.
 
-    Entries that lie in the files of ``segments`` stay there, and are on the disk as well when this returns: the numbers
-    of these files. Without it the snapshot holds everything. ``check`` is called before each large write: an OSError of
-    it ends the writing. ``pause`` is called after each key.
+    With ``segments``, entries in these files stay there and are synced too; return the numbers of the files that the
+    snapshot refers to. Otherwise the snapshot contains everything. ``check`` is called before each large write, and
+    aborts the writing if it raises OSError. ``pause`` is called after each key.
     """
     fd = files.create(path)
     named: set[int] | None = None if segments is None else set()
@@ -163,12 +163,12 @@ def _write(
 
 
 def is_snapshot(data: memoryview) -> bool:
-    """Whether a file begins as a snapshot."""
+    """Whether a file starts like a snapshot."""
     return bytes(data[:9]) == MAGIC[:9]
 
 
 def taken_at(data: memoryview) -> int:
-    """When a snapshot was taken, in milliseconds since the epoch; DamagedError where its header is damaged."""
+    """Return the time of a snapshot in milliseconds since the epoch. Raises DamagedError if its header is damaged."""
     if len(data) < _HEADER.size:
         raise DamagedError(len(data), "the file ends too early")
     moment: int = _header(data)[3]
@@ -176,19 +176,19 @@ def taken_at(data: memoryview) -> int:
 
 
 def position_of(data: memoryview) -> Position | None:
-    """Where in a replication history the data of a snapshot are, whose header is as it was written."""
+    """Return the position in a replication history stored in a snapshot's header, None if there is none."""
     return from_packed(_header(data)[4])
 
 
 def named_files(data: memoryview) -> frozenset[int]:
-    """The numbers of the segment files that a mapped snapshot names; DamagedError where it is not what was written."""
+    """Return the numbers of the segment files that a mapped snapshot refers to. DamagedError if it is damaged."""
     directory = _directory(data)
     numbers = array("Q")
     for at in range(0, len(directory), 3):
         if directory[at + 2] & _FILES:
             place, size, total = directory[at : at + 3]
             if zlib.crc32(data[place : place + size + (-size % 8)]) != total & _SUM:
-                raise DamagedError(place, "the sum of the part that begins here is not what was written")
+                raise DamagedError(place, "checksum mismatch in the part that starts here")
             numbers.frombytes(data[place : place + size])
     return frozenset(numbers)
 
@@ -199,10 +199,10 @@ def load(
     pause: Callable[[], None] = lambda: None,
     segments: SegmentFiles | None = None,
 ) -> int:
-    """Fill an empty core from a mapped snapshot; how many keys. DamagedError where it is not what was written.
+    """Fill an empty core from a mapped snapshot; return the number of keys. Raises DamagedError if it is damaged.
 
-    The core's segments are views of ``data`` from then on, or lie in the files of ``segments``. ``pause`` is called all
-    along, so that a thread may let others run.
+    Afterwards the core's segments are views of ``data``, or lie in the files of ``segments``. ``pause`` is called
+    repeatedly, so that a thread can let others run.
     """
     directory = _directory(data)
     parts = [data[directory[at] : directory[at] + directory[at + 1]] for at in range(0, len(directory), 3)]
@@ -220,16 +220,16 @@ def load(
 def _directory(data: memoryview) -> array[int]:
     size = len(data)
     if bytes(data[:16]) != MAGIC:
-        raise DamagedError(0, "this is no snapshot of the engine")
+        raise DamagedError(0, "not a snapshot of the engine")
     if size < _HEADER.size + _FOOTER.size:
         raise DamagedError(size, "the file ends too early")
     _header(data)
     footer = bytes(data[-_FOOTER.size :])
     end, place, length, sum_of_directory, whole, total = _FOOTER.unpack(footer)
     if end != _END or total != zlib.crc32(footer[:-4]) or whole != size or place + length + _FOOTER.size != size:
-        raise DamagedError(size - _FOOTER.size, "the end is not what was written, or the file ends too early")
+        raise DamagedError(size - _FOOTER.size, "the footer is damaged, or the file ends too early")
     if zlib.crc32(data[place : place + length]) != sum_of_directory:
-        raise DamagedError(place, "the directory is not what was written")
+        raise DamagedError(place, "checksum mismatch in the directory")
     directory = array("Q")
     directory.frombytes(data[place : place + length])
     _check_gaps(directory, place)
@@ -237,32 +237,32 @@ def _directory(data: memoryview) -> array[int]:
 
 
 def _header(data: memoryview) -> tuple[Any, ...]:
-    """The fields of the header, which must be there: magic, version, byte order, moment, position, sum."""
+    """Return the fields of the header: magic, version, byte order, time, position, checksum; raise if invalid."""
     header = bytes(data[: _HEADER.size])
     fields = _HEADER.unpack(header)
     _, version, order, _, _, total = fields
     if total != zlib.crc32(header[:-4]):
-        raise DamagedError(0, "the header is not what was written")
+        raise DamagedError(0, "checksum mismatch in the header")
     if version not in (_VERSION, _VERSION_NAMING):
-        raise DamagedError(16, f"version {version} of the format is not known here")
+        raise DamagedError(16, f"version {version} of the format is not supported")
     if order != _NATIVE:
-        raise DamagedError(20, "it was written on a machine with the other byte order")
+        raise DamagedError(20, "written on a machine with the other byte order")
     return fields
 
 
 def _check_gaps(directory: array[int], end: int) -> None:
-    """The parts must lie one behind the other from the header to the directory: then every byte has a sum."""
+    """Check that the parts fill the file from header to directory, so that every byte is covered by a checksum."""
     place = _HEADER.size
     for at in range(0, len(directory), 3):
         if directory[at] != place:
-            raise DamagedError(directory[at], "a part does not begin where the one before it ends")
+            raise DamagedError(directory[at], "a part does not start at the end of the part before")
         place += directory[at + 1] + (-directory[at + 1] % 8)
     if place != end:
-        raise DamagedError(place, "the directory does not begin where the last part ends")
+        raise DamagedError(place, "the directory does not start at the end of the last part")
 
 
 def _check_sums(data: memoryview, directory: array[int]) -> None:
-    """All parts' sums, on all cores at once: the sum of a large buffer is taken without Python's lock."""
+    """Verify the checksums of all parts in parallel on all cores: CRC-32 of a large buffer releases the GIL."""
     count = len(directory) // 3
     workers = min(max(os.cpu_count() or 1, 1), 8)
     share = -(-count // workers)
@@ -282,4 +282,4 @@ def _check_sums(data: memoryview, directory: array[int]) -> None:
             wrong = list(pool.map(first_wrong, bounds))
     places = [place for place in wrong if place >= 0]
     if places:
-        raise DamagedError(min(places), "the sum of the part that begins here is not what was written")
+        raise DamagedError(min(places), "checksum mismatch in the part that starts here")

@@ -1,7 +1,7 @@
-"""The records of streams in a snapshot: counters, segments, consumer groups, producers.
+"""Records of streams in a snapshot: counters, segments, consumer groups, producers.
 
-How a segment lies in the file is :func:`_segment` and :func:`_segment_from` alone. Of a stored one the file says where
-in the segment files its entries lie, if they may stay there, or else holds them.
+Only `_segment` and `_segment_from` define how a segment is stored in the file. For a segment in the segment files, the
+snapshot has its location there if it may stay there, and otherwise its entries.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from engine.shell.durability.segments.store import SegmentFiles
 Put = Callable[[Sequence[Buffer]], int]
 Parts = Sequence[memoryview]
 
-#: So many segments that lie on the disk are told, or known, without a pause.
+#: Number of segments on disk that are written or read between two pauses.
 _MANY = 200
 
 
 def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[], None]) -> list[Any]:
-    """The fields of a stream's record; see :func:`engine.shell.durability.formats.records.encode`."""
+    """Return the fields of a stream's record; see `engine.shell.durability.formats.records.encode`."""
     segments = array("Q")
-    #: Of those segments that have nodes: number, state.
+    #: For the segments with nodes: number, state.
     nodes: list[Any] = []
     for number, (first, one) in enumerate(restore.pieces(stream)):
         if type(one) is Stored and named is not None and isinstance(one.place, SegmentPlace):
@@ -57,7 +57,7 @@ def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[],
 def decode(
     record: list[Any], parts: Parts, storage: Storage, pause: Callable[[], None], files: SegmentFiles | None
 ) -> Stream:
-    """The stream of a record, with its entries in ``storage``. A ValueError and its kin where it makes no sense."""
+    """Return the stream of a record, with its entries in ``storage``. Raises ValueError or similar if it is invalid."""
     (last_id, max_deleted, added, length), table, nodes, groups, producers = record
     rows = array("Q")
     rows.frombytes(table)
@@ -66,7 +66,7 @@ def decode(
     cache = storage.cache
     for row in zip(*columns, strict=True):
         if row[4] & _UNTOUCHED == _SEALED | _STORED and not row[3] and files is not None and files.is_in_use:
-            # Most of a long stream: there may be hundreds of thousands.
+            # The usual case in a long stream, which may have hundreds of thousands.
             number, size, count, _, flags, first_ms, first_seq, last_ms, last_seq, offset, stored = row
             place = files.place(number, offset, stored, flags >> _HALF)
             body = Stored(place, count, size, last_ms << 64 | last_seq, cache)
@@ -92,10 +92,11 @@ def decode(
     return stream
 
 
-#: A segment's row: number of its part, bytes of frames, entries, start, flags, the first and last ID's halves; of a
-#: packed one how many pieces it has, and how many bytes they and the index's rows take.
-#: Of a stored one the first number is that of its file and, above 32 bits, one more than the part with its marks of
-#: dead entries; its sum stands above 32 bits of the flags; the last two are where in the file it is, and its bytes.
+#: Columns of a segment's row: number of its part, bytes of frames, entries, start, flags, milliseconds and sequence
+#: number of the first and last ID; for a packed segment the number of its pieces, and the bytes of these and the
+#: index's rows. For a stored segment the first number is that of its file, plus, above bit 32, the number of the part
+#: with its marks of dead entries plus one; its checksum is above bit 32 of the flags; the last two columns are its
+#: offset and its length in the file.
 _COLUMNS = 11
 _HAS_DEAD, _SEALED, _PACKED, _STORED = 1, 2, 4, 8
 _UNTOUCHED = _HAS_DEAD | _SEALED | _STORED
@@ -104,7 +105,7 @@ _LOW = (1 << _HALF) - 1
 
 
 def _stored(body: Stored, place: SegmentPlace, first: int, start: int, flags: int, named: set[int]) -> tuple[int, ...]:
-    """The row of a stored segment without marks of dead entries; the first ID is that of its entry 0."""
+    """Return the row of a stored segment without marks of dead entries; ``first`` is the ID of its entry 0."""
     file, offset = place.location
     named.add(file.number)
     last = body.last_id
@@ -114,7 +115,8 @@ def _stored(body: Stored, place: SegmentPlace, first: int, start: int, flags: in
 
 
 def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
-    """A segment as a part: its columns and frames as they lie in memory, each at a multiple of 8 bytes.
+    """Store a segment as a part: its columns and frames in their form in memory, each at a multiple of 8 bytes. Return
+    its row.
 
     ``first`` is the ID of its entry 0.
     """
@@ -148,7 +150,7 @@ def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> 
 
 
 def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: SegmentFiles | None) -> tuple[int, Segment]:
-    """The same of a segment in the segment files. Where those are not in use, its entries are read from there."""
+    """Restore a segment from its row in the segment files. If these are not in use, read its entries into memory."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, offset, length = row
     if files is None:
         raise ValueError("it refers to segment files, and there are none")
@@ -171,7 +173,7 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
 def _segment_from(
     row: Sequence[int], parts: Parts, storage: Storage, files: SegmentFiles | None
 ) -> tuple[int, Segment]:
-    """The first ID and the segment of a row. A sealed one's frames stay where they are, in the mapped file."""
+    """Restore the first ID and the segment of a row. A sealed segment's frames stay in the mapped file."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, pieces, blob_size = row
     if flags & _STORED:
         return _stored_from(row, parts, storage, files)
@@ -257,13 +259,16 @@ def _group_from(record: list[Any], parts: Parts, pause: Callable[[], None]) -> t
     return name, group
 
 
-#: A block's row: records, and owner, time, count and oldest time (as unsigned), and whether its records differ.
+#: Columns of a block's row: number of records; owner, time, count and oldest time (as unsigned); whether records
+#: differ.
 _BLOCK_COLUMNS = 6
 _U64 = (1 << 64) - 1
 
 
 def _pending(pending: PendingList, put: Put) -> list[int]:
-    """A table of the blocks, then the arrays of all blocks in a row: IDs; of uneven blocks owners, times, counts."""
+    """Store a table of the blocks, then each of their arrays, concatenated: IDs; owners, times, counts of uneven
+    blocks.
+    """
     table = array("Q")
     parts: tuple[list[Buffer], ...] = ([], [], [], [], [])
     for block, _, _ in pending.blocks(0, ids.MAX_ID):

@@ -1,9 +1,9 @@
-"""The files of the append-only log: directory, manifest, loading them, and how a new base takes their place.
+"""Files of the append-only log: directory, manifest, loading, and replacing the base.
 
-When what is written is the business of :mod:`engine.shell.durability.log.rewriting`. Here is how: every step leaves a
-directory that loads. New files are complete and on the disk before the manifest names them, old ones are deleted after
-it no longer does. The temporary manifest is written before a new base gets its name, so that files without a manifest
-are only ever found where the very first one was being made, and a lost manifest is noticed.
+`engine.shell.durability.log.rewriting` decides when something is written, this module how. Every step leaves a
+directory that can be loaded. New files are complete and synced before the manifest names them, old files are deleted
+after it no longer does. The temporary manifest is written before a new base gets its name. So files without a manifest
+can exist only while the very first base is being made, and a lost manifest is detected.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.observation.reporting import LOG
 
 _BASE_CHUNK = 1 << 20
-#: The index of segment files weighs as much as their bytes divided by this. With 5.6 GB of them (500 million entries of
-#: two short fields) a rewrite takes about a quarter of a second, and replaying 64 MB of the log one.
+#: Divisor of the segment files' bytes for the weight of their index. With 5.6 GB of them (500 million entries of two
+#: short fields) a rewrite takes about a quarter of a second, and replaying 64 MB of the log one second.
 _INDEXED_PART = 128
-#: Bases that are being written, or were when the process died.
+#: Name prefix of bases that are being written, or were when the process died.
 _TEMPORARY_BASE = "temp-rewriteaof-bg-"
 
 
@@ -69,20 +69,20 @@ class AppendOnly:
         self._segments = segments
         self._rdb = rdb
         self._log = log
-        #: Called now and then while commands are loaded.
+        #: Called repeatedly while commands are loaded, to free memory.
         self._relieve = relieve
-        #: Runs what deletes large files beside the loop.
+        #: Runs the deletion of large files in a thread.
         self._delete = delete
         self.directory = directory
         self.name = name
         self.manifest = Manifest()
         self.base_size = 0
         self._older_size = 0
-        #: Where in a replication history the data are that were loaded: the last line says so.
+        #: Position of the loaded data in a replication history, from the last line of the log.
         self.position: Position | None = None
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of the files. Sizes are in bytes."""
+        """Return INFO's facts about the files. Sizes are in bytes."""
         return {"aof_current_size": self.size, "aof_base_size": self.base_size, "aof_pending_rewrite": 0}
 
     # -- names --------------------------------------------------------------------------------------------------------
@@ -97,13 +97,13 @@ class AppendOnly:
 
     @property
     def size(self) -> int:
-        """Bytes of all files together."""
+        """Total size of all files in bytes."""
         return self._older_size + self._log.size
 
     @property
     def base_weight(self) -> int:
-        """What the log's size is compared with to see how much it has grown, in bytes: the base, and a part of what it
-        names in segment files. Of those a rewrite goes through the index, which takes longer the more there are.
+        """Size in bytes that the log's growth is measured against: the base, and a fraction of the segment files it
+        refers to. A rewrite reads the index of those, which takes longer the larger they are.
         """
         return self.base_size + self._segments.size // _INDEXED_PART
 
@@ -115,8 +115,8 @@ class AppendOnly:
     def adopt_old_file(self) -> None:
         """Make the single file of Redis 6 or earlier, next to the directory, the base of a log with a manifest.
 
-        The manifest comes first, as in Redis 7, so a crash between the steps loses nothing. Where the directory has a
-        log of its own, the file is left alone.
+        The manifest is written first, as in Redis 7, so a crash between the steps loses nothing. If the directory
+        already has a log of its own, the file is left alone.
         """
         old = self.directory.parent / self.name
         if self._files.size(old) < 0:
@@ -142,11 +142,13 @@ class AppendOnly:
         LOG.info("moved %s, a log of Redis 6 or earlier, into %s", old, self.directory)
 
     def _unlisted(self, names: list[str]) -> list[str]:
-        """Files with content that a manifest should name."""
+        """Return the non-empty files that a manifest should name."""
         return [name for name in names if self._numbered().fullmatch(name) and self._files.size(self.directory / name)]
 
     def find(self) -> bool:
-        """Read the manifest; whether there is one. A LoadError where there should be one, or it makes no sense."""
+        """Read the manifest; return whether there is one. Raises LoadError if it is missing but should exist, or is
+        invalid.
+        """
         names = self._files.names(self.directory)
         path = self._manifest_path
         if path.name in names:
@@ -156,29 +158,31 @@ class AppendOnly:
                 raise LoadError(path, error.offset, str(error)) from None
             return True
         if self._temporary_manifest.name in names:
-            # The first manifest was being made: what is here was never in use.
+            # The first manifest was being made: these files were never in use.
             return False
         left = self._unlisted(names)
         if left:
-            raise LoadError(path, None, f"the manifest is missing, but there are files that it should name: {left}")
+            raise LoadError(path, None, f"the manifest is missing, but these files exist: {left}")
         if any(name.endswith(".manifest") for name in names):
             other = next(name for name in names if name.endswith(".manifest"))
-            raise LoadError(self.directory / other, None, f"this manifest is not of 'appendfilename {self.name}'")
+            raise LoadError(self.directory / other, None, f"this manifest is not for 'appendfilename {self.name}'")
         return False
 
     def load(self, now_us: int, *, cut: bool) -> None:
-        """Run all files on the empty core. A torn end of the last one is cut off if ``cut``, else refused."""
+        """Replay all files on the empty core. If ``cut``, a torn end of the last one is cut off, otherwise it is an
+        error.
+        """
         files = self.manifest.files
         missing = [one.name for one in files if self._files.size(self.directory / one.name) < 0]
         if missing:
-            raise LoadError(self._manifest_path, None, f"the manifest names files that are not there: {missing}")
+            raise LoadError(self._manifest_path, None, f"the manifest names missing files: {missing}")
         last = next((one for one in reversed(files) if self._size_of(one)), None)
         for entry in files:
             path = self._path(entry)
             data = self._files.map(path)
             try:
                 end = self._load_file(entry, data, now_us)
-                # (A value at the end of a command may look like the line.)
+                # Only after the last command: a value at the end of a command may look like the line.
                 if entry is last and len(data) - LINE_SIZE >= end:
                     self.position = line_at(data, len(data) - LINE_SIZE)
             except DamagedError as error:
@@ -192,11 +196,11 @@ class AppendOnly:
         self.base_size = self._size_of(self.manifest.base)
 
     def _load_file(self, entry: Entry, data: memoryview, now_us: int) -> int:
-        """Do what a file says; where its last command ends."""
+        """Load one file; return where its last command ends."""
         if snapshot.is_snapshot(data) or entry.name.endswith(OWN_SUFFIX):
             snapshot.load(data, self._core, segments=self._segments)
             return len(data)
-        # A base of Redis is an RDB file. One of Redis before 7.0 goes on with commands behind it.
+        # The base may be an RDB file. In a file of Redis before 7.0, commands follow the RDB data.
         begin = self._rdb.load(data, expire=False) if rdb_file.is_rdb(data) else 0
         replay = Replay(self._core, now_us, self._relieve)
         try:
@@ -210,7 +214,7 @@ class AppendOnly:
 
     def _cut(self, path: Path, size: int) -> None:
         lost = self._files.size(path) - size
-        LOG.warning("%s ends in the middle of a command: cut off from byte %d on, %d bytes", path, size, lost)
+        LOG.warning("%s ends in the middle of a command: truncated to %d bytes, lost %d bytes", path, size, lost)
         fd = self._files.open_append(path)
         try:
             self._files.cut(fd, size)
@@ -222,7 +226,7 @@ class AppendOnly:
         return max(self._files.size(self.directory / entry.name), 0) if entry is not None else 0
 
     def _measure(self) -> None:
-        """Know the size of all files but the one that is written to."""
+        """Update the total size of all files except the one in use."""
         self._older_size = sum(self._size_of(one) for one in self.manifest.files if self._path(one) != self._log.path)
 
     def _path(self, entry: Entry) -> Path:
@@ -231,8 +235,8 @@ class AppendOnly:
     # -- the file in use ----------------------------------------------------------------------------------------------
 
     def open(self) -> bool:
-        """Begin to write behind what has been loaded; False where a base must be made first, as there are keys but no
-        files.
+        """Continue writing after the loaded data. Return False if a base must be made first, because there are keys but
+        no files.
         """
         self.make_directory()
         if self.manifest.increments:
@@ -247,13 +251,13 @@ class AppendOnly:
         return True
 
     def make_directory(self) -> None:
-        """The files' directory is there afterwards."""
+        """Make the directory of the files if it does not exist."""
         if self._files.size(self.directory) < 0:
             self._files.make_directory(self.directory)
             self._files.sync_directory(self.directory.parent)
 
     def new_increment(self) -> int:
-        """Let the log go on in a new file; its number. What was appended so far is on the disk."""
+        """Continue the log in a new file; return its number. Everything appended so far must be on disk."""
         seq = self.manifest.increment_seq + 1
         entry = Entry(f"{self.name}.{seq}{INCREMENT_SUFFIX}", seq, INCREMENT)
         path = self._path(entry)
@@ -270,7 +274,7 @@ class AppendOnly:
         return seq
 
     def clear_temporaries(self) -> None:
-        """Remove bases that nobody is writing any more; a temporary manifest too, where there is a real one."""
+        """Remove unfinished bases, and the temporary manifest if there is a real one."""
         names = self._files.names(self.directory)
         manifest = self._temporary_manifest.name if self._manifest_path.name in names else ""
         for name in names:
@@ -280,19 +284,19 @@ class AppendOnly:
     # -- a new base ---------------------------------------------------------------------------------------------------
 
     def attempt(self) -> Attempt:
-        """A new temporary file for a base."""
+        """Return an attempt with a new temporary file for a base."""
         return Attempt(self._files, self.directory, _TEMPORARY_BASE, ".aof")
 
     def base_suffix(self) -> str:
-        """What a base's name ends with, which is its format, as the configuration says now."""
+        """Return the suffix of a new base's name, which selects its format, from the current configuration."""
         return OWN_SUFFIX if self._core.config.flag("aof-use-rdb-preamble") else RESP_SUFFIX
 
     def write_base(
         self, attempt: Attempt, taken: image.Image, suffix: str, pause: Callable[[], None] = lambda: None
     ) -> None:
-        """Write a base to the attempt's temporary file, on the disk when this returns.
+        """Write a base to the attempt's temporary file and sync it.
 
-        ``pause`` is called where whoever writes may stop for a moment.
+        ``pause`` is called at points where the writing thread may yield.
         """
         if suffix == OWN_SUFFIX:
             segments = self._segments if self._segments.is_in_use else None
@@ -311,10 +315,10 @@ class AppendOnly:
             self._files.close(fd)
 
     def commit(self, attempt: Attempt, suffix: str, *, first: int = 0, tail: Effects | None = None) -> None:
-        """The attempt's base is the beginning of the log from now on: what comes behind it is in the increments from
-        number ``first`` on, or else it is ``tail``, for which there will be a new increment.
+        """Make the attempt's base the start of the log. It is followed by the increments from number ``first`` on, or,
+        if ``first`` is 0, by ``tail`` in a new increment.
 
-        An OSError where that failed. Then the files are what they were, or the log's file is given up.
+        Raises OSError on failure. Then either the files are unchanged, or the log's file is given up.
         """
         files, old, log = self._files, self.manifest, self._log
         seq = old.base_seq + 1
@@ -334,14 +338,15 @@ class AppendOnly:
             self._segments.documents.note(self._path(base), attempt.named)
             unsure = True
             files.rename(self._temporary_manifest, self._manifest_path)
-            # From here on a crash of the process finds the new files; the old ones are kept until that is sure.
+            # From here on the new files are found after a crash of the process; the old ones are kept until the
+            # directory is synced.
             self.manifest = changed
             files.sync_directory(self.directory)
         except OSError as error:
             if new_log is not None:
                 files.close(new_log[1])
                 if unsure and log.is_open:
-                    # Which manifest the disk has is not known: what is added to the old files may not be found.
+                    # Either manifest may be on disk, so additions to the old files might be lost.
                     log.give_up(error)
             raise
         if new_log is not None:
@@ -368,7 +373,7 @@ class AppendOnly:
         return path, fd, size
 
     def _delete_history(self, current: Manifest) -> None:
-        """Delete what the manifest calls history, and numbered files that it does not name."""
+        """Delete the manifest's history files, and numbered files that it does not name."""
         named = {one.name for one in current.files}
         newest = {"base": current.base_seq, "incr": current.increment_seq}
         for name in self._files.names(self.directory):
@@ -385,13 +390,13 @@ class AppendOnly:
             changed = self.manifest.without(gone.history)
             replace_file(self._files, self._manifest_path, changed.encode(), self._temporary_manifest)
         except OSError as problem:
-            LOG.warning("the manifest still names files that are gone: %s", problem)
+            LOG.warning("the manifest still names deleted files: %s", problem)
             return
         self.manifest = changed
 
 
 def _chunks(taken: image.Image, pause: Callable[[], None]) -> Iterator[bytes]:
-    """The commands that make up an image, some at a time."""
+    """Yield the commands that make up an image, in chunks."""
     gathered: list[bytes] = []
     size = 0
     for commands in export.commands(taken):

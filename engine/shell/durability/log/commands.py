@@ -1,8 +1,9 @@
-"""The commands that a log or a master tells of, run on a core: transactions as a whole, and in the forms that only a
-server sends.
+"""Running the commands of a log or a master on a core: transactions as units, and commands in forms that only servers
+send.
 
-A real Redis writes some commands in a form that it only accepts from itself; :func:`as_sent` gives them the form that
-anybody may send. Every command must succeed: what comes after one that fails was done on other data than there are.
+Redis writes some commands in a form that it accepts only from itself; `as_sent` converts them to the form that clients
+may send. Every command must succeed: after a failure, later commands would run on different data than on the master or
+before the crash.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ from engine.text.messages import general
 
 
 class Commands:
-    """Runs commands for ``session``, one after the other, at the time ``now_us``. The core must be replaying.
+    """Runs commands for ``session``, in order, at the time ``now_us``. The core must be in replay mode.
 
-    Each stands at a place, which errors name: a byte of a file, or of what a master has sent.
+    Each command has a place, which errors report: an offset in a file, or in a master's stream.
     """
 
     def __init__(self, core: Core, session: Session, now_us: int) -> None:
         self._core = core
         self._session = session
         self.now_us = now_us
-        #: The commands since MULTI, None outside a transaction; and where it stands.
+        #: Commands since MULTI with their places, None outside a transaction; and the place of MULTI.
         self._queue: list[tuple[int, list[bytes]]] | None = None
         self.began = 0
-        #: How many have run.
+        #: Number of commands that have run.
         self.count = 0
-        #: Called with a command that failed, its error and its place.
+        #: Called with a failed command, its error and its place.
         self.on_error: Callable[[list[bytes], CommandError, int], None] = refuse
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction has begun that has not ended."""
+        """Whether a transaction is open."""
         return self._queue is not None
 
     def take(self, argv: list[bytes], place: int) -> None:
-        """Run a command, or keep it for the end of its transaction. A DamagedError where one fails.
+        """Run a command, or queue it until the end of its transaction. Raises DamagedError if one fails.
 
-        The effects of a transaction are one transaction.
+        The effects of a transaction are sealed as one transaction.
         """
         name = argv[0].upper()
         if name == b"MULTI":
@@ -68,7 +69,7 @@ class Commands:
             self._run(argv, place)
 
     def forget(self) -> None:
-        """What has come of a transaction whose end will not come is not run."""
+        """Discard an open transaction whose end will not arrive."""
         self._queue = None
 
     def _run(self, argv: list[bytes], place: int) -> None:
@@ -92,12 +93,12 @@ class Commands:
             self._core.changes.seal_as_one(first)
 
     def _record(self, argv: list[bytes], place: int) -> None:
-        """Remember an idempotent ID, also that of an entry which has gone, and in place of one forgotten by age."""
+        """Record an idempotent ID, even if its entry was deleted, and in place of an equal ID that is to expire."""
         _, key, producer, iid, word = argv
         db = self._core.databases[self._session.db]
         stream = db.peek(key)
         if not isinstance(stream, Stream) or not producer or not iid:
-            raise DamagedError(place, "XIDMPRECORD for what is not there: " + general.NO_SUCH_KEY.decode())
+            raise DamagedError(place, "XIDMPRECORD for a missing stream: " + general.NO_SUCH_KEY.decode())
         producers = self._core.streams.producers_of(stream)
         producers.by_producer.get(producer, {}).pop(iid, None)
         try:
@@ -107,14 +108,15 @@ class Commands:
         self._core.changes.record(db.index, argv)
 
 
-#: XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID: what Redis tells of one delivery.
+#: XCLAIM key group consumer 0 ID TIME ms RETRYCOUNT count FORCE JUSTID LASTID ID: Redis's record of one delivery.
 _CLAIM_WORDS, _CLAIMED, _BEHIND_IDS = 14, 5, 6
 
 
 def _claims_together(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, list[bytes]]]:
-    """The commands of a transaction, with neighbouring claims that differ in their entry alone as one.
+    """Yield the commands of a transaction; adjacent claims that differ only in their entry are merged into one.
 
-    Redis tells of an XREADGROUP as of one claim for each entry. The last LASTID is the greatest: groups go forward.
+    Redis records an XREADGROUP as one claim per entry. The last LASTID is the greatest, because groups only move
+    forward.
     """
     joined: list[bytes] = []
     place = 0
@@ -135,15 +137,16 @@ def _claims_together(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int
 
 
 def refuse(argv: list[bytes], error: CommandError, place: int) -> None:
-    """Raise the DamagedError for a command that failed."""
+    """Raise the DamagedError for a failed command."""
     shown = b" ".join(argv[:3])[:100].decode("utf-8", "backslashreplace")
-    raise DamagedError(place, f"{shown} ... fails: {error.text.decode('utf-8', 'backslashreplace')}")
+    raise DamagedError(place, f"{shown} ... failed: {error.text.decode('utf-8', 'backslashreplace')}")
 
 
 def as_sent(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """XADD and XTRIM as a client may send them: no LIMIT beside an exact threshold; and [producer, iid, ID] apart.
+    """Return an XADD or XTRIM as a client may send it, without LIMIT after an exact threshold, and [producer, iid, ID]
+    separately.
 
-    A Redis leaves LIMIT standing where it made an approximate trim exact, and gives an idempotent XADD its final ID.
+    Redis keeps LIMIT when it makes an approximate trim exact, and gives an idempotent XADD its final ID.
     """
     is_add = argv[0].upper() == b"XADD"
     words, producer, iid, at = argv[:2], b"", b"", 2
@@ -176,6 +179,6 @@ def as_sent(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     if not producer:
         return words + rest, []
     if rest[:1] == [b"*"]:
-        # A repetition: it finds what the first one left, and adds nothing.
+        # A repetition: it finds the ID recorded by the first one, and adds nothing.
         return words + idmp + rest, []
     return words + rest, [producer, iid or content_id(rest[1:]), *rest[:1]]

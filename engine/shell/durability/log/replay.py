@@ -1,12 +1,12 @@
-"""Reading an append-only file back: its commands, run on an empty core.
+"""Replay of an append-only file: its commands are run on an empty core.
 
-What is proven by a block's sum is taken in large pieces: runs of XADD that are alike are added at once
-(:mod:`engine.wire.alike`), others go the way that pipelines go (:meth:`engine.core.dispatch.Core.execute_run`), the
-rest goes through hiredis. What has no sum, because a real Redis wrote it, is read command by command, strictly, except
-such runs. Either way every command must succeed: an error is a sign that this is not what was written, and loading ends
-with the file and the place.
+Data verified by a block's checksum is processed in large pieces: runs of similar XADDs are added at once
+(`engine.wire.alike`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and the rest is
+parsed by hiredis. Data without a checksum, which Redis wrote, is parsed command by command, strictly, except for such
+runs. In both cases every command must succeed: an error means that the file is damaged, and loading ends with the file
+and the offset.
 
-What a command does is :mod:`engine.shell.durability.log.commands`'s.
+`engine.shell.durability.log.commands` runs the commands.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from engine.shell.observation.reporting import LOG
 from engine.wire.alike import AlikeAdds
 from engine.wire.bulk import Scanner
 
-#: Blocks are put together to about this size, so that runs of XADD go on from one block to the next.
+#: Approximate size in bytes to which blocks are joined, so that runs of XADD can continue from one block to the next.
 _TOGETHER = 1 << 20
 _WINDOW = 4 * _TOGETHER
-#: Where there was no run, the next look for one comes so many bytes later: a look costs as much as reading some of
-#: them.
+#: Bytes until the next search for a run after none was found: a search costs as much as parsing some of them.
 _NEXT_LOOK = 1 << 16
 _NOTHING: Any = object()
 
 
 class LoadError(Exception):
-    """A file that cannot be loaded. The text names the file and, where there is one, the byte."""
+    """A file that cannot be loaded. The text has the file and, if known, the offset."""
 
     def __init__(self, path: Path, offset: int | None, what: str) -> None:
         place = "" if offset is None else f", byte {offset}"
@@ -48,9 +47,9 @@ class LoadError(Exception):
 
 
 class Replay:
-    """Runs the commands of one file on a core, at the time ``now_us``. The core must be replaying.
+    """Runs the commands of one file on a core, at the time ``now_us``. The core must be in replay mode.
 
-    ``relieve`` is called now and then, to make room in memory.
+    ``relieve`` is called repeatedly, to free memory.
     """
 
     def __init__(self, core: Core, now_us: int, relieve: Callable[[], None] = lambda: None) -> None:
@@ -62,22 +61,23 @@ class Replay:
         self._scanner = Scanner()
         self._commands = Commands(core, self._session, now_us)
         self._added = 0
-        #: Where the last command ends, in the bytes that :meth:`run` is given: comments stand behind it.
+        #: End of the last command, as an offset in the argument of `run`; only comments follow.
         self.end = 0
 
     @property
     def commands(self) -> int:
-        """How many have run."""
+        """Number of commands that have run."""
         return self._added + self._commands.count
 
     def close(self) -> None:
-        """The core forgets the session."""
+        """Close the session."""
         self._core.close_session(self._session)
 
     def run(self, data: memoryview) -> None:
-        """All of a file; DamagedError and TornError say where it stops being one. What comes before has been run.
+        """Run a whole file. DamagedError and TornError have the offset of the fault; the commands before it have been
+        run.
 
-        Zeros at the end are where it stops: after a power failure a file may have its length before its content.
+        Zeros at the end count as torn: after a power failure a file may have its length before its content.
         """
         written = end_of_writing(data)
         self._run_written(data[:written])
@@ -96,7 +96,7 @@ class Replay:
                 if piece is not None:
                     self.end = place = self._unproven(data, piece.start)
         except TornError:
-            # What comes before the torn end counts.
+            # The pieces before the torn end count.
             self._proven(data, together)
             if self._commands.in_transaction:
                 raise TornError(self._commands.began) from None
@@ -105,8 +105,8 @@ class Replay:
             raise TornError(self._commands.began)
 
     def _gather(self, data: memoryview, place: int, together: list[Piece]) -> tuple[int, Piece | None]:
-        """Add proven pieces to ``together``, up to about :data:`_TOGETHER` bytes; where they end, and the unproven
-        piece that comes then, if one does.
+        """Add proven pieces to ``together``, up to about `_TOGETHER` bytes. Return where they end, and the unproven
+        piece that follows, if any.
         """
         size = 0
         for piece in pieces_from(data, place):
@@ -128,7 +128,7 @@ class Replay:
         at = end = no_run_before = 0
         for piece in together:
             end += piece.end - piece.start
-            # A run may have gone on beyond this piece; otherwise a piece ends where a command ends.
+            # A run may have continued beyond this piece; otherwise a piece ends at the end of a command.
             while at < end:
                 if not self._commands.in_transaction and at >= no_run_before:
                     run_end = self._as_run(commands, at, piece.end - end + at)
@@ -139,7 +139,7 @@ class Replay:
                 at = self._parsed(commands, at, end, piece.end - end + at)
 
     def _as_run(self, commands: bytes, at: int, place: int) -> int:
-        """Take a run of XADD, which stands at ``place`` in the file; where it ends, 0 where there is none."""
+        """Run a run of XADDs at offset ``place`` of the file; return where it ends, 0 if there is none."""
         try:
             alike = self._alike.scan(commands, at)
             if alike is not None and self._core.load_run(self._session, alike, self._now_us):
@@ -154,7 +154,7 @@ class Replay:
         return run.end
 
     def _parsed(self, commands: bytes, at: int, end: int, place: int) -> int:
-        """Run commands[at:end], which stand at ``place`` in the file; ``end``."""
+        """Run commands[at:end], at offset ``place`` of the file; return ``end``."""
         reader = hiredis.Reader(notEnoughData=_NOTHING)
         try:
             reader.feed(commands, at, end - at)
@@ -162,15 +162,15 @@ class Replay:
             for argv in found:
                 b"".join(argv)
         except (hiredis.ProtocolError, TypeError):
-            raise DamagedError(place, "the sum is right, but these are no commands") from None
+            raise DamagedError(place, "the checksum is right, but these are not commands") from None
         if reader.has_data() or not all(found):
-            raise DamagedError(place, "the sum is right, but these are not whole commands")
+            raise DamagedError(place, "the checksum is right, but a command is incomplete")
         for argv in found:
             self._take(argv, place)
         return end
 
     def _unproven(self, data: memoryview, start: int) -> int:
-        """Commands without a sum from ``start`` on; where they end."""
+        """Run commands without a checksum from ``start`` on; return where they end."""
         window = bytes(data[start : start + _WINDOW])
         base, at, no_run_before = start, 0, start
         while True:
@@ -190,7 +190,7 @@ class Replay:
             try:
                 argv, at = parse_command(window, at, base)
             except TornError:
-                # Perhaps a long one, of which the window shows a part.
+                # Possibly a long command, of which the window has only a part.
                 argv, base = parse_command(data, place)
                 window, at = bytes(data[base : base + _WINDOW]), 0
             self._take(argv, place)
@@ -208,17 +208,18 @@ class Replay:
 
 
 def _unforeseen(place: int, word: bytes, error: BaseException) -> DamagedError:
-    """A command of the file led to an error that nobody foresaw: what comes after it would be run on half of its work.
+    """Return the error for a command that raised an unexpected exception: later commands would run on a half-done
+    change.
 
-    The stack is logged, because it says what is to be mended.
+    The stack is logged, because it shows what to fix.
     """
     name = word[:100].decode("utf-8", "backslashreplace")
-    LOG.critical("unforeseen error in %s while a file was loaded", name, exc_info=error)
-    return DamagedError(place, f"{name} ... leads to an unforeseen error: {error.__cause__ or error!r}")
+    LOG.critical("unexpected error in %s while loading a file", name, exc_info=error)
+    return DamagedError(place, f"{name} ... caused an unexpected error: {error.__cause__ or error!r}")
 
 
 def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[list[bytes], int]:
-    """The command at ``at`` and where it ends, read strictly; places in errors are ``base`` more than in ``data``."""
+    """Parse the command at ``at``, strictly; return it and where it ends. ``base`` is added to offsets in errors."""
     count, place = _header(data, at, b"*", base)
     if count < 1:
         raise DamagedError(base + at, "a command without words")

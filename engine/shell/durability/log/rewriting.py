@@ -1,7 +1,7 @@
-"""Rewriting the log: an image of the keyspace becomes its new base, and what comes from then on stands behind it.
+"""Rewriting the log: an image of the keyspace becomes its new base, followed by later effects.
 
-It decides when an attempt begins and what happens meanwhile; how files take each other's place is
-:mod:`engine.shell.durability.log.appendonly`'s, the states are in :mod:`engine.shell.durability.states.rewrite`.
+This module decides when an attempt starts and what happens meanwhile. `engine.shell.durability.log.appendonly` replaces
+the files; the states are in `engine.shell.durability.states.rewrite`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrit
 from engine.shell.housekeeping.allocator import give_back
 from engine.shell.observation.reporting import LOG
 
-#: Seconds between attempts that are begun by themselves, after one has failed: first and longest.
+#: Seconds between automatic attempts after a failure: first and longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-#: After so many looks (ten a second) at a log that is always being synced, a rewrite begins all the same.
+#: Number of checks (ten per second) after which a rewrite starts although the log is still being synced.
 _MOST_LOOKS = 50
 
 
 class Rewrites:
-    """The rewrites of one log, one at a time. ``flush_effects`` brings what this iteration has done to the log: it
-    belongs before an image of the present moment.
+    """Rewrites of one log, one at a time. ``flush_effects`` passes this iteration's effects to the log: they belong
+    before an image of the present moment.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class Rewrites:
         self._clock = clock
         self._flush_effects = flush_effects
         self._machine = rewrite()
-        #: Called when one has ended that was not abandoned, with whether it went well.
+        #: Called when a rewrite has ended that was not abandoned, with whether it succeeded.
         self.on_ended: Callable[[bool], None] = lambda good: None  # noqa: ARG005
-        #: By ``clock``.
+        #: Start time, by ``clock``.
         self._began = 0.0
-        #: Seconds that the last one took; -1: there was none.
+        #: Duration of the last rewrite in seconds; -1 for none.
         self._last_seconds = -1
         self._last_ok = True
         self._attempt: Attempt | None = None
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
-        #: How often :meth:`is_prepared` has said no.
+        #: Number of times that `is_prepared` has returned False.
         self._looks = 0
 
     @property
@@ -71,16 +71,16 @@ class Rewrites:
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether one is to begin as soon as it can."""
+        """Whether a rewrite is to start as soon as possible."""
         return self._machine.state is Rewrite.SCHEDULED
 
     @property
     def is_due(self) -> bool:
-        """Whether one may begin by itself: not too soon after one that has failed."""
+        """Whether an automatic rewrite may start: not too soon after a failure."""
         return self._clock() >= self._retry_at
 
     def is_prepared(self) -> bool:
-        """Whether the fsync that one begins with will be short: to be asked now and then, until it is."""
+        """Whether the fsync at the start of a rewrite will be short; call this repeatedly until it is."""
         if not self._log.is_nearly_synced() and self._looks < _MOST_LOOKS:
             self._looks += 1
             return False
@@ -88,7 +88,7 @@ class Rewrites:
         return True
 
     def has_grown(self) -> bool:
-        """Whether the log is so much larger than its base that auto-aof-rewrite-percentage asks for a rewrite."""
+        """Whether the log has grown enough over its base for a rewrite by auto-aof-rewrite-percentage."""
         config = self._core.config
         percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
         if not percentage or size < config.integer("auto-aof-rewrite-min-size"):
@@ -97,7 +97,7 @@ class Rewrites:
         return grown * 100 >= percentage * max(self._appendonly.base_weight, 1)
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of rewriting. Times are in seconds, -1: there was none."""
+        """Return INFO's facts about rewriting. Times are in seconds, -1 for none."""
         return {
             "aof_rewrite_in_progress": int(self.is_running),
             "aof_rewrite_scheduled": int(self.is_scheduled),
@@ -107,14 +107,14 @@ class Rewrites:
         }
 
     def ask(self) -> None:
-        """Have one begun as soon as that is possible."""
+        """Request a rewrite as soon as possible."""
         self._machine.fire(RewriteEvent.ASKED)
 
     def begin(self, *, keeps_log: bool) -> None:
-        """Begin one. An OSError where it cannot begin.
+        """Start a rewrite. Raises OSError if it cannot start.
 
-        ``keeps_log``: what happens while the base is written belongs into the log (else nobody wants a log, and the
-        base is all there will be).
+        ``keeps_log``: effects that happen while the base is written belong in the log. (Without a log, the base is all
+        that is wanted.)
         """
         log = self._log
         self._flush_effects()
@@ -147,8 +147,8 @@ class Rewrites:
         when_complete(taking, attempt, self._soon, write)
 
     def _look(self) -> None:
-        """Numbers go on from what an earlier use of the directory has left; its content does not matter. An OSError
-        where nobody knows what it has left.
+        """Find the manifest of an earlier use of the directory, so that file numbers continue from it; the content of
+        its files does not matter. Raises OSError if the manifest is unreadable.
         """
         self._appendonly.make_directory()
         if not self._log.is_open:
@@ -164,14 +164,14 @@ class Rewrites:
         if error is None:
             try:
                 self._appendonly.commit(attempt, suffix, first=first, tail=self._log.tee)
-            except Exception as problem:  # noqa: BLE001 - whatever it was, there is no new base
+            except Exception as problem:  # noqa: BLE001 - any error means that there is no new base
                 error = problem
         self._end(error)
         self.on_ended(error is None)
 
     def write_now(self) -> None:
-        """Rewrite the log at once, and let the engine wait; the log's file is healthy then. An OSError where that
-        failed: the log is what it was before, or its file is given up.
+        """Rewrite the log synchronously; its file is in order afterwards. Raises OSError on failure: then the log is
+        unchanged, or its file is given up.
         """
         self.abandon()
         self._flush_effects()
@@ -210,7 +210,7 @@ class Rewrites:
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def abandon(self) -> None:
-        """Forget the one that is running or wanted, if there is one."""
+        """Cancel the rewrite that is running or requested, if any."""
         if self._machine.state is Rewrite.IDLE:
             return
         self._machine.fire(RewriteEvent.ABANDONED)

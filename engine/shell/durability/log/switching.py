@@ -1,7 +1,7 @@
-"""The directive ``appendonly``: the log switched on and off while the engine runs.
+"""The directive ``appendonly``: switching the log on and off while the engine runs.
 
-The states are in :mod:`engine.shell.durability.states.switch`. What CONFIG SET has answered OK to holds until it is
-changed: a first base that cannot be written is tried again until it can.
+The states are in `engine.shell.durability.states.switch`. After CONFIG SET has returned OK, its setting holds until it
+is changed: a first base that cannot be written is retried until it can.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.shell.observation.reporting import LOG
 
 
 class LogSwitch:
-    """The switch of one log."""
+    """The on/off switch of one log."""
 
     def __init__(self, config: Config, ownership: Ownership, rewrites: Rewrites, log: Log) -> None:
         self._config = config
@@ -27,34 +27,34 @@ class LogSwitch:
 
     @property
     def is_on(self) -> bool:
-        """Whether what happens is in the log."""
+        """Whether effects are being logged."""
         return self._machine.state is Switch.ON
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is to be a log: it is on, or will be when its first base is written."""
+        """Whether a log is enabled: it is on, or will be once its first base is written."""
         return self._machine.state is not Switch.OFF
 
     @property
     def must_retry(self) -> bool:
-        """Whether the first base could not be written and must be tried again."""
+        """Whether the first base could not be written and must be retried."""
         return self._machine.state is Switch.RETRYING
 
     def opened(self) -> None:
-        """The engine starts with a log, which is open."""
+        """Note that the engine has started with a log, which is open."""
         self._machine.fire(SwitchEvent.OPENED)
 
     # -- CONFIG SET ---------------------------------------------------------------------------------------------------
 
     def differs(self) -> bool:
-        """Whether the configuration wants something else."""
+        """Whether the configuration requires the other state."""
         return self._config.flag("appendonly") is not self.is_wanted
 
     def turn_on(self) -> None:
-        """Begin to write the first base. A ConfigError where that is not possible: the log stays off."""
+        """Start writing the first base. Raises ConfigError if that is not possible: the log stays off."""
         if not self._ownership.acquire():
             raise ConfigError(self._ownership.refusal)
-        # A rewrite that was asked for without a log knows nothing of what has happened since.
+        # A rewrite that was requested without a log lacks the effects since its image.
         self._rewrites.abandon()
         self._machine.fire(SwitchEvent.SWITCHED_ON)
         try:
@@ -64,22 +64,23 @@ class LogSwitch:
             raise ConfigError(f"the append-only file cannot be written: {error.strerror or error}") from None
 
     def turn_off(self) -> None:
-        """End the log: what has happened so far is in it, as far as the disk lets us, and nothing more."""
+        """Close the log: write effects so far, as far as the disk allows, and log nothing more."""
         self._rewrites.abandon()
         try:
             self._log.close()
         except OSError as error:
-            LOG.error("the end of the append-only file was not written: %s", error)
+            LOG.error("the last part of the append-only file was not written: %s", error)
         self._machine.fire(SwitchEvent.SWITCHED_OFF)
 
-    # -- other data -------------------------------------------------------------------------------------------------
+    # -- replacing all data
+    # ---------------------------------------------------------------------------------------------
 
     def suspend(self) -> None:
-        """All data are replaced: there is no log until :meth:`resume`."""
+        """Switch the log off while all data is being replaced, until `resume` is called."""
         self.turn_off()
 
     def resume(self) -> None:
-        """Begin to write the base of a log of the new data; where that fails it is tried again."""
+        """Start writing the base of a log of the new data; a failure is retried."""
         self._rewrites.abandon()
         self._machine.fire(SwitchEvent.SWITCHED_ON)
         self.begin_rewrite()
@@ -87,8 +88,8 @@ class LogSwitch:
     # -- rewriting ----------------------------------------------------------------------------------------------------
 
     def begin_rewrite(self) -> None:
-        """Begin a rewrite, which writes the first base where that is still to be done. Where it cannot begin it is
-        tried again, or was not important.
+        """Start a rewrite, which writes the first base if that is still missing. If it cannot start, a first base is
+        retried later; another rewrite can be skipped.
         """
         if self.must_retry:
             self._machine.fire(SwitchEvent.TRIED_AGAIN)
@@ -98,7 +99,7 @@ class LogSwitch:
             self.rewritten(good=False)
 
     def rewrite_now(self) -> None:
-        """Rewrite the log at once; it is on then. An OSError where that is not possible."""
+        """Rewrite the log synchronously and switch it on. Raises OSError on failure."""
         if self.must_retry:
             self._machine.fire(SwitchEvent.TRIED_AGAIN)
         try:
@@ -109,12 +110,12 @@ class LogSwitch:
         self.rewritten(good=True)
 
     def rewritten(self, *, good: bool) -> None:
-        """A rewrite has ended."""
+        """Note that a rewrite has ended."""
         state = self._machine.state
         if state is Switch.FIRST_BASE:
             self._machine.fire(SwitchEvent.BASE_WRITTEN if good else SwitchEvent.BASE_FAILED)
             if good:
                 LOG.info("the append-only file is in use")
         elif state is Switch.OFF and good:
-            # It was asked for without a log: the files are there, and nothing is added to them.
+            # It was requested without a log: keep the files, and add nothing to them.
             self._log.close()

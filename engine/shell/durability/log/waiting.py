@@ -1,4 +1,4 @@
-"""Clients that wait until the log is on the disk (WAITAOF)."""
+"""Clients that wait until the log is on disk (WAITAOF)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.shell.durability.log.writer import Log
 
 
 class LogWaiters:
-    """Who waits for one log. ``now`` gives microseconds since the epoch."""
+    """Clients that wait for one log. ``now`` returns microseconds since the epoch."""
 
     def __init__(self, core: Core, log: Log, workers: Workers, now: Callable[[], int]) -> None:
         self._core = core
@@ -19,22 +19,22 @@ class LogWaiters:
         self._workers = workers
         self._now = now
         self._sessions: dict[Session, None] = {}
-        #: Called after the core did something while no client's commands ran.
+        #: Called after the core has done work outside a client's command.
         self.on_wake: Callable[[], None] = lambda: None
 
     def log_offset(self) -> int:
-        """Where in the log everything that has happened so far ends."""
-        # What this iteration does is written as one block: a place within it stands for its end.
+        """Return the log's offset at the end of everything that has happened so far."""
+        # The effects of this iteration are written as one block: any offset within it stands for its end.
         return self._log.appended + bool(self._core.changes.effects)
 
     def add(self, session: Session) -> None:
-        """Wake the blocked session when more is on the disk, or nothing more will be."""
+        """Wake the blocked session when more is on disk, or the log is closed."""
         self._sessions[session] = None
 
     def wake(self) -> None:
-        """More is on the disk, or there is no log any more."""
+        """Wake the waiting sessions soon: more is on disk, or the log is closed."""
         if self._sessions:
-            # Not within the command that is being run, if one is.
+            # Not at once: a command may be running.
             self._workers.soon(self._wake)
 
     def _wake(self) -> None:

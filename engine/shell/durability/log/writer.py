@@ -1,13 +1,12 @@
-"""The writer of the append-only file's newest increment: effects in, blocks on the disk, as ``appendfsync`` says.
+"""Writer of the append-only file's newest increment: writes effects as blocks, and syncs them as ``appendfsync`` says.
 
-It owns the descriptor and what waits to be written; which files there are is the business of
-:mod:`engine.shell.durability.log.appendonly`. It never drops what it was given: where the disk refuses, the bytes
-wait, the file is cut back to its last whole block, and :meth:`Log.flush` tries again whenever it is called. A file that
-cannot be trusted any more is written to no more; then only a new one helps, written from memory (the states are in
-:mod:`engine.shell.durability.states.log_file`).
+It owns the descriptor and the bytes that wait to be written; `engine.shell.durability.log.appendonly` owns the set of
+files. It never drops effects. If the disk rejects a write, the bytes wait, the file is cut back to its last complete
+block, and each call of `Log.flush` tries again. If the content of the file becomes uncertain, nothing more is written
+to it, and only a new file, written from memory, helps (the states are in `engine.shell.durability.states.log_file`).
 
-With ``everysec`` fsync runs beside the loop. While one runs, new blocks wait for it (two seconds at the most, then
-they are written all the same, at the risk of being held up), as a write to a file that is being synced may be.
+With ``everysec``, fsync runs in a thread. New blocks wait until it is done, because the kernel may block a write to a
+file that is being synced. After two seconds they are written anyway, at that risk.
 """
 
 from __future__ import annotations
@@ -27,41 +26,41 @@ from engine.shell.durability.states.log_file import LogFile, LogFileEvent, log_f
 ALWAYS, EVERY_SECOND, NEVER = b"always", b"everysec", b"no"
 _SECOND = 1.0
 _LONGEST_WAIT = 2.0
-#: So many bytes are synced in a moment.
+#: Maximum number of unsynced bytes for an fsync that counts as short.
 _SHORT_SYNC = 1 << 20
-#: (Looking a member up in its class takes longer, and :meth:`Log.flush` is called in every event-loop iteration.)
+# Looking up an Enum member takes longer, and `Log.flush` is called in every event-loop iteration.
 _OPEN, _HELD_UP = LogFile.OPEN, LogFile.HELD_UP
 
 
 class Log:
-    """One increment, open for writing. Places (``appended``, ``written``, ``synced``) count all bytes ever appended."""
+    """One increment, open for writing. The offsets ``appended``, ``written``, ``synced`` count all bytes so far."""
 
-    # One piece: three places and the failures of writing and syncing decide together what a reply may wait for.
+    # One piece: the three offsets and the failures of writing and syncing together decide what a reply may wait for.
 
     def __init__(self, files: Files, background: Background, clock: Callable[[], float]) -> None:
         self._files = files
         self._background = background
         self._clock = clock
         self.policy = EVERY_SECOND
-        #: fsync is left out for now (no-appendfsync-on-rewrite, while something else is written).
+        #: Whether fsync is skipped for now (no-appendfsync-on-rewrite, while another file is written).
         self.spare_syncs = False
-        #: Called in the loop when more has reached the disk.
+        #: Called in the loop when more has been synced.
         self.on_synced: Callable[[], None] = lambda: None
         self.path: Path | None = None
         self.size = 0
         self.appended = self.written = self.synced = 0
-        #: What the last write or fsync failed with; None while all is well.
+        #: Error of the last write or fsync; None if it succeeded.
         self.error: OSError | None = None
-        #: Writes that did not wait for an fsync any longer, and fsyncs.
+        #: Number of writes that stopped waiting for an fsync, and of fsyncs.
         self.delayed = 0
         self.syncs = 0
         self._file = log_file()
         self._fd = -1
-        #: Counts the files that were in use: an fsync that ends late is told from one of the present file.
+        #: Number of files used so far, to recognise an fsync of an earlier file that ends late.
         self._number = 0
         self._db = -1
         self._waiting: list[bytes] = []
-        #: Effects since an image was taken, for the file that will stand behind that image's; None: nobody wants them.
+        #: Effects since an image was taken, for the increment that will follow that image; None if they are not needed.
         self.tee: Effects | None = None
         self._syncing = False
         self._last_sync = clock()
@@ -69,33 +68,33 @@ class Log:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a file."""
+        """Whether there is an open file."""
         return self._file.state is not LogFile.CLOSED
 
     @property
     def is_broken(self) -> bool:
-        """Whether only a new file helps."""
+        """Whether the file is unusable, and a new one is needed."""
         return self._file.state is LogFile.BROKEN
 
     @property
     def trouble(self) -> str:
-        """Why the log does not take what happens; empty while it does."""
+        """Why effects cannot be written; empty while they can."""
         if self._file.state in (_HELD_UP, LogFile.BROKEN):
             return str(self.error and (self.error.strerror or self.error))
         return ""
 
     @property
     def waiting(self) -> int:
-        """Bytes that are not written yet."""
+        """Number of bytes not written yet."""
         return self.appended - self.written
 
     @property
     def syncing(self) -> bool:
-        """Whether an fsync is under way beside the loop."""
+        """Whether an fsync is running in a thread."""
         return self._syncing
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of the file that is written to."""
+        """Return INFO's facts about the current file."""
         return {
             "aof_last_write_status": "err" if self.trouble else "ok",
             "aof_buffer_length": self.waiting,
@@ -107,8 +106,8 @@ class Log:
     # -- the file -----------------------------------------------------------------------------------------------------
 
     def use(self, path: Path, fd: int, size: int) -> None:
-        """Go on in another file, of ``size`` bytes. What was appended so far is on the disk."""
-        assert not self._waiting, "what waits belongs into the file before"
+        """Continue in another file, of ``size`` bytes. Everything appended so far must be on disk."""
+        assert not self._waiting, "the waiting bytes belong in the previous file"
         if self.is_open:
             self._leave()
             self._reached(self.written)
@@ -119,13 +118,13 @@ class Log:
         self.error = None
 
     def drop_waiting(self) -> None:
-        """What waits has found its way to the disk in another form, or is wanted by nobody."""
+        """Discard the waiting bytes: their effects are on disk in another form, or not needed."""
         self._waiting = []
         self._waits_since = None
         self.written = self.appended
 
     def flush_and_sync(self) -> bool:
-        """Bring all that was appended to the disk now; whether that went well."""
+        """Write and sync everything appended so far; return whether that succeeded."""
         if not self.is_open:
             return True
         if not self.flush(force=True):
@@ -137,7 +136,7 @@ class Log:
         return True
 
     def is_nearly_synced(self) -> bool:
-        """Whether an fsync of the file would be short. Where it would not be, one is begun beside the loop."""
+        """Whether an fsync of the file would be short. If not, one is started in a thread."""
         if self._file.state is not _OPEN:
             return True
         if not self._syncing and self.written - self.synced > _SHORT_SYNC:
@@ -145,20 +144,20 @@ class Log:
         return not self._syncing
 
     def give_up(self, error: OSError) -> None:
-        """Write to the file no more: what it holds does not match the data, because of ``error``."""
+        """Stop writing to the file, because its content does not match the data after ``error``."""
         self.error = error
         self._file.fire(LogFileEvent.SPOILT)
 
     def _leave(self) -> None:
         fd, self._fd = self._fd, -1
         self._file.fire(LogFileEvent.LEFT)
-        # An fsync of it may be under way, or wait for another one.
+        # An fsync of it may be running or queued: close it after that, in the same thread.
         self._background(lambda: self._files.close(fd), lambda error: None)  # noqa: ARG005
 
     def close(self) -> None:
-        """Write and sync all that is there, and close. An OSError where that failed: what was not written is dropped.
+        """Write and sync everything, and close the file. Raises OSError on failure: unwritten bytes are dropped.
 
-        Nothing is added to a broken file: a whole block behind half a one makes it unreadable.
+        Nothing is added to a broken file: a complete block after a partial one would make it unreadable.
         """
         if not self.is_open:
             return
@@ -174,9 +173,9 @@ class Log:
             self.path, self.size, self.error = None, 0, None
 
     def end_with(self, line: Callable[[int], bytes]) -> None:
-        """Let the file end with a line, which is told where it begins; not where what was appended is not in the file.
+        """End the file with a line, built from its offset; skip that if appended bytes are not in the file.
 
-        An OSError where that failed: then the file ends as before, or is given up.
+        Raises OSError on failure: then the file ends as before, or is given up.
         """
         if not self.is_open or not self.flush(force=True) or self._waiting or self.is_broken:
             return
@@ -190,7 +189,7 @@ class Log:
     # -- appending ----------------------------------------------------------------------------------------------------
 
     def append(self, effects: Effects) -> None:
-        """Take effects; nothing is written before :meth:`flush`."""
+        """Collect effects; nothing is written before `flush`."""
         if self.tee is not None:
             self.tee += effects
         if self._fd < 0:
@@ -200,9 +199,10 @@ class Log:
         self.appended += sum(map(len, out))
 
     def flush(self, *, force: bool = False) -> bool:
-        """Write what waits, and sync it as the policy says; whether it is now as safe as the policy promises.
+        """Write the waiting bytes, and sync as the policy says; return whether they are now as safe as the policy
+        requires.
 
-        ``force``: do not wait for an fsync that runs.
+        ``force``: do not wait for a running fsync.
         """
         state = self._file.state
         if state is not _OPEN and state is not _HELD_UP:
@@ -246,7 +246,7 @@ class Log:
         self.written = self.appended
 
     def _take_back(self) -> bool:
-        """Cut off what a refused write may have left of a block; whether the file ends where it ended before."""
+        """Cut off the part of a block that a rejected write may have left; return whether that succeeded."""
         try:
             self._files.cut(self._fd, self.size)
         except OSError:
@@ -271,7 +271,7 @@ class Log:
             self._sync_in_background()
 
     def _sync_in_background(self) -> None:
-        """Begin an fsync of all that is written."""
+        """Start an fsync of everything written so far in a thread."""
         fd, number, target = self._fd, self._number, self.written
         self._syncing = True
         self.syncs += 1
@@ -295,7 +295,9 @@ class Log:
 
 
 def encoded(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
-    """Effects as commands in RESP, behind others that ended in the database ``db`` (-1: none); which one it is then."""
+    """Encode effects as RESP commands, to follow commands on database ``db`` (-1: none); return them and the last
+    database.
+    """
     out: list[bytes] = []
     pack = hiredis.pack_command
     for index, argv in effects:
@@ -307,7 +309,7 @@ def encoded(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
 
 
 def framed(commands: bytes, place: int) -> list[bytes]:
-    """Commands as a block that begins at ``place`` in its file."""
+    """Return commands as a block at offset ``place`` of its file."""
     return [commands] if len(commands) > BLOCK_LIMIT else [head(place, commands), commands]
 
 

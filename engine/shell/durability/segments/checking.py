@@ -1,6 +1,6 @@
-"""Whether segment files are whole, for ``python -m engine check``: a file on its own, and all that a core refers to.
+"""Verification of segment files, for ``python -m engine check``: one file, or all records that a core refers to.
 
-Damage is returned as (file, byte, what is wrong there). ``say`` takes a line for the user.
+Damage is returned as (file, offset, description). ``say`` prints a line for the user.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 
 def files_beside(files: Files, document: Path) -> SegmentFiles | None:
-    """The segment files that a snapshot or the base of a log can name; None where there are none."""
+    """Return the segment files that a snapshot or the base of a log can refer to; None if there are none."""
     for folder in document.absolute().parents[:2]:
         if (folder / FOLDER).is_dir():
             found = SegmentFiles(files, folder / FOLDER, lambda: 0, is_in_use=True)
@@ -30,9 +30,9 @@ def files_beside(files: Files, document: Path) -> SegmentFiles | None:
 
 
 def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage | None:
-    """Read all entries of streams that lie in segment files; the first damage. All of it is told, with the keys.
+    """Read all stream entries in segment files; return the first damage. All damage is printed, with the keys.
 
-    ``path`` is the document that they were loaded from.
+    ``path`` is the document that the databases were loaded from.
     """
     damage, count = None, 0
     for db in databases:
@@ -49,26 +49,28 @@ def check_stored(path: Path, databases: Iterable[Database], say: Say) -> Damage 
                     shown = key.decode("utf-8", "backslashreplace")
                     lost = f"{segment.live} entries of '{shown}' in database {db.index}"
                     say(f"{path}: {lost} cannot be read: {error}")
-                    damage = damage or (file.path, offset, "a segment is not what was written")
+                    damage = damage or (file.path, offset, "damaged segment")
     if count and damage is None:
         say(f"{path}: {count} segments in segment files: whole")
     return damage
 
 
 def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
-    """Read a segment file on its own. What is no record at its end is told, and no damage: a crash may have left it."""
+    """Read a segment file on its own. An incomplete record at its end is reported, but is not damage: a crash may leave
+    it.
+    """
     number = number_of(data)
     if number is None:
-        return path, 0, "the header is not what was written"
+        return path, 0, "checksum mismatch in the header"
     count, end = 0, HEADER_SIZE
     for place, size, good in records(data, number):
         if place != end:
-            return path, end, "no segment begins here, but one does behind it"
+            return path, end, "no segment starts here, but one follows"
         if not good and place + padded(size) < len(data):
-            return path, place, f"the sum of the segment's {size} bytes is not what was written"
+            return path, place, f"checksum mismatch in the segment's {size} bytes"
         if good:
             count, end = count + 1, place + padded(size)
     say(f"{path}: segment file, {len(data)} bytes, {count} segments: whole")
     if end < len(data):
-        say(f"{path}: {len(data) - end} bytes at the end are no whole segment, as after a crash")
+        say(f"{path}: {len(data) - end} bytes at the end are an incomplete segment, as after a crash")
     return None

@@ -1,9 +1,9 @@
-"""Which segment file is emptied: its live records are written again elsewhere, and the file is deleted.
+"""Choosing the segment file to empty: its live records are written again elsewhere, and the file is deleted.
 
-It is the one with the largest dead part, if that is more than half of it, or if more than a quarter of all files is
-dead and that is worth a whole file. So files take at most a third more than what is live in them, and one file; for
-each byte that is reclaimed at most three are written again, and none of a stream that is trimmed from its beginning,
-whose files die one after the other.
+It is the file with the largest dead share, if that is more than half of it, or if more than a quarter of all files is
+dead and that amounts to a whole file. So files exceed their live content by at most a third, plus one file. For each
+reclaimed byte at most three are rewritten. Streams that are trimmed from their start need no rewriting, because their
+files die one after another.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Collection, Sequence
 
 from engine.shell.durability.segments.file import SegmentFile
 
-#: The dead part of a file that is emptied, and of all files at which the deadest one is.
+#: Dead share above which a file is emptied, and dead share of all files above which the worst file is.
 _DEAD_SHARE, _DEAD_SHARE_OF_ALL = 0.5, 0.25
 
 
 def next_to_empty(found: Sequence[SegmentFile], doubtful: Collection[int], file_size: int) -> SegmentFile | None:
-    """The file of which records are to be moved now; None where it is not worth it.
+    """Return the file whose records are to be moved now; None if it is not worth it.
 
-    ``found``: files in which something is live, and to which nothing is added; ``doubtful``: numbers of files that may
-    not be on the disk as they were written, which go first; ``file_size``: bytes of a whole file.
+    ``found``: files with live records that are no longer written to; ``doubtful``: numbers of files whose content on
+    disk is uncertain, which go first; ``file_size``: size of a full file in bytes.
     """
     for file in found:
         if file.number in doubtful:

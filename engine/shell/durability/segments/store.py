@@ -1,14 +1,13 @@
-"""All segment files of one directory: what is written to them, who refers to them, and when one may go.
+"""All segment files of one directory: writing records, tracking references, deleting files.
 
-Files are only added to, and a process adds only to files of its own: what an earlier one has left is read. A record
-that cannot be written leaves the file as it was, or the file is left and another one begun.
+Files are append-only, and a process appends only to files that it made; files of an earlier process are only read.
+After a failed write the file is cut back, or, if that fails too, a new file is started.
 
-Who refers to a record is known in two ways. Segments in memory hold its *place*; that is noticed when it goes. Files on
-the disk (the log's base, a snapshot) name segment files (:mod:`engine.shell.durability.segments.documents`). A segment
-file goes when nobody in memory refers to a record of it and no document names it. A file that holds much that is dead
-is emptied (:mod:`engine.shell.durability.segments.emptying`): its live records are written again, some at a time, and
-their places moved. Both happen only while no document is being written, so whoever writes one finds every file that he
-names.
+References to a record are tracked in two ways. Segments in memory hold its *place*, whose end of life is noticed. Files
+on disk (the log's base, a snapshot) refer to segment files (`engine.shell.durability.segments.documents`). A segment
+file is deleted when neither memory nor a document refers to it. A file with many dead records is emptied
+(`engine.shell.durability.segments.emptying`): its live records are written again, some at a time, and their places
+moved. Both happen only while no document is being written, so every file that a new document refers to still exists.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ from engine.shell.observation.reporting import LOG
 
 FOLDER = "segments"
 NAME = re.compile(r"segments-([0-9]{10})\.pss")
-#: So many bytes, and records, are moved at a time.
+#: Maximum bytes, and records, to move at a time.
 _MOVED_AT_ONCE, _MOST_MOVED = 16 << 20, 1000
-#: A file's number has so many bits in the file.
+#: Number of bits of a file's number in the file.
 _NUMBER_BITS = 32
-#: So many places that went are followed at a time, which takes a few milliseconds.
+#: Maximum number of dropped places to process at a time, which takes a few milliseconds.
 MOST_NOTICED = 3000
 
 
 class SegmentFiles:
-    """The segment files in ``directory``, whose data directory belongs to this engine. ``file_size``: how many bytes a
-    file gets before another one is begun. ``is_in_use``: whether segments are to be stored here.
+    """Segment files in ``directory``, whose data directory belongs to this engine. ``file_size``: number of bytes after
+    which a new file is started. ``is_in_use``: whether segments are to be stored here.
     """
 
     def __init__(self, files: Files, directory: Path, file_size: Callable[[], int], *, is_in_use: bool) -> None:
@@ -65,37 +64,38 @@ class SegmentFiles:
         self.directory = directory
         self.is_in_use = is_in_use
         self._open_files = OpenFiles()
-        #: By their numbers. The newest one is written to, if it is ours.
+        #: Files by number. The newest one is written to, if this process made it.
         self._by_number: dict[int, SegmentFile] = {}
         self._last_number = 0
-        #: The file that is written to, and its descriptor; bytes that were not synced yet are in these files.
+        #: The file that is written to, and its descriptor; descriptors of the files with unsynced bytes, by number.
         self._current: SegmentFile | None = None
         self._fd = -1
         self._unsynced: dict[int, int] = {}
         self._directory_changed = False
-        #: Files that are being synced.
+        #: Numbers of the files that are being synced.
         self._syncing: set[int] = set()
-        #: Files of which an fsync was refused (what was added to them may be lost although a later one succeeds), and
-        #: those that somebody has removed or cut: their descriptors may still give what was in them.
+        #: Numbers of files whose content on disk is uncertain: an fsync of them failed (bytes may be lost although a
+        #: later fsync succeeds), or they were removed or cut from outside (an open descriptor may still read the old
+        #: content).
         self._doubtful: set[int] = set()
-        #: Files that cannot be emptied, because what is live in them is damaged.
+        #: Numbers of files that cannot be emptied because their live records are damaged.
         self._damaged: set[int] = set()
-        #: One thread writes, another one syncs: this is held while the file is chosen and written to, ...
+        #: Held while a file is chosen and written to, because one thread writes and another one syncs.
         self._lock = threading.Lock()
-        #: ... and this for a moment, by the loop too, while the places of a file are noted.
+        #: Held briefly, also by the loop, while the places of a file are updated.
         self._books = threading.Lock()
-        #: References to places that nobody refers to any more; appended to by any thread.
+        #: References to places that are no longer in use; any thread may append.
         self._gone: deque[PlaceRef] = deque()
         self.documents = Documents(files)
         self._is_emptying = False
         self._is_closed = False
-        #: Why the last segments could not be written; empty: they could.
+        #: Why the last segments could not be written; empty if they could.
         self.trouble = ""
 
-    # -- what is there ------------------------------------------------------------------------------------------------
+    # -- existing files -----------------------------------------------------------------------------------------------
 
     def find_files(self) -> None:
-        """Know the files that are there. An OSError where that is not possible."""
+        """Find the existing files. Raises OSError on failure."""
         for name in self._files.names(self.directory):
             found = NAME.fullmatch(name)
             if found and not int(found[1]) >> _NUMBER_BITS:
@@ -106,14 +106,16 @@ class SegmentFiles:
 
     @property
     def has_files(self) -> bool:
-        """Whether there are any."""
+        """Whether there are segment files."""
         return bool(self._by_number)
 
     def place(self, number: int, offset: int, size: int, total: int) -> SegmentPlace:
-        """The place of a record that a document refers to. A DamagedError (of the document) where it is not there."""
+        """Return the place of a record that a document refers to. Raises DamagedError (of the document) if it is
+        missing.
+        """
         file = self._by_number.get(number)
         if file is None:
-            raise DamagedError(0, f"it refers to {self._path(number)}, which is not there")
+            raise DamagedError(0, f"it refers to {self._path(number)}, which is missing")
         if offset + HEAD_SIZE + size > file.size:
             raise DamagedError(0, f"it refers to byte {offset} of {file.path}, which ends at byte {file.size}")
         known = file.places.get(offset)
@@ -129,7 +131,7 @@ class SegmentFiles:
         return self.directory / f"segments-{number:010d}.pss"
 
     def _note(self, place: SegmentPlace) -> None:
-        """Follow a place from now on."""
+        """Start tracking a place."""
         file, offset = place.location
         ref = PlaceRef(place, self._gone.append)
         ref.file, ref.offset, ref.size = file, offset, place.size
@@ -138,7 +140,7 @@ class SegmentFiles:
             file.live += padded(place.size)
 
     def _notice_gone(self) -> None:
-        """Follow up to some thousand places that went: of a large stream that was deleted there are very many."""
+        """Process some thousand dropped places: deleting a large stream drops very many."""
         for _ in range(min(len(self._gone), MOST_NOTICED)):
             ref = self._gone.popleft()
             with self._books:
@@ -149,9 +151,9 @@ class SegmentFiles:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, bodies: Sequence[Packed]) -> list[SegmentPlace]:
-        """Write packed entries at the end of the newest file; where they lie. An OSError where that is not possible.
+        """Write packed entries at the end of the newest file; return their places. Raises OSError on failure.
 
-        To be called in a thread beside the event loop.
+        Call this in a background thread.
         """
         return self._write([payload(body) for body in bodies])
 
@@ -167,7 +169,7 @@ class SegmentFiles:
                 self.trouble = error.strerror or str(error)
                 raise
             if self.trouble:
-                LOG.info("the disk takes segments of streams again")
+                LOG.info("the disk accepts segments of streams again")
                 self.trouble = ""
         return places
 
@@ -196,20 +198,20 @@ class SegmentFiles:
     def _begin_file(self) -> SegmentFile:
         self._leave_file()
         if self._is_closed:
-            raise OSError("the engine ends")
+            raise OSError("the engine is shutting down")
         if self._files.size(self.directory) < 0:
             self._files.make_directory(self.directory)
             self._files.sync_directory(self.directory.parent)
         number = self._last_number + 1
         path = self._path(number)
         fd = self._files.create(path)
-        # (Its number is used up, even if it cannot be written.)
+        # The number counts as used even if the file cannot be written.
         self._last_number = number
         self._directory_changed = True
         try:
             write_all(self._files, fd, [header(number)])
             file = SegmentFile(self._files, path, number, HEADER_SIZE, self._open_files)
-            # (While it is open it can be read even if somebody removes it.)
+            # While it is open it can be read even if it is removed from outside.
             file.open()
         except OSError:
             self._files.close(fd)
@@ -221,17 +223,17 @@ class SegmentFiles:
         return file
 
     def _take_back(self, file: SegmentFile) -> None:
-        """Cut off what a refused write may have left; where that is refused too, the file is left."""
+        """Cut off the rest of a rejected write; if that fails too, leave the file."""
         try:
             self._files.cut(self._fd, file.size)
         except OSError:
             self._leave_file()
 
     def _leave_file(self) -> None:
-        """Add nothing more to the file that is written to, and sync it: its descriptor is needed no more."""
+        """Stop writing to the current file, sync it and close its descriptor."""
         file, fd = self._current, self._fd
         self._current, self._fd = None, -1
-        # (Who is syncing it closes it, too.)
+        # (If a sync of it is running, that closes it.)
         if file is not None and file.number not in self._syncing:
             if self._unsynced.pop(file.number, None) is not None:
                 try:
@@ -241,7 +243,7 @@ class SegmentFiles:
             self._files.close(fd)
 
     def sync(self) -> None:
-        """What was written so far is on the disk when this returns. An OSError where that is not possible."""
+        """Sync everything written so far to disk. Raises OSError on failure."""
         with self._lock:
             waiting, self._unsynced = self._unsynced, {}
             changed, self._directory_changed = self._directory_changed, False
@@ -273,14 +275,14 @@ class SegmentFiles:
         if trouble is not None or doubtful:
             lost = [file for file in doubtful if file.number in self._damaged]
             if lost:
-                raise OSError(f"{lost[0].path} is not what was written, and streams refer to what is lost in it")
-            raise trouble or OSError(f"what is in {doubtful[0].path} may not be on the disk: it is written again")
+                raise OSError(f"{lost[0].path} is damaged, and streams refer to lost records in it")
+            raise trouble or OSError(f"the content of {doubtful[0].path} may not be on disk: it is being rewritten")
 
     def _files_now(self) -> list[SegmentFile]:
         return list(self._by_number.values())
 
     def close(self) -> None:
-        """Write nothing more: the directory may belong to another engine soon."""
+        """Stop writing: the directory may soon belong to another engine."""
         with self._lock:
             self._is_closed = True
             for fd in {*self._unsynced.values()} | ({self._fd} if self._current is not None else set()):
@@ -292,10 +294,10 @@ class SegmentFiles:
     # -- tidying up ---------------------------------------------------------------------------------------------------
 
     def tidy(self, background: Background, *, may_move: bool = True) -> None:
-        """Delete files that nobody refers to, or begin to move some records out of one that holds much that is dead.
+        """Delete unreferenced files, or start to move some records out of a file with many dead ones.
 
-        To be called in the loop, now and then, while no document is being written. Without ``may_move`` no records are
-        moved this time.
+        Call this in the loop repeatedly, while no document is being written. Without ``may_move``, no records are moved
+        this time.
         """
         self._notice_gone()
         if self._is_emptying or self.documents.keeps_all:
@@ -338,7 +340,7 @@ class SegmentFiles:
 
         def move() -> None:
             for place in places:
-                # Damage stays where it is: it is said again when somebody reads it.
+                # Damaged records stay where they are: the damage is reported when they are read.
                 with suppress(UnreadableError):
                     moved.extend(zip([place], self._write([[place.read()]]), strict=True))
 
@@ -347,28 +349,29 @@ class SegmentFiles:
             for place, there in moved:
                 self._move(place, there)
             if error is None and not moved and places:
-                LOG.error("%s cannot be emptied, because what is live in it is damaged", file.path)
+                LOG.error("%s cannot be emptied, because its live records are damaged", file.path)
                 self._damaged.add(file.number)
 
         self._is_emptying = True
         background(move, done)
 
     def _move(self, place: SegmentPlace, there: SegmentPlace) -> None:
-        """Let a place be where its record was written again. ``there`` is forgotten."""
+        """Change a place to where its record was written again. ``there`` is dropped."""
         file, offset = place.location
         with self._books:
             old = file.places.pop(offset, None)
             if old is not None:
                 file.live -= padded(place.size)
             new_file, new_offset = there.location
-            # (Without its reference, nobody is told when it goes.)
+            # Without its reference, the end of ``there`` is not noticed, which is right: its bytes are counted for
+            # ``place``.
             del new_file.places[new_offset]
             new_file.live -= padded(there.size)
             place.location = there.location
         self._note(place)
 
     def held_by(self, folder: Path) -> int:
-        """Bytes of files without anything live, which documents in a folder alone keep."""
+        """Return the size in bytes of files without live records that only documents in a folder keep."""
         self._notice_gone()
         named = self.documents.named_only_in(folder)
         return sum(
@@ -379,13 +382,13 @@ class SegmentFiles:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files in bytes."""
         return sum(file.size for file in self._files_now())
 
-    # -- telling ------------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        """What INFO tells of the files. Sizes are in bytes."""
+        """Return INFO's facts about the files. Sizes are in bytes."""
         self._notice_gone()
         found = self._files_now()
         size = self.size

@@ -115,8 +115,8 @@ def test_one_that_ends_is_started_again_after_a_rest(
             os.kill(last, signal.SIGKILL)
             last = told.wait_for(options, last)
         wait_for(lambda: caplog.text.count("started[31m") == 4, "its lines in the log")
-    assert "ended with status -9; it is started again in 0.01 s" in caplog.text
-    assert "ended with status -9; it is started again in 0.04 s" in caplog.text
+    assert "ended with status -9; restarting in 0.01 s" in caplog.text
+    assert "ended with status -9; restarting in 0.04 s" in caplog.text
     assert "hush" not in caplog.text
     assert not _runs(last)
 

@@ -192,5 +192,5 @@ def test_the_log_says_that_no_key_is_evicted(policy: str) -> None:
     assert config.change([(b"maxmemory-policy", b"noeviction")]) is None
     assert config.change([(b"maxmemory-policy", policy.encode())]) is None
     assert config.text("maxmemory-policy") == policy.encode()
-    line = f"maxmemory-policy {policy}: no key is evicted; above maxmemory commands that add are refused"
+    line = f"maxmemory-policy {policy}: no key is evicted; above maxmemory, adding data is rejected"
     assert lines == ([] if policy == "noeviction" else [line] * 2)

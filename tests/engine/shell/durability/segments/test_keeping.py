@@ -77,7 +77,9 @@ def test_damage_is_an_error_of_the_command_that_meets_it(tmp_path, line):
     reply = engine.run(line)
     if hasattr(reply, "pages"):
         pytest.fail("short replies are made at once")
-    assert reply.startswith(f"IOERR a part of a stream cannot be read: {path}, byte {offset}: the sum of the segment's")
+    assert reply.startswith(
+        f"IOERR a part of a stream cannot be read: {path}, byte {offset}: checksum mismatch in the segment's"
+    )
     assert reply.endswith("(while reading 's')")
     assert engine.run("XLEN s") == 30
     assert engine.run("XRANGE s 1-1 10-1").count == 10
@@ -108,7 +110,7 @@ def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
     said.clear()
     assert check.main([str(tmp_path)], said.append) == check.DAMAGED
     assert any("5 entries of 's' in database 0 cannot be read: " in line and str(path) in line for line in said)
-    assert f"{path}: damaged at byte {offset}: a segment is not what was written" in said
+    assert f"{path}: damaged at byte {offset}: damaged segment" in said
     again = Engine(tmp_path, Disk(), **DISK)
     assert again.run("XLEN s") == 30
     assert again.run("XRANGE s 11-1 +").count == 20
@@ -199,7 +201,7 @@ def test_a_log_is_played_back_beside_damage(tmp_path, line):
     length = engine.run("XLEN s")
     engine.die()
     if not BEHIND_THE_BASE[line]:
-        with pytest.raises(ConfigError, match=f"aof.2.incr.aof, byte .* fails: IOERR .*{path}, byte {offset}"):
+        with pytest.raises(ConfigError, match=f"aof.2.incr.aof, byte .* failed: IOERR .*{path}, byte {offset}"):
             Engine(tmp_path, Disk(), **DISK)
         return
     again = Engine(tmp_path, Disk(), **DISK)
@@ -216,7 +218,7 @@ def test_what_is_not_there_is_refused_at_the_start(tmp_path):
     engine.close()
     engine.die()
     path.rename(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match=f"it refers to {path}, which is not there"):
+    with pytest.raises(ConfigError, match=f"it refers to {path}, which is missing"):
         Engine(tmp_path, Disk(), **DISK)
     (tmp_path / "elsewhere").rename(path)
     again = Engine(tmp_path, Disk(), **DISK)

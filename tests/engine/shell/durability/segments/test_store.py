@@ -198,7 +198,7 @@ def test_a_file_that_somebody_has_removed_is_written_again(tmp_path):
     body = stored(files, 1)
     files.sync()
     body.place.location[0].path.unlink()
-    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on the disk: it is written again"):
+    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on disk: it is being rewritten"):
         files.sync()
     files.tidy(now)
     files.sync()
@@ -214,14 +214,14 @@ def test_a_file_that_somebody_has_cut_is_named_by_no_document(tmp_path, caplog):
     bodies = [stored(files, 1), stored(files, 2)]
     file, offset = bodies[1].place.location
     os.truncate(file.path, offset + 40)
-    with pytest.raises(OSError, match="it is written again"):
+    with pytest.raises(OSError, match="it is being rewritten"):
         files.sync()
     for _ in range(10):
         files.tidy(now)
     assert bodies[0].place.location[0].number == 2
     assert bodies[0].frames(0, 50) == packed(1).frames(0, 50)
     assert len([record for record in caplog.records if "byte" in record.message]) == 2, "it is not tried for ever"
-    with pytest.raises(OSError, match=r"segments-0000000001.pss is not what was written, and streams refer to"):
+    with pytest.raises(OSError, match=r"segments-0000000001.pss is damaged, and streams refer to"):
         files.sync()
     bodies.pop()
     gc.collect()
@@ -256,7 +256,7 @@ def test_a_full_file_that_cannot_be_synced_is_written_again(tmp_path):
     disk.fail("sync", errno.EIO)
     second = stored(files, 2)
     disk.heal()
-    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on the disk: it is written again"):
+    with pytest.raises(OSError, match=r"segments-0000000001.pss may not be on disk: it is being rewritten"):
         files.sync()
     files.tidy(now)
     files.sync()
@@ -308,7 +308,7 @@ def test_nothing_is_written_once_it_is_closed(tmp_path):
     stored(files, 1)
     files.close()
     before = {path: path.stat().st_size for path in (tmp_path / "segments").iterdir()}
-    with pytest.raises(OSError, match="the engine ends"):
+    with pytest.raises(OSError, match="the engine is shutting down"):
         files.write([packed(2)])
     assert {path: path.stat().st_size for path in (tmp_path / "segments").iterdir()} == before
 
@@ -322,7 +322,7 @@ def test_what_an_fsync_has_refused_is_written_again(tmp_path):
     with pytest.raises(OSError, match="Input/output error"):
         files.sync()
     disk.heal()
-    with pytest.raises(OSError, match="written again"):
+    with pytest.raises(OSError, match="being rewritten"):
         files.sync()
     files.tidy(now)
     files.sync()
@@ -352,7 +352,7 @@ def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
     # What is no record at the end may be left of a crash.
     assert damage is None
     assert "1 segments: whole" in said[0]
-    assert "at the end are no whole segment" in said[1]
+    assert "at the end are an incomplete segment" in said[1]
 
 
 def test_damage_in_the_middle_of_a_file_is_told_by_check(tmp_path):
@@ -377,7 +377,7 @@ def test_a_document_that_refers_to_what_is_not_there_is_refused(tmp_path):
     _, offset = place.location
     with pytest.raises(DamagedError) as error:
         files.place(9, offset, place.size, place.total)
-    assert "segments-0000000009.pss, which is not there" in error.value.what
+    assert "segments-0000000009.pss, which is missing" in error.value.what
     with pytest.raises(DamagedError) as error:
         files.place(1, offset, place.size + 1000, place.total)
     assert "which ends at byte" in error.value.what
