@@ -1,12 +1,12 @@
-"""Work that can be put aside: a script that takes long, so that other clients get an answer and may end it.
+"""Work that can be suspended: a slow script pauses so that other clients get a reply and may stop it.
 
-A script is one call into Lua, whose hook comes by every so many instructions. To let others speak then, the call must
-stand still with all that is on its stack, and the event loop must go on. The work runs in a greenlet: a stack of its
-own in the same thread, that is left and entered again only where it says so itself. A thread could do the same, but
-would run beside the event loop with the core in its hands, and cost each script two changes of thread; a second event
-loop inside the hook is nothing that asyncio and uvloop allow.
+A script is one call into Lua, with a hook after a number of instructions. For others to be served then, the call must
+stop with all that is on its stack, and the event loop must continue. The work runs in a greenlet: a stack of its own in
+the same thread, which is left and entered again only at explicit points. A thread could do the same, but would run
+concurrently with the event loop on the core's data, and each script would cost two thread switches. asyncio and uvloop
+do not allow a second event loop inside the hook.
 
-One greenlet is kept and used for all work, because making one costs more than most scripts do.
+One greenlet is reused for all work, because making one costs more than most scripts do.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Aside:
-    """One server's: one work at a time. It is :class:`engine.core.environment.host.Apart` of the present one."""
+    """Runner of one suspendable work at a time. It is the `engine.core.environment.host.Apart` of that work."""
 
     def __init__(self) -> None:
         try:
-            from greenlet import getcurrent, greenlet  # noqa: PLC0415 - only who runs scripts needs it
+            from greenlet import getcurrent, greenlet  # noqa: PLC0415 - needed only for scripts
         except ImportError:
             raise CommandError(scripting.NO_LUA) from None
         self._current: Callable[[], greenlet] = getcurrent
@@ -38,12 +38,12 @@ class Aside:
         self.is_over = True
 
     def take(self, work: Callable[[], Reply]) -> Aside:
-        """Prepare new work; the last one is over."""
+        """Prepare new work; the previous work must be over."""
         self._work, self._error, self.reply, self.is_over = work, None, None, False
         return self
 
     def go(self) -> bool:
-        """Begin the work, or go on with it: whether it is over. What it raises is raised here."""
+        """Start or resume the work; return whether it is over. Its exception is raised here."""
         self._caller = self._current()
         self._stack.switch()
         if self.is_over and self._error is not None:
@@ -52,18 +52,18 @@ class Aside:
         return self.is_over
 
     def pause(self) -> None:
-        """Called by the work itself: let whoever called :meth:`go` go on, until it is called again."""
+        """Suspend the work, which calls this, and return to the caller of `go` until that is called again."""
         assert self._caller is not None
         self._caller.switch()
 
     def _serve(self) -> Any:
-        """The stack's life: one work after the other."""
+        """Loop of the greenlet: run one piece of work after another."""
         while True:
             work, self._work = self._work, None
             assert work is not None
             try:
                 self.reply = work()
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever called `go`
+            except BaseException as error:  # noqa: BLE001 - it is raised by `go`
                 self._error = error
             work = None
             self.is_over = True

@@ -1,7 +1,7 @@
-"""Takes to everybody what comes of commands: effects first, then replies, messages to others, and work after a reply.
+"""Delivery of commands' results: first effects, then replies, messages to other clients, and work after a reply.
 
-The order is the rule: what somebody is told of must be in the log before he hears of it. Where the effects cannot be
-handed on, which nobody foresaw, nobody hears anything.
+The order is the invariant: an effect must be logged before any client sees it. If effects cannot be logged because of
+an unexpected error, nothing is sent any more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INTERNAL_ERROR = CommandError(general.INTERNAL_ERROR)
 
 
 class Delivery:
-    """One core's. ``connections`` are the open ones by session; ``fail`` is called where it cannot go on."""
+    """Delivery for one core. ``connections`` are the open ones by session ID; ``fail`` is called on a fatal error."""
 
     __slots__ = ("_connections", "_core", "_fail", "_is_over", "after_reply", "on_effects")
 
@@ -31,22 +31,22 @@ class Delivery:
         self._core = core
         self._connections = connections
         self._fail = fail
-        #: Some effects could not be handed on: nothing is sent any more.
+        #: Whether effects could not be passed on, so that nothing may be sent any more.
         self._is_over = False
-        #: Takes effects before the replies of their commands leave (the log, the replicas).
+        #: Receives effects before the replies of their commands leave (for the log and the replicas).
         self.on_effects: Callable[[Effects], None] | None = None
-        #: What is to be done once the reply of the present command has been encoded. The list stays the same object.
+        #: Work to do once the reply of the present command has been encoded. The list object never changes.
         self.after_reply: list[Callable[[], None]] = []
 
     def flush(self, connection: Connection, out: Out) -> None:
-        """Hand on the effects, then send the replies of the commands that had them."""
+        """Pass on the effects, then send the replies of the commands that had them."""
         if self._core.changes.effects:
             self.flush_effects()
         if out and not self._is_over:
             connection.send(out)
 
     def flush_effects(self) -> None:
-        """Hand on the effects that there are."""
+        """Pass on the collected effects."""
         changes = self._core.changes
         if not changes.effects:
             return
@@ -55,12 +55,12 @@ class Delivery:
         if self.on_effects is not None:
             try:
                 self.on_effects(effects)
-            except Exception as error:  # noqa: BLE001 - the log and the data may differ from now on
+            except Exception as error:  # noqa: BLE001 - the log and the data may differ after it
                 self._is_over = True
                 self._fail(error)
 
     def send_outbox(self, caller: Session | None = None) -> list[Reply]:
-        """Send what the core has for others, and return what it has for the ``caller``, which follows the reply."""
+        """Send the core's messages to their clients, and return those for the ``caller``, which follow its reply."""
         own: list[Reply] = []
         outbox = self._core.outbox
         self.flush_effects()
@@ -86,7 +86,7 @@ class Delivery:
 
     def _unblocked(self, session: Session) -> None:
         if session.reply_mode == "skip":
-            # It was the reply to the command that waited.
+            # The skipped reply was that of the blocking command.
             session.reply_mode = "on"
         connection = self._connections.get(session.id)
         if connection is None:
@@ -98,21 +98,21 @@ class Delivery:
             connection.yield_to_others()
 
     def do_after_reply(self) -> None:
-        """Do what commands have asked for that must not happen while they run."""
+        """Do the work that commands have requested for after their reply."""
         work = self.after_reply[:]
         self.after_reply.clear()
         for one in work:
             try:
                 one()
-            except Exception:  # noqa: BLE001 - the rest of the work is somebody else's
-                LOG.exception("unforeseen error in the work after a reply")
+            except Exception:  # noqa: BLE001 - the other work is independent of it
+                LOG.exception("unexpected error in the work after a reply")
 
 
 def encode_or_say_so(reply: Reply, session: Session, out: Out) -> None:
-    """Encode a reply, or an error where that is not possible: its client waits for one, and others for theirs."""
+    """Encode a reply, or an error if that fails: the client must get one reply per command."""
     before = len(out)
     try:
         encode(reply, session.proto, out)
-    except Exception:  # noqa: BLE001 - see above
+    except Exception:  # noqa: BLE001 - the client gets an error
         LOG.exception("the reply to client %d cannot be encoded", session.id)
         out[before:] = [encoded(INTERNAL_ERROR)]

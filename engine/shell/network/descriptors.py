@@ -1,7 +1,7 @@
-"""File descriptors: as many as ``maxclients`` needs, or fewer clients.
+"""File descriptors: raising the process's limit for ``maxclients``, or lowering ``maxclients``.
 
-Without a descriptor left, a client gets no answer, not even that there are too many, and the log cannot be rewritten.
-So some are kept for files and for the sockets that listen.
+If no descriptor is left, a client gets no reply, not even an error that there are too many, and the log cannot be
+rewritten. So some descriptors are reserved for files and listening sockets.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from engine.shell.durability.segments.file import MOST_OPEN
 from engine.shell.observation.reporting import LOG
 from engine.text.messages import settings
 
-#: Descriptors that are not for clients, as many as Redis keeps; segment files come on top.
+#: Number of descriptors reserved for other uses than clients, as in Redis; those of segment files are added.
 RESERVED = 32
 
 
 def reserved(config: Config) -> int:
-    """How many descriptors are not for clients."""
+    """Return the number of descriptors reserved for other uses than clients."""
     return RESERVED + (MOST_OPEN if config.text("stream-storage") == b"disk" else 0)
 
 
 def reserve(config: Config) -> None:
     """Raise the process's limit as far as ``maxclients`` needs and the system allows, or lower ``maxclients``.
 
-    A ConfigError where hardly a client could be served. ``CONFIG SET maxclients`` is then held to the same.
+    Raises ConfigError if hardly any client could be served. ``CONFIG SET maxclients`` then has the same limit.
     """
     wanted, others = config.integer("maxclients"), reserved(config)
     limit = _raise_limit(wanted + others)
@@ -38,7 +38,7 @@ def reserve(config: Config) -> None:
             )
         config.put("maxclients", b"%d" % (limit - others))
         LOG.warning(
-            "maxclients %d needs %d open files, and the system allows %d: it is lowered to %d (ulimit -n)",
+            "maxclients %d needs %d open files, and the system allows %d: lowering it to %d (ulimit -n)",
             wanted,
             wanted + others,
             limit,
@@ -55,7 +55,7 @@ def _follow(config: Config) -> None:
 
 
 def _raise_limit(wanted: int) -> int:
-    """Let the process open at least ``wanted`` files, if it may; how many it can open now."""
+    """Let the process open ``wanted`` files if possible; return the number that it can open now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted if soft == resource.RLIM_INFINITY else soft
@@ -63,6 +63,6 @@ def _raise_limit(wanted: int) -> int:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     except (OSError, ValueError):
-        # macOS refuses more than kern.maxfilesperproc, whatever the hard limit says.
+        # macOS rejects more than kern.maxfilesperproc, regardless of the hard limit.
         return soft
     return allowed

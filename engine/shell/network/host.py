@@ -1,4 +1,4 @@
-"""What this process does for the core that lives in it: :class:`engine.core.environment.host.Host`."""
+"""Services of the process for the core: `engine.core.environment.host.Host`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from engine.shell.observation.process_facts import Facts
 from engine.shell.observation.reporting import LOG
 from engine.text.messages import settings
 
-#: Python's levels for those of `redis.log`.
+#: Python's log levels for the levels of `redis.log`.
 _LEVELS = (logging.DEBUG, logging.INFO, logging.INFO, logging.WARNING)
 
 
 class ServerHost:
-    """One server's. ``stop`` has the process end."""
+    """Host of one server's core. ``stop`` makes the process exit."""
 
     def __init__(self, config: Config, runner: Runner, facts: Facts, stop: Callable[[], None]) -> None:
         self._config = config
@@ -32,7 +32,7 @@ class ServerHost:
         self._stop = stop
         self._aside: Aside | None = None
 
-    # -- after the reply ----------------------------------------------------------------------------------------------
+    # -- work after the reply -----------------------------------------------------------------------------------------
 
     def after_reply(self, work: Callable[[], None]) -> None:
         self._runner.delivery.after_reply.append(work)
@@ -44,13 +44,13 @@ class ServerHost:
         self.after_reply(lambda: self._runner.timers.follow_session(session))
 
     def follow_pause(self) -> None:
-        # (At once: a pause may end while no command runs.)
+        # Immediately, because a pause may end while no command runs.
         self._runner.timers.follow_pause()
 
-    # -- at once ------------------------------------------------------------------------------------------------------
+    # -- immediate work -----------------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        LOG.info("the engine ends: SHUTDOWN, or a signal, asked for it")
+        LOG.info("shutting down (SHUTDOWN or signal)")
         self._stop()
 
     def log(self, text: bytes) -> None:
@@ -65,7 +65,7 @@ class ServerHost:
         return self._aside.take(work) if self._aside.is_over else None
 
     def report_failure(self, command: str, error: Exception) -> None:
-        LOG.error("unforeseen error in the command %s, its client gets an error", command, exc_info=error)
+        LOG.error("unexpected error in the command %s, returning an error to its client", command, exc_info=error)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

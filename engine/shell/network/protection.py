@@ -1,4 +1,4 @@
-"""Protected mode: who may connect while the default user needs no password."""
+"""Protected mode: rejecting remote clients while the default user needs no password."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.settings.config import Config
 
 
 def is_local(peer: Any) -> bool:
-    """Whether a client, as its transport names it, is on this machine: over loopback, or over a Unix socket."""
+    """Whether a client, by its transport's peer name, is on this machine: on loopback, or on a Unix socket."""
     if not isinstance(peer, tuple):
         return True
     host = str(peer[0]).removeprefix("::ffff:")
@@ -17,5 +17,5 @@ def is_local(peer: Any) -> bool:
 
 
 def is_refused(config: Config, accounts: Accounts, peer: Any) -> bool:
-    """Whether a new client is sent away: it comes from elsewhere, and nobody would ask it for a password."""
+    """Whether to reject a new client: it is remote, and could log in without a password."""
     return config.flag("protected-mode") and accounts.default.nopass and not is_local(peer)

@@ -1,13 +1,13 @@
-"""Runs clients' commands on the core, and takes to everybody what comes of them.
+"""Runs client commands on the core and delivers their results.
 
-The core's outbox is emptied after each command, so that whoever was woken, and whoever listens, gets what is his in the
-same event-loop iteration and in the order in which it happened. Timers are :mod:`engine.shell.network.timers`'s.
+The core's outbox is emptied after each command, so that woken clients and subscribers receive their messages in the
+same event-loop iteration and in order. Timers are in `engine.shell.network.timers`.
 
-The clock is read once when a client's commands begin to run. They run until the last one, until one that blocks, or
-until the client has had its share of the iteration; their replies leave together. A long command may be done in steps,
-one in an iteration; then the client's next command waits for the last one.
+The clock is read once when a client's commands start to run. They run until the last one, until one that blocks, or
+until the client has had its share of the iteration; their replies leave together. A long command may run in steps, one
+per iteration; the client's next command waits for the last step.
 
-What commands leave goes to everybody through :mod:`engine.shell.network.delivery`.
+`engine.shell.network.delivery` delivers the results.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from engine.text.messages import clients, general
 from engine.wire.bulk import AddRun
 from engine.wire.encode import Out, encode, pages_of
 
-#: A client's share of an event-loop iteration, in microseconds, and after how many commands that is looked at.
+#: A client's share of an event-loop iteration in microseconds, and the number of commands between two checks of it.
 _SHARE_US = 2000
 _LOOK_EVERY = 63
-#: Replies that are sent before all commands have run, so that a client who does not read them is noticed.
+#: Bytes of replies that are sent before all commands have run, so that a client that does not read them is noticed.
 _FLUSH_BYTES = 256 * 1024
-#: Seconds after which a command that is done in steps looks whether CLIENT PAUSE is over.
+#: Seconds after which a command that runs in steps checks whether CLIENT PAUSE is over.
 _PAUSED_S = 0.05
 
 _ADDS = (b"XADD", b"xadd")
@@ -58,7 +58,7 @@ class Runner:
         self.core = core
         core.take_steps()
         self.loop = loop
-        #: Everything that is sent goes through it.
+        #: All replies pass through it.
         self.replies = ReplyBatch(loop)
         self.connections: dict[int, Connection] = {}
         self.delivery = Delivery(core, self.connections, self.fail)
@@ -67,7 +67,7 @@ class Runner:
         self.limits.on_change = self._follow_limits
         self.watchdog = Watchdog(core.telemetry, loop)
         self.timers = Timers(core, loop, self.connections, self.settle, self.fail, self.watchdog)
-        #: :meth:`fail` was called: nothing is run any more, and ``on_failure`` sees to the end of the process.
+        #: Whether `fail` was called: no command runs any more, and ``on_failure`` ends the process.
         self.failed = False
         self.on_failure: Callable[[], None] = lambda: None
         self.memory_limit = MemoryLimit(
@@ -77,7 +77,7 @@ class Runner:
         self.idle_clients = IdleClients(core.config, self.connections)
 
     def give_back_memory(self) -> None:
-        """Return to the system what is kept only because it might be used again."""
+        """Return caches to the system."""
         self.core.streams.storage.cache.clear()
         give_back()
 
@@ -88,7 +88,7 @@ class Runner:
     # -- connections --------------------------------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
-        """A client has come; the core gets to know it, or it is sent away."""
+        """Register a new client's session, or reject the client."""
         core = self.core
         now = now_us()
         session = core.open_session(now)
@@ -100,14 +100,14 @@ class Runner:
         session.addr, session.laddr, session.fd = shown(connection.transport)
         others = self.traffic.handshaking
         if connection.transport.get_extra_info("sslcontext") is not None:
-            # Its own handshake is still counted.
+            # The client's own handshake is still counted.
             others -= 1
         if len(self.connections) + others > self.limits.max_clients:
             self.traffic.rejected += 1
             connection.fail(clients.MAX_CLIENTS)
         elif is_refused(core.config, core.accounts, connection.transport.get_extra_info("peername")):
             self.traffic.rejected += 1
-            LOG.warning("client %r refused: protected mode, and no password is set", session.addr)
+            LOG.warning("client %r rejected: protected mode, and no password is set", session.addr)
             connection.fail(clients.PROTECTED_MODE)
         elif core.config.text("tls-auth-clients-user") == b"CN":
             name = common_name(connection.transport.get_extra_info("peercert") or {})
@@ -116,16 +116,16 @@ class Runner:
                 connection.parser.trusted = session.authenticated
 
     def is_full(self) -> bool:
-        """Whether there is no room for one more client, those in a TLS handshake counted."""
+        """Whether there is no room for another client, counting those in a TLS handshake."""
         return len(self.connections) + self.traffic.handshaking >= self.limits.max_clients
 
     def closed(self, connection: Connection) -> None:
-        """A client has gone."""
+        """Remove a closed connection."""
         self.connections.pop(connection.session.id, None)
         self.core.close_session(connection.session)
 
     def held_back(self) -> int:
-        """Number of clients whose next command a pause holds back."""
+        """Return the number of clients whose next command a pause holds back."""
         return sum(one.held_back for one in self.connections.values())
 
     # -- commands -----------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Runner:
                 session.reply_mode = "skip"
             try:
                 reply = execute(session, argv, now)
-            except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+            except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
                 self._fail_within(connection, out, error)
                 return
             own = delivery.send_outbox(session) if outbox else ()
@@ -184,7 +184,7 @@ class Runner:
         self._finish(connection, out, pages, now, commands, first, at)
 
     def _begin(self, connection: Connection) -> int:
-        """Read the clock, in microseconds, and look at what is looked at before commands run."""
+        """Read the clock, in microseconds, and update the limits that are checked before commands run."""
         core, now = self.core, now_us()
         core.telemetry.measured_ns = now * 1000
         if self.memory_limit.limit:
@@ -192,12 +192,12 @@ class Runner:
         if self.client_memory.limit:
             self.client_memory.look(now)
         if len(connection.commands) - connection.at > 1 and core.databases[connection.session.db].waiting:
-            # Waiting clients get together what one client adds here, as with a pipeline that is added at once.
+            # Waiting clients are served after all XADDs of this client, as for a pipeline that is added at once.
             core.serve_later = all(argv[0] in _ADDS for argv in connection.commands)
         return now
 
     def _suspend(self, connection: Connection, reply: Reply, now: int) -> None:
-        """The client's command is not over: it waits for something, or is done in steps."""
+        """Suspend the connection, whose command waits for something or runs in steps."""
         if type(reply) is not Steps:
             self.timers.follow(connection, now)
             return
@@ -206,16 +206,18 @@ class Runner:
         self.loop.call_soon(self._step, connection, connection.session, reply)
 
     def _is_http(self, connection: Connection, argv: list[bytes], reply: Reply, out: Out) -> bool:
-        """Whether a browser was made to talk to us. What follows is not the user's: the connection will be closed."""
+        """Whether the command is HTTP, as sent by a tricked browser. What follows is not the user's: close the
+        connection.
+        """
         if type(reply) is not CommandError or argv[0].lower() not in (b"post", b"host:"):
             return False
-        LOG.warning("a request of HTTP from %r, connection closed", connection.session.addr)
+        LOG.warning("HTTP request from %r, connection closed", connection.session.addr)
         connection.session.close_requested = True
         out.clear()
         return True
 
     def _must_wait(self, connection: Connection, out: Out) -> bool:
-        """Send long replies before more of them are made; whether the client has to take them first."""
+        """Send long replies before more are made; return whether the client must take them first."""
         self.delivery.flush(connection, out[:])
         out.clear()
         if connection.slow:
@@ -226,7 +228,7 @@ class Runner:
         return False
 
     def _had_its_share(self, connection: Connection, out: Out, began: int) -> bool:
-        """Whether others come first: the client does not read, or its commands ran for long enough."""
+        """Whether other clients come first: this one does not read, or its commands have used up its share."""
         if sum(map(len, out)) > _FLUSH_BYTES:
             self.delivery.flush(connection, out[:])
             out.clear()
@@ -247,13 +249,13 @@ class Runner:
         first: int,
         at: int,
     ) -> None:
-        """Serve those who wait for what was added, send the replies, and remember where to go on."""
+        """Serve the clients that wait for added entries, send the replies, and note where to continue."""
         core, session = self.core, connection.session
         if core.serve_later:
             core.serve_later = False
             try:
                 core.blocked.serve()
-            except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+            except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
                 self._fail_within(connection, out, error)
                 return
             if core.outbox:
@@ -274,7 +276,7 @@ class Runner:
             connection.close()
 
     def _step(self, connection: Connection, session: Session, steps: Steps) -> None:
-        """Do the next step of a client's command, which is also finished if the client has gone."""
+        """Run the next step of a client's command, which is completed even if the client has disconnected."""
         if self.failed:
             return
         core, out, now = self.core, list[bytes | memoryview](), now_us()
@@ -284,7 +286,7 @@ class Runner:
         core.telemetry.measured_ns = now * 1000
         try:
             reply = core.go_on(session, steps, now)
-        except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+        except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
             self._fail_within(connection, out, error)
             return
         own = self.delivery.send_outbox(session) if core.outbox else ()
@@ -313,7 +315,7 @@ class Runner:
             self.watchdog.worked(now, [steps.argv])
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
-        """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
+        """Run a pipeline of XADDs at once and send its replies; return False if its commands must run one by one."""
         core, session = self.core, connection.session
         if core.pause.until or session.reply_mode != "on":
             return False
@@ -323,7 +325,7 @@ class Runner:
             self.memory_limit.look(now)
         try:
             replies = core.execute_run(session, run, now)
-        except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+        except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
             self.fail(error)
             return True
         if replies is None:
@@ -339,25 +341,25 @@ class Runner:
             self.watchdog.worked(now, b"%d * xadd" % run.count)
         return True
 
-    # -- an error that nobody foresaw ---------------------------------------------------------------------------------
+    # -- unexpected errors --------------------------------------------------------------------------------------------
 
     def _fail_within(self, connection: Connection, out: Out, error: BaseException) -> None:
-        """As :meth:`fail`; ``out`` are the replies to commands that were done before."""
+        """Fail as `fail` does, after sending ``out``, the replies to earlier commands."""
         self.core.outbox.clear()
         self.delivery.flush(connection, out)
         self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """The state in memory may be half changed: no command is run any more, and the process ends.
+        """Stop running commands and end the process, because the data may contain a half-done change.
 
-        What commands did before is whole, and goes to the log. The client whose command it was gets an error; the
-        others are cut off without a reply, as in a crash.
+        Effects of earlier commands are complete, and are logged. The client whose command failed gets an error; the
+        others are disconnected without a reply, as in a crash.
         """
         if self.failed:
             return
         self.failed = True
         report_fatal(error)
-        # This holds back what any client sends from now on, new ones included.
+        # This holds back the commands of all clients, including new ones.
         self.core.pause.begin(0, NEVER, holds_all=True)
         self.timers.stop()
         for connection in self.connections.values():
@@ -372,23 +374,23 @@ class Runner:
     # -- clients ------------------------------------------------------------------------------------------------------
 
     def finish(self, session: Session) -> None:
-        """Close a client's connection when its replies have left."""
+        """Close a client's connection after its replies have left."""
         connection = self.connections.get(session.id)
         if connection is not None:
             connection.close()
 
     def abort(self, session: Session) -> None:
-        """Cut a client off."""
+        """Disconnect a client at once."""
         connection = self.connections.get(session.id)
         if connection is not None:
             connection.transport.abort()
 
     def hand_effects_to(self, take: Callable[[Effects], None]) -> None:
-        """Have ``take`` called with the effects of commands, before their replies leave."""
+        """Call ``take`` with the effects of commands, before their replies leave."""
         self.delivery.on_effects = take
 
     def settle(self) -> None:
-        """Deliver what the core did while no client's commands ran, as when a timer has woken somebody."""
+        """Deliver the results of core work outside a client's command, for example when a timer wakes a client."""
         self.delivery.flush_effects()
         if self.core.outbox:
             self.delivery.send_outbox()
@@ -400,7 +402,7 @@ class Runner:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _free(self) -> None:
-        """Free a piece of what was discarded, and go on in the next event-loop iteration."""
+        """Free some of the discarded data, and continue in the next event-loop iteration."""
         began = now_us()
         if self.core.changes.discarded and self.core.changes.free():
             self.loop.call_soon(self._free)
@@ -408,7 +410,7 @@ class Runner:
             self.watchdog.worked(began, b"freeing what was deleted")
 
     def tick(self) -> None:
-        """Once a second: what depends on nothing happening."""
+        """Run the periodic work of each second."""
         if self.failed:
             return
         if not self.core.is_busy:
@@ -423,13 +425,13 @@ class Runner:
 
 
 def _append(messages: Iterable[Reply], session: Session, out: Out) -> None:
-    """Add what a command brought to its own caller besides the reply: messages, and answers of SUBSCRIBE."""
+    """Encode a command's messages to its own caller besides the reply, including replies of SUBSCRIBE."""
     for message in messages:
         encode(message, session.proto, out)
 
 
 def _muted(session: Session, reply: Reply) -> Reply:
-    """What is left of a reply under CLIENT REPLY."""
+    """Return the reply as CLIENT REPLY filters it."""
     if session.reply_mode == "skip":
         session.reply_mode = "on"
         return NO_REPLY

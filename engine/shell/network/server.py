@@ -1,6 +1,6 @@
-"""The process: sockets to listen on, signals, start and end. Everything between is the runner's.
+"""The server process: listening sockets, signals, start and end. The runner does everything in between.
 
-``Server.serve`` returns when the server was told to stop (a signal, SHUTDOWN), or cannot go on, with everything closed.
+``Server.serve`` returns when the server was stopped (by a signal or SHUTDOWN) or has failed, with everything closed.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from engine.shell.observation.reporting import LOG
 from engine.shell.replication.node import Node
 from engine.shell.users_file import reload_accounts, start_accounts
 
-#: The exit status after an unforeseen error in a command (EX_SOFTWARE of sysexits.h).
+#: Exit status after an unexpected error in a command (EX_SOFTWARE of sysexits.h).
 FAULT_STATUS = 70
-#: Seconds after which a signal looks again whether a script is over.
+#: Seconds after which a signal handler checks again whether a script is over.
 _BUSY_S = 0.05
 
 
 class Server:
-    """One engine in this process. ``announce`` is told the line that says that it accepts clients."""
+    """One engine in this process. ``announce`` is called with a line when the server accepts clients."""
 
-    # One piece: it holds the parts of a process, which are made one after the other when it starts.
+    # One piece: it holds the parts of a process, which are made one after another when it starts.
 
     def __init__(self, config: Config, announce: Callable[[str], None]) -> None:
         self.config = config
@@ -54,11 +54,11 @@ class Server:
         self._stop = asyncio.Event()
         self._listeners: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
-        #: The exit status of the process, once :meth:`serve` has returned.
+        #: Exit status of the process, once `serve` has returned.
         self.status = 0
 
     async def serve(self) -> None:
-        """Accept clients until told to stop."""
+        """Accept clients until stopped."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(self._unhandled)
         descriptors.reserve(self.config)
@@ -68,7 +68,7 @@ class Server:
         facts = Facts(self.config, self.runner.traffic, self.core.telemetry, type(self._loop), self._port)
         self.core.host = ServerHost(self.config, self.runner, facts, self._stop.set)
         self._durability = Driver(self.core, self.runner, self._loop)
-        # What is loaded stays: looking for cycles in it again and again takes nearly as long as loading it.
+        # Loaded data has no garbage: repeated searches for cycles in it take nearly as long as loading.
         gc.disable()
         try:
             self._durability.start()
@@ -106,7 +106,7 @@ class Server:
     # -- listening ----------------------------------------------------------------------------------------------------
 
     def _open_ports(self) -> None:
-        """Bind ``port`` and ``tls-port``. Port 0 is a free one, or none where there is a TLS port or a Unix socket."""
+        """Bind ``port`` and ``tls-port``. Port 0 is a free port, or none if there is a TLS port or a Unix socket."""
         port, tls_port = self.config.integer("port"), self.config.integer("tls-port")
         self._host, self._port, self._sockets = "", 0, list[socket.socket]()
         self._tls_port, self._tls_sockets = tls_port, list[socket.socket]()
@@ -118,7 +118,9 @@ class Server:
             self._host, self._tls_port, self._tls_sockets = self._bind(tls_port)
 
     def _bind(self, wanted: int) -> tuple[str, int, list[socket.socket]]:
-        """The first host and the port, and the bound sockets, for ``bind``; an address marked ``-`` may be missing."""
+        """Bind the addresses of ``bind``; return the first host, the port and the sockets. ``-`` marks optional
+        addresses.
+        """
         first, port = "", wanted
         sockets: list[socket.socket] = []
         for word in map(bytes.decode, self.config.value("bind", tuple)):
@@ -139,7 +141,7 @@ class Server:
         return first, port, sockets
 
     def _announce(self) -> None:
-        """Say where clients are accepted; the first address is the one without TLS, if there is one."""
+        """Announce where clients are accepted; the first address is that without TLS, if there is one."""
         if self._sockets or self._tls is not None:
             address = f"{self._host}:{self._port if self._sockets else self._tls_port}"
         else:
@@ -151,7 +153,7 @@ class Server:
         LOG.info("accepting clients: %s", line)
 
     def _way_here(self) -> dict[str, str]:
-        """How a process on this machine connects."""
+        """Return the connection options for processes on this machine."""
         port = self._port if self._sockets else 0
         return way.options(self.config, self._host, port, self._tls_port)
 
@@ -180,17 +182,17 @@ class Server:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        # First, so that an error does not end the ticking.
+        # Schedule first, so that an error does not end the ticking.
         self._ticker = self._loop.call_later(1.0, self._tick)
         self.runner.tick()
 
     def _unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that nobody caught: the event loop goes on, unless the core must not be used any more."""
+        """Handle an uncaught exception: the event loop continues, unless the core is unusable."""
         error = context.get("exception")
         if isinstance(error, FatalError):
             self.runner.fail(error)
         else:
-            LOG.error("unforeseen error in the event loop: %s", context.get("message"), exc_info=error)
+            LOG.error("unexpected error in the event loop: %s", context.get("message"), exc_info=error)
 
     def _give_up(self) -> None:
         self.status = FAULT_STATUS
@@ -199,7 +201,9 @@ class Server:
 
     @staticmethod
     def _tune_gc() -> None:
-        """What exists now exists for good. The engine's data has few objects and no cycles: look for them rarely."""
+        """Exempt all present objects from garbage collection. The engine's data has few objects and no cycles: collect
+        rarely.
+        """
         gc.collect()
         gc.freeze()
         gc.set_threshold(100_000, 20, 50)
@@ -216,40 +220,40 @@ class Server:
             return None
         return path
 
-    # -- the end ------------------------------------------------------------------------------------------------------
+    # -- shutdown -----------------------------------------------------------------------------------------------------
 
     def _signalled(self, number: int) -> None:
         name = signal.Signals(number).name
         if self.core.is_busy:
-            # What it has written must not be kept without the rest.
-            LOG.warning("%s: the engine ends when the script that is running is over", name)
+            # The writes of a partly run script must not be saved.
+            LOG.warning("%s: shutting down when the running script is over", name)
             self.core.scripts.end_soon()
             self._loop.call_later(_BUSY_S, self._signalled, number)
             return
         words = frozenset(self.config.text(f"shutdown-on-{name.lower()}").upper().split()) - {b"DEFAULT"}
         if self.core.replication.delays_shutdown(words, None):
-            LOG.info("%s: the engine ends soon", name)
+            LOG.info("%s: shutting down soon", name)
         elif self._durability.end_by_signal(words):
             LOG.info("stopped by %s", name)
             self._stop.set()
         else:
-            LOG.warning("%s does not stop the engine, because its data could not be written", name)
+            LOG.warning("%s ignored, because the data could not be written", name)
 
     def _reload(self) -> None:
-        """Read the TLS files and the ACL file again (SIGHUP); what cannot be used is logged and the old state stays.
+        """Reload the TLS files and the ACL file (SIGHUP). If one cannot be used, that is logged and the old state kept.
 
-        The log file needs no signal: it is opened again whenever it has been moved.
+        The log file needs no signal: it is reopened whenever it has been moved.
         """
-        LOG.info("SIGHUP: reading the TLS files and the ACL file again")
+        LOG.info("SIGHUP: reloading the TLS files and the ACL file")
         try:
             if self._tls is not None:
                 self._tls.reload()
         except ConfigError as error:
-            LOG.warning("keeping the TLS files that were read before: %s", error)
+            LOG.warning("keeping the previous TLS files: %s", error)
         try:
             reload_accounts(self.core.accounts)
         except ConfigError as error:
-            LOG.warning("keeping the ACL users as they are: %s", error)
+            LOG.warning("keeping the ACL users: %s", error)
 
     async def _close(self, pid_file: Path | None) -> None:
         if self._ticker is not None:
@@ -264,7 +268,7 @@ class Server:
         self.runner.replies.end_iteration()
         for connection in list(self.runner.connections.values()):
             connection.transport.close()
-        # Transports tell their protocols in the next iteration; those with bytes to send get a moment for it.
+        # Transports call their protocols in the next iteration; transports with unsent bytes get a second to send them.
         end = self._loop.time() + 1.0
         while self.runner.connections and self._loop.time() < end:
             await asyncio.sleep(0.001)
@@ -281,7 +285,7 @@ class Server:
 
 
 class _Accepted(Connection):
-    """A connection that has been accepted: its socket gets its options."""
+    """An accepted connection; it sets the options of its socket."""
 
     __slots__ = ("_keepalive",)
 
@@ -307,7 +311,7 @@ def _keep_alive(sock: Any, seconds: int) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A bound socket; it begins to listen when it is handed to the loop."""
+    """Return a bound socket; the event loop makes it listen."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, proto, _, address = found[0]
     sock = socket.socket(family, kind, proto)

@@ -1,7 +1,7 @@
-"""The timers that the core's work needs: when blocked clients are woken, when keys expire, when CLIENT PAUSE ends.
+"""Timers for the core: waking blocked clients, expiring keys, ending CLIENT PAUSE.
 
-The core says when something is due, this says it to the event loop, and calls the core when the time has come. Times of
-the core are milliseconds since the epoch.
+The core reports when something is due; this module sets event-loop timers and calls the core at that time. Times of the
+core are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from engine.shell.clock import now_us
 from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.watchdog import Watchdog
 
-#: A timer for expiry is set for so many microseconds at least and at most: keys that expire one after the other go
-#: together, and where the system's clock is set forward that is noticed.
+#: Minimum and maximum delay of an expiry timer in microseconds: keys that expire shortly after one another are handled
+#: together, and if the system's clock is set forward that is noticed.
 _SHORTEST_US, _LONGEST_US = 1000, 3_600_000_000
-#: Seconds after which is looked again whether a script that takes long is over.
+#: Seconds after which to check again whether a slow script is over.
 _BUSY_S = 0.05
 
 
 class Timers:
-    """One server's. ``connections`` are the open ones by session; ``settle`` delivers what the core did, and ``fail``
-    is called with an error that leaves the core in no state to go on.
+    """Timers of one server. ``connections`` are the open ones by session ID; ``settle`` delivers the results of core
+    work, and ``fail`` is called with an error that makes the core unusable.
     """
 
     __slots__ = ("_connections", "_core", "_expiry", "_fail", "_loop", "_pause", "_settle", "_watchdog", "expiry_at")
@@ -48,12 +48,11 @@ class Timers:
         self._watchdog = watchdog
         self._expiry: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
-        #: The time of the next expiry that the timer is set for. Whoever finds another one with the core calls
-        #: :meth:`follow_expiry`.
+        #: Time of the next expiry that the timer is set for. If the core's differs, call `follow_expiry`.
         self.expiry_at = NEVER
 
     def stop(self) -> None:
-        """Nothing happens any more by itself."""
+        """Cancel all timers."""
         for timer in (self._expiry, self._pause, *(one.timer for one in self._connections.values())):
             if timer is not None:
                 timer.cancel()
@@ -61,7 +60,7 @@ class Timers:
     # -- blocked clients ----------------------------------------------------------------------------------------------
 
     def follow(self, connection: Connection, now: int) -> None:
-        """Set a client's timer for what it waits for; ``now`` in microseconds."""
+        """Set the timer of a client for its blocking command; ``now`` in microseconds."""
         waiter = connection.session.waiter
         at = waiter.wake_at if waiter is not None else None
         if connection.timer is not None:
@@ -71,7 +70,7 @@ class Timers:
             connection.timer = self._loop.call_later(max(at * 1000 - now, 0) / 1e6, self._wake, connection)
 
     def follow_session(self, session: Session) -> None:
-        """Set the timer of a session's client, if it still has one, for what it waits for now."""
+        """Set the timer of a session's client, if it is still connected, for its present blocking command."""
         connection = self._connections.get(session.id)
         if connection is not None:
             self.follow(connection, now_us())
@@ -89,7 +88,7 @@ class Timers:
             self._core.telemetry.measured_ns = now * 1000
             try:
                 self._core.wake(session, now)
-            except (FatalError, Exception) as error:  # noqa: BLE001 - nothing is run after it
+            except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
                 self._fail(error)
                 return
             try:
@@ -105,7 +104,7 @@ class Timers:
     # -- expiry -------------------------------------------------------------------------------------------------------
 
     def follow_expiry(self) -> None:
-        """Set the timer for the next expiry that the core knows of."""
+        """Set the timer for the core's next expiry."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -123,7 +122,7 @@ class Timers:
             return
         try:
             self._core.expire_due(now)
-        except (FatalError, Exception) as error:  # noqa: BLE001 - as above
+        except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
             self._fail(error)
             return
         try:
@@ -137,7 +136,7 @@ class Timers:
     # -- pauses -------------------------------------------------------------------------------------------------------
 
     def follow_pause(self) -> None:
-        """Somebody has begun or ended a pause: whoever is held back is looked at anew, soon and when one ends."""
+        """Check the clients that are held back, soon and when a pause ends: a pause has started or ended."""
         if self._pause is not None:
             self._pause.cancel()
         self._pause = self._loop.call_later(0, self._look_at_pauses)

@@ -1,7 +1,7 @@
-"""The listener for clients over TLS.
+"""Listener for clients over TLS.
 
-A change of a directive and SIGHUP make a new context; connections that exist keep theirs. A context that cannot be made
-is an error that leaves the old one in force.
+Changed directives and SIGHUP make a new context; existing connections keep theirs. If a context cannot be made, that is
+an error, and the old one stays in use.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from engine.shell.observation.traffic import Traffic
 from engine.shell.tls import DIRECTIVES, context_of
 
 _HANDSHAKE_SECONDS = 10.0
-#: Before the next attempt, where there are no descriptors.
+#: Seconds until the next attempt if no descriptors are left.
 _PAUSE_SECONDS = 0.1
 
 
 class Clients(Protocol):
-    """The server's clients, as the listener knows them."""
+    """The server's clients, as far as the listener needs them."""
 
-    #: Counts clients whose handshake is not done.
+    #: Counts clients whose handshake is not complete.
     traffic: Traffic
 
     def is_full(self) -> bool:
-        """Whether there is no room for one more client, those in a handshake counted."""
+        """Whether there is no room for another client, counting those in a handshake."""
 
 
 class TlsListener:
-    """Accepts clients over TLS on sockets that are bound already; follows the directives.
+    """Accepts clients over TLS on bound sockets; follows the directives.
 
-    A client counts from the moment at which it connects, because it takes a descriptor before its handshake is done.
+    A client counts from the moment it connects, because it takes a descriptor before its handshake is complete.
     """
 
     def __init__(self, config: Config, clients: Clients, accept: Callable[[], asyncio.Protocol], backlog: int) -> None:
@@ -43,12 +43,12 @@ class TlsListener:
         self._accept = accept
         self._backlog = backlog
         self._context = context_of(config)
-        #: Those that accept, and those that wait for handshakes.
+        #: Tasks that accept clients, and tasks that wait for handshakes.
         self._tasks: set[asyncio.Task[None]] = set()
         self._sockets: list[socket.socket] = []
 
     def start(self, sockets: list[socket.socket]) -> None:
-        """Begin to accept; the sockets are the listener's from now on."""
+        """Start accepting clients on the sockets, which the listener takes over."""
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
         for sock in sockets:
@@ -90,11 +90,11 @@ class TlsListener:
             traffic.handshaking -= 1
 
     def reload(self) -> None:
-        """Make a new context of the directives and files. Raises ConfigError and keeps the old one if that fails."""
+        """Make a new context from the directives and files. Raises ConfigError and keeps the old one if that fails."""
         self._context = context_of(self._config)
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop accepting clients."""
         for task in self._tasks:
             task.cancel()
         for sock in self._sockets:

@@ -1,4 +1,4 @@
-"""What the process knows of itself: processor time, traffic, and the log lines for people.
+"""Observation: processor time, traffic, latency and log lines of the process.
 
-It may import the core and housekeeping. It never knows a connection, nor whom it reports to.
+It may import the core and housekeeping. It does not depend on connections, or on where its reports go.
 """

@@ -1,4 +1,4 @@
-"""How a log line looks: as a line for people, or as an object of JSON for what collects logs."""
+"""Formats of log lines: plain text for people, JSON objects for log collectors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LEGACY = logging.Formatter("%(process)d %(asctime)s %(levelname)s %(message)s")
 
 
 class JsonLines(logging.Formatter):
-    """One object in each line: `time` (UTC), `level`, `pid`, `logger`, `message`, and `exception` if there is one."""
+    """One JSON object per line: `time` (UTC), `level`, `pid`, `logger`, `message`, and `exception` if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line of JSON, whatever its message has."""
+        """Return the record as a line of JSON, whatever its message contains."""
         found = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -26,5 +26,5 @@ class JsonLines(logging.Formatter):
         return json.dumps(found)
 
 
+#: Formatter for each value of the directive `log-format`.
 FORMATS: dict[bytes, logging.Formatter] = {b"legacy": LEGACY, b"json": JsonLines()}
-"""By the value of the directive `log-format`."""

@@ -1,4 +1,4 @@
-"""What only the process knows and INFO tells: addresses, memory, processor time, traffic."""
+"""Facts about the process for INFO: addresses, memory, processor time, traffic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAGE = resource.getpagesize()
 
 
 class Facts:
-    """Collects them when they are asked for; nothing is kept up to date in between, but for what a rate needs."""
+    """Collects the facts on request. Between requests, only the samples for rates and the peak are kept."""
 
     def __init__(self, config: Config, traffic: Traffic, telemetry: Telemetry, loop: type, port: int) -> None:
         self._config = config
@@ -36,14 +36,14 @@ class Facts:
         self._base = (0, 0, 0, 0)
 
     def reset(self) -> None:
-        """CONFIG RESETSTAT: counts begin anew."""
+        """Reset the counters, for CONFIG RESETSTAT."""
         traffic = self._traffic
         self._base = (traffic.bytes_in, traffic.bytes_out, traffic.accepted, traffic.rejected)
         traffic.query_overruns = traffic.output_overruns = traffic.evicted = 0
         self._peak = 0
 
     def collect(self) -> ProcessFacts:
-        """All facts, as they are now."""
+        """Return all current facts."""
         traffic, now = self._traffic, now_us()
         size = resident()
         self._peak = max(self._peak, size)
@@ -82,7 +82,7 @@ class Facts:
         )
 
     def _rate(self, now: int) -> tuple[int, float, float]:
-        """Commands and KiB a second since the last time this was asked, at least a tenth of a second ago."""
+        """Return commands and KiB per second since the last sample, which is renewed after a tenth of a second."""
         since, commands, bytes_in, bytes_out = self._sample
         seconds = (now - since) / 1e6
         traffic = self._traffic

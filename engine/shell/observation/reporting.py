@@ -1,4 +1,4 @@
-"""The engine's own log lines: to stderr, or to the file that ``logfile`` names."""
+"""The engine's log lines: to stderr, or to the file that ``logfile`` names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LEVELS = {b"debug": logging.DEBUG, b"verbose": logging.INFO, b"notice": logging
 
 
 class RotatedFile(logging.handlers.WatchedFileHandler):
-    """The log file. It is opened again before the next line once another program has moved or removed it."""
+    """The log file. If another program has moved or removed it, it is reopened before the next line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line. If the file cannot be opened, the line is lost and the next one tries again."""
+        """Write a line. If the file cannot be opened, the line is lost, and the next line tries again."""
         try:
             super().emit(record)
         except OSError:
@@ -28,7 +28,7 @@ class RotatedFile(logging.handlers.WatchedFileHandler):
 
 
 def start_logging(config: Config) -> None:
-    """Begin to log as the configuration says, and follow ``loglevel`` and ``log-format`` when they change."""
+    """Start logging as configured, and follow changes of ``loglevel`` and ``log-format``."""
     name = config.text("logfile").decode()
     handler = RotatedFile(name) if name else logging.StreamHandler(sys.stderr)
     LOG.addHandler(handler)
@@ -44,16 +44,16 @@ def start_logging(config: Config) -> None:
 
 
 def report_fatal(error: BaseException) -> None:
-    """Log what is needed to find out why the engine stops: the command's name and sizes, versions, the stack.
+    """Log what is needed to find out why the engine stops: the command's name and argument sizes, versions, the stack.
 
-    The words of the command are not logged, because they may be secrets.
+    The arguments of the command are not logged, because they may be secrets.
     """
     what = "work between commands"
     if isinstance(error, FatalError) and error.command:
         what = f"the command {error.command} of client {error.session_id}, words of {error.sizes[:32]} bytes"
     LOG.critical(
-        "unforeseen error in %s: the data may be half changed, the engine stops. What it had done before is in the "
-        "log, if there is one. Please report this: engine %s, Python %s on %s %s",
+        "unexpected error in %s: the data may contain a half-done change, stopping. Effects of earlier commands "
+        "are in the log, if there is one. Please report this: engine %s, Python %s on %s %s",
         what,
         ENGINE_VERSION,
         platform.python_version(),

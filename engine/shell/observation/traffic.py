@@ -1,4 +1,4 @@
-"""Counters of what passes over the sockets, for INFO."""
+"""Traffic counters of the sockets, for INFO."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Traffic:
-    """One server's, since its start; the connections count."""
+    """Counters of one server since its start, updated by the connections."""
 
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Connections that were accepted, and those of them that were sent away.
+    #: Number of accepted connections, and of those that were then rejected.
     accepted: int = 0
     rejected: int = 0
-    #: Clients that have connected, and whose TLS handshake is not done.
+    #: Number of connected clients whose TLS handshake is not complete.
     handshaking: int = 0
-    #: Clients that were dropped because of client-query-buffer-limit and of client-output-buffer-limit.
+    #: Number of clients dropped because of client-query-buffer-limit and of client-output-buffer-limit.
     query_overruns: int = 0
     output_overruns: int = 0
-    #: Clients that were dropped because of maxmemory-clients.
+    #: Number of clients dropped because of maxmemory-clients.
     evicted: int = 0

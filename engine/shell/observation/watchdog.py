@@ -1,10 +1,9 @@
-"""The watchdog of the event loop: says which iterations took as long as ``latency-monitor-threshold``, and why.
+"""Event-loop watchdog: reports iterations that took at least ``latency-monitor-threshold``, and their cause.
 
-While an iteration lasts no client is served but those whose commands it runs. Whoever works in the loop tells the
-watchdog afterwards (:meth:`Watchdog.worked`), and only while the threshold is set; single commands that are long are
-told by the telemetry. An iteration ends for the watchdog with the callback that it schedules when it first hears of
-work: that comes behind everything else that was received. An iteration that took too long is an event of LATENCY, and a
-line in the log, of which there is one in a second at the most.
+During an iteration only the clients whose commands it runs are served. Code that has worked in the loop calls
+`Watchdog.worked` afterwards, but only while the threshold is set; the telemetry reports single long commands. For the
+watchdog an iteration ends with a callback that it schedules at the first report: this runs after everything else that
+was received. An iteration that took too long becomes a LATENCY event, and a log line, at most once per second.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from engine.core.table.registry import called_by
 from engine.shell.clock import now_us
 from engine.shell.observation.reporting import LOG
 
-#: So many names of commands are told of an iteration that ran many of them.
+#: Maximum number of command names to report of one iteration.
 _NAMES = 3
 _SECOND_US = 1_000_000
 
 
 class _Piece(NamedTuple):
-    """A part of an iteration: how long it took, its kind of event, and its commands, or what else was done."""
+    """Part of an iteration: its duration, its kind of event, and its commands, or a text about other work."""
 
     microseconds: int = 0
     event: bytes = b""
@@ -35,7 +34,7 @@ _NOTHING = _Piece()
 
 
 class Watchdog:
-    """One event loop's."""
+    """Watchdog of one event loop."""
 
     __slots__ = ("_began", "_left_out", "_logged_at", "_longest", "_longest_command", "_loop", "_telemetry")
 
@@ -43,22 +42,22 @@ class Watchdog:
         self._telemetry = telemetry
         self._loop = loop
         telemetry.on_latency = self._saw
-        #: When the present iteration began to work, in microseconds; 0: nothing was heard of it.
+        #: Start of work in the present iteration in microseconds; 0 if none was reported.
         self._began = 0
         self._longest = self._longest_command = _NOTHING
         self._logged_at = 0
-        #: Long iterations since the last line in the log.
+        #: Number of long iterations since the last log line.
         self._left_out = 0
 
     def worked(self, began_us: int, done: bytes | list[list[bytes]], event: bytes = b"command") -> None:
-        """Somebody worked from ``began_us`` until now: he ran these commands, or did something else."""
+        """Report work from ``began_us`` until now: these commands, or a text about other work."""
         spent = now_us() - began_us
         self._open(began_us)
         if spent > self._longest.microseconds:
             self._longest = _Piece(spent, event, done)
 
     def _saw(self, event: bytes, what: bytes, milliseconds: int) -> None:
-        """Something that is an event by itself has just ended."""
+        """Note that an operation has just ended that is an event by itself."""
         spent = milliseconds * 1000
         self._open(now_us() - spent)
         if spent > self._longest_command.microseconds:
@@ -80,7 +79,7 @@ class Watchdog:
         if 2 * command.microseconds >= longest.microseconds:
             longest = command
         what = _named(longest.done)
-        # (Its begin is the time that a command of it is kept with: both are one event.)
+        # The start of the iteration is also the time stored for its long command: both are one event.
         self._telemetry.keep_latency(longest.event, what, milliseconds, began // 1000)
         if 0 <= now - self._logged_at < _SECOND_US:
             self._left_out += 1
@@ -91,7 +90,7 @@ class Watchdog:
 
 
 def _named(done: bytes | list[list[bytes]]) -> bytes:
-    """What was done, in a few words; commands by their names alone, because their arguments may be secrets."""
+    """Describe the work in a few words; commands only by name, because their arguments may be secrets."""
     if isinstance(done, bytes):
         return done
     counts = Counter(command.full_name if (command := called_by(argv)) else b"unknown" for argv in done)

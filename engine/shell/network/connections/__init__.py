@@ -1,5 +1,5 @@
-"""One client's socket each: bytes to commands, replies to bytes, and what a client may cost.
+"""Client connections: bytes to commands, replies to bytes, and the limits of each client.
 
-It may import the core's sessions and replies, the settings and the codec of the wire. It never knows what runs a
-command, nor what comes of it for others: whoever runs commands is handed in.
+It may import the core's sessions and replies, the settings and the wire codec. It does not depend on how commands run
+or what their effects are: it is given a runner.
 """

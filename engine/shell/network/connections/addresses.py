@@ -1,4 +1,4 @@
-"""A client's address and ours, as CLIENT LIST shows them."""
+"""A client's address and the server's, in the form of CLIENT LIST."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def shown(transport: asyncio.Transport) -> tuple[bytes, bytes, int]:
-    """The client's address, ours, and the socket's descriptor (-1: none)."""
+    """Return the client's address, the server's, and the socket's descriptor (-1 if there is none)."""
     sock = transport.get_extra_info("socket")
     peer, here = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
     fd = sock.fileno() if sock is not None else -1

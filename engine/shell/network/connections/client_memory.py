@@ -1,7 +1,7 @@
-"""``maxmemory-clients``: how much all clients' buffers may take together; the largest clients are cut off above that.
+"""``maxmemory-clients``: limit for the buffers of all clients together; above it the largest clients are disconnected.
 
-What counts is what CLIENT LIST shows as ``tot-mem``: input that waits, replies that are not taken, and what MULTI has
-queued. CLIENT NO-EVICT excepts a client. It is looked at as often as takes a small part of the time.
+A client's buffers are its ``tot-mem`` in CLIENT LIST: waiting input, unread replies, and commands queued by MULTI.
+CLIENT NO-EVICT exempts a client. The interval between checks grows with their duration.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
 
-#: Microseconds between two looks at least, and so many times as long as a look takes.
+#: Minimum interval between two checks in microseconds, and as a multiple of a check's duration.
 _EVERY_US, _PART = 100_000, 20
 
 
 class ClientMemory:
-    """One server's. ``connections`` are the open ones by session."""
+    """Buffer limit of one server. ``connections`` are the open ones by session ID."""
 
     __slots__ = ("_config", "_connections", "_next_us", "_now_us", "_traffic", "limit")
 
@@ -36,7 +36,7 @@ class ClientMemory:
         self._traffic = traffic
         self._now_us = now
         self._next_us = 0
-        #: In bytes; 0: no limit, and :meth:`look` need not be called.
+        #: Limit in bytes; 0 for none, and then `look` need not be called.
         self.limit = 0
         for name in ("maxmemory", "maxmemory-clients"):
             config.on_change(name, self._follow)
@@ -48,7 +48,7 @@ class ClientMemory:
         self.limit = self._config.integer("maxmemory") * int(word[:-1]) // 100 if percent else int(word)
 
     def look(self, now: int) -> None:
-        """Cut off the largest clients until the others keep to the limit; ``now`` in microseconds."""
+        """Disconnect the largest clients until the others are within the limit; ``now`` in microseconds."""
         if 0 <= self._next_us - now <= _PART * _EVERY_US:
             return
         sizes = {number: memory_of(one.session) for number, one in self._connections.items()}

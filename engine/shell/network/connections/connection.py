@@ -1,17 +1,18 @@
-"""One client's socket: bytes to commands, replies to bytes, and when to stop for which of the two.
+"""One client's socket: bytes to commands, replies to bytes, and when to stop either.
 
-It owns the buffers and the reasons for which a client's commands do not run: it is blocked by a command, held back by
-CLIENT PAUSE, does not read its replies, or has had its share of this event-loop iteration. What a command does is none
-of its business; a :class:`CommandRunner` runs them, and calls back.
+It owns the buffers, and the reasons why a client's commands do not run: a command blocks the client, CLIENT PAUSE holds
+it back, it does not read its replies, or it has had its share of this event-loop iteration. It does not depend on what
+a command does: a `CommandRunner` runs the commands, and calls back.
 
-A long reply leaves in pieces, one in an event-loop iteration, so that other clients are served in between; the next
-piece is not made before the client has taken most of the ones before it. The client's next command waits for the last
-piece, and so does whatever else it is sent.
+A long reply leaves in pieces, one per event-loop iteration, so that other clients are served in between. The next piece
+is not made until the client has taken most of the ones before. The client's next command, and everything else sent to
+it, waits for the last piece.
 
-It is one file of some four hundred lines: input, output and what stops them share all of their state.
+It is one long module because input, output and their pauses share all of their state.
 
-A connection never drops input that it has accepted, and never runs two commands out of order: whoever adds a path must
-put what cannot run yet behind what already waits (``commands`` from ``at`` on, the parser's bytes, then ``backlog``).
+Invariant: a connection never drops accepted input, and never runs two commands out of order. A new code path must
+append input that cannot run yet after the input that already waits (``commands`` from ``at`` on, the parser's bytes,
+then ``backlog``).
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from engine.wire.bulk import AddRun, Scanner, next_start
 from engine.wire.encode import Out, encoded
 from engine.wire.parser import RequestParser
 
-#: Replies of at most this many bytes go out as one copy; longer ones as the buffers that they are.
+#: Maximum size of replies that are joined into one buffer; longer ones are written as separate buffers.
 _COPY_LIMIT = 64 * 1024
-#: Shorter input is no pipeline that is worth a look at once.
+#: Minimum size of input that is searched for a pipeline of XADDs.
 BULK_BYTES = 256
-#: So many bytes of a command with thousands of words are parsed in one event-loop iteration.
+#: Number of bytes of a command with thousands of arguments to parse per event-loop iteration.
 _LONG_INPUT = 64 * 1024
-#: After so many bytes at once other clients are served.
+#: Number of bytes received at once after which other clients are served.
 _LARGE_INPUT = 128 * 1024
-#: After so many places in a row at which no pipeline of XADDs begins, the rest is not searched for more.
+#: Number of commands in a row that start no pipeline of XADDs, after which the rest of the input is not searched.
 _MISSES = 3
-#: Bytes of replies on their way to a client, at which its commands stop and go on again.
+#: Bytes of unread replies at which a client's commands stop, and at which they continue.
 _WRITE_HIGH, _WRITE_LOW = 1 << 20, 1 << 18
 
 
 class CommandRunner(Protocol):
-    """Who runs connections' commands, and what all connections share."""
+    """Runner of connections' commands, with the state that all connections share."""
 
     loop: asyncio.AbstractEventLoop
     replies: ReplyBatch
@@ -56,23 +57,23 @@ class CommandRunner(Protocol):
     traffic: Traffic
 
     def opened(self, connection: Connection) -> None:
-        """A client has come: it gets its session, or is sent away."""
+        """Register a new client's session, or reject the client."""
 
     def closed(self, connection: Connection) -> None:
-        """A client has gone."""
+        """Remove a closed connection."""
 
     def run(self, connection: Connection) -> None:
         """Run the connection's commands, as many as may run now, and send their replies."""
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
-        """Run a pipeline of XADDs at once and send its replies; False where it has to go command by command."""
+        """Run a pipeline of XADDs at once and send its replies; return False if its commands must run one by one."""
 
 
 class Connection(asyncio.Protocol):
-    """A client, for as long as its socket lives. ``session`` is what the core knows of it."""
+    """A client, as long as its socket is open. ``session`` is its state in the core."""
 
-    # One piece: reading pauses and sending waits for reasons that depend on each other, and every object costs each
-    # of ten thousand clients memory.
+    # One piece: the reasons to pause reading and sending depend on each other, and with ten thousand clients every
+    # object costs memory.
 
     __slots__ = (
         "_reading",
@@ -116,34 +117,34 @@ class Connection(asyncio.Protocol):
         #: Parsed commands; those before ``at`` have run.
         self.commands: list[list[bytes]] = []
         self.at = 0
-        #: Bytes that came while commands could not run.
+        #: Bytes received while commands could not run.
         self.backlog: deque[bytes] = deque()
         self.backlog_size = 0
-        #: Knows its pipelines of XADDs when they come.
+        #: Recognises this client's pipelines of XADDs.
         self.scanner = Scanner()
-        #: CLIENT PAUSE holds its next command back.
+        #: Whether CLIENT PAUSE holds its next command back.
         self.held_back = False
-        #: It reads its replies more slowly than it asks.
+        #: Whether it reads its replies more slowly than it sends requests.
         self.slow = False
-        #: It is a replica, and more waits for it than should; its own commands go on.
+        #: Whether it is a replica with too many unread bytes; its own commands continue.
         self.clogged = False
-        #: It has had its share of this event-loop iteration and goes on in the next one.
+        #: Whether it has had its share of this event-loop iteration, and continues in the next one.
         self.yielding = False
-        #: The runner does its command step by step.
+        #: Whether its command is running in steps.
         self.stepping = False
         #: Wakes it from a blocking command.
         self.timer: asyncio.TimerHandle | None = None
-        #: Since when (milliseconds) its replies have been above the soft limit; 0: they are not.
+        #: Time (milliseconds) since which its unread replies have been above the soft limit; 0 if they are not.
         self.over_soft_since = 0
-        #: Bytes of replies that wait for the end of the event-loop iteration, and how many.
+        #: Replies that wait for the end of the event-loop iteration, and their size in bytes.
         self.held: Out = []
         self.held_size = 0
-        #: The pieces of a long reply that are still to be made, and what is to be sent behind it.
+        #: Pieces of a long reply that are still to be made, and bytes to be sent after them.
         self.pieces: Iterator[Out] | None = None
         self.behind: Out = []
-        #: All bytes that came, and that were sent.
+        #: Total bytes received and sent.
         self.received = self.sent = 0
-        #: How many of those that were sent it had taken when :meth:`has_taken` was asked.
+        #: Number of sent bytes that it had taken at the last call of `has_taken`.
         self.taken = 0
         self._reading = True
 
@@ -159,7 +160,7 @@ class Connection(asyncio.Protocol):
         self._let_go()
 
     def _let_go(self) -> None:
-        """Free what it holds, and break the cycles that it is part of: the collector comes too rarely for that."""
+        """Free its buffers, and break its reference cycles: garbage collection runs too rarely for them."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -187,7 +188,7 @@ class Connection(asyncio.Protocol):
             return
         self.read(data)
         if size >= _LARGE_INPUT:
-            # More may be there already, and would be received in this same iteration.
+            # More data may be ready, and would be received in this same iteration.
             self._yield_if_running()
 
     def pause_writing(self) -> None:
@@ -211,9 +212,9 @@ class Connection(asyncio.Protocol):
         return self.session.waiter is not None or self.held_back or self.slow or self.yielding or self.stepping
 
     def read(self, data: bytes) -> None:
-        """Run what ``data`` completes. Nothing waits before it.
+        """Run the commands that ``data`` completes. No earlier input may be waiting.
 
-        An XADD, or long input, may be a pipeline of XADDs, which has a quicker way than command by command.
+        An XADD, or long input, may start a pipeline of XADDs, which is run faster than command by command.
         """
         parser = self.parser
         if len(data) > _LONG_INPUT and parser.takes_long(data):
@@ -252,9 +253,9 @@ class Connection(asyncio.Protocol):
         self.check_input()
 
     def _read_runs(self, data: bytes) -> bytes:
-        """Run the pipelines of XADDs that ``data`` begins with, and the command that was not complete before them.
+        """Run the pipelines of XADDs at the start of ``data``, and the incomplete command before them.
 
-        Returns what is left for the parser, or must wait.
+        Return the rest, for the parser or to wait.
         """
         parser = self.parser
         misses = 0
@@ -279,7 +280,7 @@ class Connection(asyncio.Protocol):
         return data
 
     def check_input(self) -> None:
-        """Close where more bytes wait than the client may send ahead."""
+        """Disconnect the client if it has sent too much ahead."""
         waiting = self.backlog_size + self.parser.buffered
         session = self.session
         if waiting > self.limits.query(session):
@@ -288,7 +289,7 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     def go_on(self) -> None:
-        """Run what has waited, as far as it can run now."""
+        """Run waiting input, as far as it may run now."""
         self.yielding = False
         while not self.stopped and not self.transport.is_closing():
             if self.pieces is not None:
@@ -303,10 +304,10 @@ class Connection(asyncio.Protocol):
                 self.backlog_size -= len(data)
                 self.read(data)
                 if self.backlog and not self.stopped:
-                    # One chunk in an iteration, as when chunks come from the socket.
+                    # One chunk per iteration, as when chunks come from the socket.
                     self.yield_to_others()
             elif not self.parser.at_boundary and not self.parser.error:
-                # Held commands of a client that had to be read one by one.
+                # Waiting commands that the parser has not returned yet: before login it returns them one by one.
                 before = self.parser.buffered
                 self.read(b"")
                 if self.parser.buffered == before:
@@ -316,7 +317,7 @@ class Connection(asyncio.Protocol):
         self.adjust_reading()
 
     def adjust_reading(self) -> None:
-        """Take no more bytes than can be used, except of a blocked client: its end would go unnoticed.
+        """Read only input that can be used, but keep reading from a blocked client, to notice its disconnection.
 
         A client that has sent its last command may have closed its side: it still gets the reply.
         """
@@ -333,7 +334,7 @@ class Connection(asyncio.Protocol):
             self.yield_to_others()
 
     def yield_to_others(self) -> None:
-        """Let others run before the next command."""
+        """Let other clients run before the next command."""
         if not self.yielding:
             self.yielding = True
             self.adjust_reading()
@@ -346,8 +347,8 @@ class Connection(asyncio.Protocol):
         assert self.pieces is not None
         try:
             piece = next(self.pieces, None)
-        except Exception:  # noqa: BLE001 - it only reads; but its client has half a reply
-            LOG.exception("the rest of a long reply cannot be made")
+        except Exception:  # noqa: BLE001 - a piece only reads data, but the client has half a reply
+            LOG.exception("cannot make the rest of a long reply")
             self.transport.abort()
             return
         if piece is not None:
@@ -362,7 +363,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def send(self, parts: Out) -> None:
-        """Send bytes of replies, now or at the end of the event-loop iteration; behind a long reply if there is one."""
+        """Send replies, now or at the end of the event-loop iteration; during a long reply, after it."""
         if self.pieces is None:
             self._send(parts)
         elif not self._is_too_much(sum(map(len, self.behind)) + sum(map(len, parts))):
@@ -378,7 +379,7 @@ class Connection(asyncio.Protocol):
             self.replies.send(self, parts, size)
 
     def _is_too_much(self, size: int) -> bool:
-        """Whether so many bytes more are above the hard output limit: then the client is cut off before they wait."""
+        """Whether this many more bytes would exceed the hard output limit; if so, the client is disconnected first."""
         hard, _, _ = self.limits.output(self.session)
         waiting = self.held_size + self.transport.get_write_buffer_size() + size
         if not hard or waiting < hard:
@@ -387,14 +388,14 @@ class Connection(asyncio.Protocol):
         return True
 
     def give_up(self, size: int) -> None:
-        """Cut the client off: ``size`` bytes wait for it, which is too much."""
+        """Disconnect the client, because ``size`` bytes of unread replies are too many."""
         session = self.session
         self.traffic.output_overruns += 1
         LOG.warning("client %d (%r) dropped: %d bytes of replies not read", session.id, session.addr, size)
         self.transport.abort()
 
     def write(self, parts: Out, size: int) -> None:
-        """Write bytes of replies, ``size`` of them, in as few buffers as is cheap."""
+        """Write replies, ``size`` bytes in total, in as few buffers as is cheap."""
         transport = self.transport
         if len(parts) == 1:
             transport.write(parts[0])
@@ -406,13 +407,13 @@ class Connection(asyncio.Protocol):
             self.check_output()
 
     def has_taken(self) -> bool:
-        """Whether it is taking a long reply: some of it waits, and some has left since this was last asked."""
+        """Whether it is reading a long reply: some of it waits, and some has left since the last call."""
         waiting = self.held_size + self.transport.get_write_buffer_size()
         before, self.taken = self.taken, self.sent - waiting
         return self.taken > before and (waiting > 0 or self.pieces is not None)
 
     def check_output(self) -> None:
-        """Cut the client off where it lets too much of what it is sent pile up."""
+        """Disconnect the client if its unread replies exceed a limit."""
         session = self.session
         hard, soft, seconds = self.limits.output(session)
         size = self.transport.get_write_buffer_size()
@@ -428,16 +429,16 @@ class Connection(asyncio.Protocol):
             self.give_up(size)
 
     def buffers(self) -> Buffers:
-        """What waits here, for CLIENT LIST."""
+        """Return the sizes of its buffers, for CLIENT LIST."""
         replies = self.transport.get_write_buffer_size() + self.held_size + sum(map(len, self.behind))
         waiting = self.parser.buffered + self.backlog_size
         return Buffers(waiting, replies, self.held_back, self.received, self.sent)
 
     def fail(self, error: bytes) -> None:
-        """Answer what is no request, and end."""
+        """Reply to an invalid request with an error, and close the connection."""
         self.send([encoded(CommandError(error))])
         self.close()
 
     def close(self) -> None:
-        """Close it, behind what has been sent."""
+        """Close the connection after everything sent so far."""
         self.replies.close(self)

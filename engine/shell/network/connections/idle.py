@@ -1,4 +1,4 @@
-"""``timeout``: clients that have asked nothing for so long, and are given nothing, are cut off."""
+"""``timeout``: disconnects clients that have sent nothing for that time, and neither wait nor read a reply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.shell.network.connections.connection import Connection
 
 
 class IdleClients:
-    """One server's. ``connections`` are the open ones by session."""
+    """Idle check of one server. ``connections`` are the open ones by session ID."""
 
     __slots__ = ("_config", "_connections")
 
@@ -18,7 +18,7 @@ class IdleClients:
         self._connections = connections
 
     def look(self, now: int) -> None:
-        """Cut off those that have been idle for too long at ``now``, in milliseconds since the epoch."""
+        """Disconnect the clients that have been idle for too long at ``now``, in milliseconds since the epoch."""
         limit = self._config.integer("timeout") * 1000
         if not limit:
             return
@@ -28,5 +28,5 @@ class IdleClients:
                 session.last_ms = now
             listens = session.waiter or session.subscriptions or session.monitor or session.is_replica
             if now - session.last_ms > limit and not (listens or connection.held_back or connection.stepping):
-                # (What it does not take would wait for ever.)
+                # Not close: unread replies would keep the connection open indefinitely.
                 connection.transport.abort()

@@ -1,4 +1,4 @@
-"""How many clients there may be, how much each may send ahead, and how much of what it is sent may pile up."""
+"""Limits for clients: their number, their unprocessed input, and their unread output."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from engine.core.clients.session import Session
 from engine.settings.config import Config
 from engine.settings.special_kinds import OutputLimit
 
-#: What a client may send ahead, in bytes, before it has logged in, and how many bytes of replies may wait for it.
+#: Limits before login: bytes of unprocessed input, and bytes of unread replies.
 _BEFORE_LOGIN = 1 << 20
 _REPLIES_BEFORE_LOGIN = OutputLimit(1 << 10, 0, 0)
 
 
 class Limits:
-    """The directives in force. ``on_change`` is called when they have changed."""
+    """Directives in force. ``on_change`` is called after a change."""
 
     __slots__ = ("_backlog", "_config", "_output", "_query", "max_bulk", "max_clients", "on_change")
 
@@ -22,7 +22,7 @@ class Limits:
         self._config = config
         self._output: dict[bytes, OutputLimit] = {}
         self._query = self._backlog = 0
-        #: The longest bulk string of a request, in bytes.
+        #: Maximum length of a bulk string of a request in bytes.
         self.max_bulk = 0
         self.max_clients = 0
         self.on_change: Callable[[], None] = lambda: None
@@ -46,13 +46,13 @@ class Limits:
         self.on_change()
 
     def query(self, session: Session) -> int:
-        """How many bytes of commands that cannot run yet may wait."""
+        """Return the maximum number of bytes of commands that wait to run."""
         return self._query if session.authenticated else min(self._query, _BEFORE_LOGIN)
 
     def output(self, session: Session) -> OutputLimit:
-        """How many bytes of replies and messages may wait."""
+        """Return the limit for the bytes of unread replies and messages."""
         if session.is_replica:
-            # Below what the backlog holds anyway a limit would only make synchronisations full.
+            # A limit below the size of the backlog would only cause full synchronisations.
             hard, soft, seconds = self._output[b"slave"]
             return OutputLimit(hard and max(hard, self._backlog), soft and max(soft, self._backlog), seconds)
         if not session.authenticated:

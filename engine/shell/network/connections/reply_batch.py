@@ -1,17 +1,17 @@
-"""The batch of replies that waits for the end of an event-loop iteration.
+"""Batch of replies that waits for the end of an event-loop iteration.
 
-Replies wait for two reasons. Where many clients ask at the same time, those who are served in one iteration get their
-replies together: a reply that leaves by itself wakes whoever waits for it, which may take the kernel longer than all
-else about it, while of those that leave together only the first one has to. A few clients are better off with each
-reply at once: they make the next request while the others are served.
+Replies wait for two reasons. If many clients send requests at the same time, the clients served in one iteration get
+their replies together: a reply that leaves alone wakes the process that waits for it, which may take the kernel longer
+than everything else about the request; of replies that leave together only the first one does. With few clients it is
+better to send each reply at once, because each client makes its next request while the others are served.
 
-And with ``appendfsync always`` nothing leaves before the disk has what it tells of. The first effect of an iteration
-holds the batch: then neither the caller's reply leaves, nor what woken clients and subscribers get, nor what a later
-client of the same iteration has read. One fsync serves them all. Where the disk refuses, the connections are cut off:
-whether their commands will survive is not known, so they must hear neither yes nor no. With the other policies one
-write to the log serves many clients in the same way, and nobody is cut off.
+And with ``appendfsync always``, nothing leaves before its effects are on disk. The first effect of an iteration holds
+the batch: the caller's reply, messages to woken clients and subscribers, and replies to later reads in the same
+iteration. One fsync serves them all. If the disk rejects it, the connections are cut off: it is unknown whether their
+commands will survive, so they must get neither a success nor an error. With the other policies, one write to the log
+serves many clients in the same way, and nothing is cut off.
 
-Each connection's bytes leave in the order in which they came.
+Each connection's bytes leave in their original order.
 """
 
 from __future__ import annotations
@@ -22,42 +22,44 @@ from typing import Protocol
 
 from engine.wire.encode import Out
 
-#: Longer replies take longer to send than to wake somebody, and do not wait unless they must.
+#: Maximum size of a reply that waits if it need not: sending a longer one costs more than waking a process.
 _MOST_BYTES = 64 * 1024
-#: So many clients are a few. Measured with XADDs one by one: waiting makes 2 clients a third slower, 4 a tenth, 6 a
-#: sixth faster, 50 two thirds.
+#: Maximum number of clients that count as few. Measured with single XADDs: waiting makes 2 clients a third slower, 4 a
+#: tenth slower, 6 a sixth faster, 50 two thirds faster.
 _FEW = 5
-#: After so many replies it is counted how many clients had them.
+#: Number of replies after which to count the clients that received them.
 _ROUND = 32
 
 
 class Held(Protocol):
-    """A connection as the batch knows it: ``held`` are its bytes that wait, ``held_size`` of them."""
+    """A connection, as far as the batch needs it. ``held``: its waiting bytes, ``held_size`` of them."""
 
     transport: asyncio.Transport
     held: Out
     held_size: int
 
     def write(self, parts: Out, size: int) -> None:
-        """Hand bytes to the transport, ``size`` of them."""
+        """Write bytes to the transport, ``size`` of them."""
 
 
 class ReplyBatch:
-    """One server's. ``settle`` is called at the end of an iteration in which the batch was held: may replies leave?"""
+    """Batch of one server. ``settle`` is called at the end of an iteration with a held batch; it returns whether
+    replies may leave.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settle: Callable[[], bool] | None = None) -> None:
         self.settle = settle
         self._loop = loop
-        #: In order. A dictionary, because thousands of connections may close in one iteration.
+        #: Connections with waiting bytes, in order. A dictionary, because thousands may close in one iteration.
         self._held: dict[Held, None] = {}
         self._closing: set[Held] = set()
-        #: Who has had replies lately, and how many there were; whether that is more than a few clients.
+        #: Connections with recent replies, and the number of these; whether there were more than a few connections.
         self._served: set[Held] = set()
         self._replies = 0
         self._crowded = False
-        #: :meth:`end_iteration` will be called.
+        #: Whether a call of `end_iteration` is scheduled.
         self._end_due = False
-        #: Nothing leaves before the end of this iteration.
+        #: Whether nothing leaves before the end of this iteration.
         self.is_held = False
 
     def hold(self) -> None:
@@ -66,7 +68,7 @@ class ReplyBatch:
         self._await_end()
 
     def hold_if_crowded(self) -> bool:
-        """As :meth:`hold`, where most replies wait for the end of the iteration anyway; whether it is held."""
+        """Hold as `hold` does if most replies wait for the iteration's end anyway; return whether they are held."""
         if self._crowded:
             self.hold()
         return self.is_held
@@ -74,11 +76,11 @@ class ReplyBatch:
     def _await_end(self) -> None:
         if not self._end_due:
             self._end_due = True
-            # What is called soon comes before anything that is received later.
+            # A callback of call_soon runs before anything that is received later.
             self._loop.call_soon(self.end_iteration)
 
     def send(self, connection: Held, parts: Out, size: int) -> None:
-        """Let bytes out, now or at the end of the iteration."""
+        """Send bytes now or at the end of the iteration."""
         self._served.add(connection)
         self._replies += 1
         if self._replies == _ROUND:
@@ -98,7 +100,7 @@ class ReplyBatch:
             self._await_end()
 
     def close(self, connection: Held) -> None:
-        """Close a connection, once its bytes have left."""
+        """Close a connection after its bytes have left."""
         if self.is_held:
             self._closing.add(connection)
         else:
@@ -106,7 +108,7 @@ class ReplyBatch:
             connection.transport.close()
 
     def forget(self, connection: Held) -> None:
-        """The connection is closed."""
+        """Drop a closed connection."""
         self._served.discard(connection)
         self._closing.discard(connection)
         self._held.pop(connection, None)
@@ -119,7 +121,7 @@ class ReplyBatch:
             connection.write(parts, size)
 
     def end_iteration(self) -> None:
-        """Bring what the iteration did to the disk, where that is due, and let out what was held."""
+        """Log the effects of the iteration if required, and release what was held."""
         self._end_due = False
         safe = not self.is_held or self.settle is None or self.settle()
         self.is_held = False

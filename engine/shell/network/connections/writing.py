@@ -1,4 +1,4 @@
-"""How connections write: long replies as few buffers, and to nowhere once they are closed."""
+"""Writing to connections: joining short buffers of long replies, and discarding writes after the close."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from engine.wire.encode import LONG, Out
 
 
 class _Gone(asyncio.Transport):
-    """The transport of a connection that is closed: whoever still has the connection finds it closed."""
+    """Transport of a closed connection, for code that still refers to the connection."""
 
     def is_closing(self) -> bool:
         return True
 
     def close(self) -> None:
-        """It is closed."""
+        """Do nothing: it is already closed."""
 
     def abort(self) -> None:
-        """It is closed."""
+        """Do nothing: it is already closed."""
 
     def get_write_buffer_size(self) -> int:
         return 0
 
 
-#: For every connection that is closed.
+#: Shared by all closed connections.
 GONE = _Gone()
 
 
 def gathered(parts: Out) -> Out:
-    """The same bytes, short parts put together, long ones left where they are."""
+    """Return the same bytes with short parts joined and long ones left as they are."""
     out: Out = []
     run: Out = []
     for part in parts:

@@ -319,7 +319,7 @@ def test_sighup_reads_the_certificate_again(certificates: Path, tmp_path: Path) 
         new = subject()
         (tmp_path / "server.crt").write_text("no certificate")
         engine.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "keeping the TLS files" in log.read_text(), "the refusal in the log")
+        wait_for(lambda: "keeping the previous TLS files" in log.read_text(), "the refusal in the log")
         assert subject() == new
 
 

@@ -418,6 +418,6 @@ def test_an_old_log_next_to_a_damaged_manifest_stays_where_it_is(tmp_path):
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     path = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
     path.write_bytes(b"what is this\n")
-    with pytest.raises(ConfigError, match="no line of a manifest"):
+    with pytest.raises(ConfigError, match="not a line of a manifest"):
         Engine(tmp_path)
     assert (tmp_path / "appendonly.aof").read_bytes() == OLD_LOG
