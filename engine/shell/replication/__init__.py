@@ -1,6 +1,6 @@
-"""Replication: replicas that get what happens here, and the master that this server follows.
+"""Replication: the replicas of this server, and the master that it follows.
 
-It owns the history (the stream of commands that replicas get, with its offsets), full and partial synchronisation, and
-who has acknowledged what. It may import the core, durability (the formats of files), the settings and the observation
-room. It never knows how sockets are served: it is handed what it needs of them.
+It owns the history (the stream of commands sent to replicas, with its offsets), full and partial synchronisation, and
+acknowledgements. It may import the core, durability (the file formats), the settings and the observation room. It does
+not depend on how sockets are served: it receives what it needs of them.
 """

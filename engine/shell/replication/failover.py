@@ -5,10 +5,11 @@
                              │
                              └── GIVEN_UP, ABORT ──> NONE
 
-While it goes on commands that write wait, so that a replica can come to have everything. WAITING ends when one has, at
-its time, or by FAILOVER ABORT. From then on this server is a replica, which says so in its PSYNC: whoever gets that
-leads. If the answer is no, this server leads again, under a new name of the history. Where no answer comes because the
-other one cannot be reached, it is tried again until FAILOVER ABORT: it may have accepted.
+During a failover, clients that write wait, so that a replica can catch up. WAITING ends when one has caught up, when
+the timeout expires, or by FAILOVER ABORT. Then this server becomes a replica, and its PSYNC says that it hands over:
+the server that receives it becomes the master. If the reply is negative, this server becomes the master again, under a
+new history ID. If the other server cannot be reached, the attempt is repeated until FAILOVER ABORT: it may have
+accepted.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from streamwire.machine import Machine
 
 
 class Stage(Enum):
-    """How far a failover is. The values are INFO's words."""
+    """Stage of a failover. The values are those of INFO."""
 
     NONE = "no-failover"
-    #: No replica has everything yet.
+    #: No replica has caught up yet.
     WAITING = "waiting-for-sync"
-    #: One has been told to lead.
+    #: A replica was asked to become the master.
     HANDING_OVER = "failover-in-progress"
 
 
 class FailoverEvent(Enum):
-    """What happens to it."""
+    """Events of a failover."""
 
     BEGIN = auto()
     SYNCED = auto()
@@ -63,24 +64,24 @@ TABLE = {
 
 
 def failover() -> Machine[Stage, FailoverEvent]:
-    """A machine of a server that does not fail over."""
+    """Return a machine without a failover."""
     return Machine("the failover", TABLE, Stage.NONE)
 
 
 class Roles(Protocol):
-    """What decides whom this server follows."""
+    """The part that decides which server this one follows."""
 
     follows: bool
 
     def hand_over(self, host: bytes, port: int) -> None:
-        """Follow a server that is to lead from then on."""
+        """Follow a server that is to become the master."""
 
     def take_back(self) -> None:
-        """Lead again."""
+        """Become the master again."""
 
 
 class Failover:
-    """One server's. ``offset`` tells where the stream ends that everything so far has made."""
+    """Failover of one server. ``offset`` returns the end of the stream, including all effects so far."""
 
     def __init__(
         self, core: Core, master: Master, roles: Roles, loop: asyncio.AbstractEventLoop, offset: Callable[[], int]
@@ -93,23 +94,23 @@ class Failover:
         self._target: tuple[str, int] | None = None
         self._force = False
         self._held = HeldWrites(core, loop, "failover", self._look)
-        #: A replica may have everything now.
+        #: To be called when a replica may have caught up.
         self.look_soon = self._held.look_soon
 
     @property
     def is_on(self) -> bool:
-        """Whether one goes on."""
+        """Whether a failover is in progress."""
         return self._machine.state is not Stage.NONE
 
     @property
     def shown(self) -> str:
-        """INFO's word for what it does."""
+        """INFO's word for the stage."""
         return str(self._machine.state.value)
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def begin(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
-        """FAILOVER; see :class:`engine.core.environment.replication.Replication`."""
+        """Start a FAILOVER; see `engine.core.environment.replication.Replication`."""
         if self.is_on:
             raise CommandError(server.FAILOVER_IS_ON)
         if self._roles.follows:
@@ -125,7 +126,7 @@ class Failover:
                 raise CommandError(server.NO_SUCH_REPLICA)
             if replica.state is not Sync.ONLINE:
                 raise CommandError(server.REPLICA_NOT_ONLINE)
-        LOG.info("failover to %s begins: clients that write wait", _named(address))
+        LOG.info("failover to %s started, holding writes", _named(address))
         self._machine.fire(FailoverEvent.BEGIN)
         self._target, self._force = address, force
         self._held.begin(timeout / 1000, self._time_out)
@@ -133,12 +134,12 @@ class Failover:
         self._held.look_soon()
 
     def abort(self) -> None:
-        """FAILOVER ABORT."""
+        """Run FAILOVER ABORT."""
         if not self.is_on:
             raise CommandError(server.NO_FAILOVER)
         self._lead_again(FailoverEvent.ABORT, "FAILOVER ABORT")
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
         offset = self._offset()
@@ -149,13 +150,13 @@ class Failover:
 
     def _time_out(self) -> None:
         if self._force and self._target is not None:
-            LOG.warning("failover: %s does not have everything yet, and leads all the same", _named(self._target))
+            LOG.warning("failover: %s has not caught up, handing over anyway (FORCE)", _named(self._target))
             self._hand_over_to(*self._target)
         else:
-            self._lead_again(FailoverEvent.GIVEN_UP, "no replica had everything in time")
+            self._lead_again(FailoverEvent.GIVEN_UP, "no replica caught up in time")
 
     def _hand_over(self, replica: Replica) -> None:
-        LOG.info("failover: %s has everything, and is told to lead", replica.name)
+        LOG.info("failover: %s has caught up, handing over", replica.name)
         self._hand_over_to(*replica.address)
 
     def _hand_over_to(self, host: str, port: int) -> None:
@@ -164,24 +165,24 @@ class Failover:
         self._roles.hand_over(host.encode(), port)
 
     def accepted(self) -> None:
-        """The other server leads."""
+        """End the failover: the other server is the master."""
         self._machine.fire(FailoverEvent.ACCEPTED)
-        LOG.info("failover done")
+        LOG.info("failover completed")
         self._held.end()
 
     def rejected(self, why: str) -> None:
-        """It does not."""
+        """End the failover: the other server did not become the master."""
         self._lead_again(FailoverEvent.REJECTED, why)
 
     def _lead_again(self, event: FailoverEvent, why: str) -> None:
-        LOG.warning("failover to %s ends, and this server goes on as master: %s", _named(self._target), why)
+        LOG.warning("failover to %s failed, this server remains the master: %s", _named(self._target), why)
         self._machine.fire(event)
         if self._roles.follows:
             self._roles.take_back()
         self._held.end()
 
     def stop(self) -> None:
-        """The process ends."""
+        """Stop the timer: the process is exiting."""
         self._held.stop_waiting()
 
 

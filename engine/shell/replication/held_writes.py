@@ -1,4 +1,4 @@
-"""Clients that write wait, and nothing expires, while replicas catch up: for a failover, or before the process ends."""
+"""Holding writes and expiry while replicas catch up: for a failover, or before the process exits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from engine.core.keyspace.changes import NEVER
 
 
 class HeldWrites:
-    """One reason for which writes wait, and the waiting for replicas behind it. ``owner`` is its name among all that
-    hold them; ``look`` is called when a replica may have caught up.
+    """One reason to hold writes, and its wait for replicas. ``owner`` is the name of the reason; ``look`` is called
+    when a replica may have caught up.
     """
 
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, owner: str, look: Callable[[], None]) -> None:
@@ -23,8 +23,8 @@ class HeldWrites:
         self._waits = self._is_due = False
 
     def begin(self, seconds: float, over: Callable[[], None]) -> None:
-        """Hold them and wait for replicas; after so many seconds ``over`` is called, if waiting has not stopped before.
-        0: never.
+        """Hold writes and wait for replicas. After ``seconds`` (0: never) ``over`` is called, unless the wait has
+        stopped before.
         """
         self._core.pause.begin(self._core.changes.now, NEVER, holds_all=False, owner=self._owner)
         self._core.changes.hold_expiry(self._owner, NEVER)
@@ -34,11 +34,11 @@ class HeldWrites:
 
     @property
     def left(self) -> float:
-        """The seconds until the waiting is over; 0 where nobody waits, or without end."""
+        """Seconds until the wait times out; 0 without a wait or a timeout."""
         return max(self._timer.when() - self._loop.time(), 0.0) if self._timer is not None else 0.0
 
     def look_soon(self) -> None:
-        """A replica may have caught up. (It is looked when the present command has left its effects.)"""
+        """Call ``look`` soon, when the present command's effects are in the stream: a replica may have caught up."""
         if self._waits and not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._look_now)
@@ -49,14 +49,14 @@ class HeldWrites:
             self._look()
 
     def stop_waiting(self) -> None:
-        """Wait for replicas no more; writes wait on."""
+        """Stop waiting for replicas; writes remain held."""
         self._waits = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def end(self) -> None:
-        """Let the clients go on."""
+        """Stop waiting, and release the writes."""
         self.stop_waiting()
         self._core.pause.end(self._owner)
         self._core.changes.hold_expiry(self._owner, 0)

@@ -1,11 +1,11 @@
-"""The replication stream as a history: its id, how long it is, and its last bytes for those who come back.
+"""The replication stream as a history: its ID, its length, and its last bytes for replicas that reconnect.
 
-Every server of a family (a master, its replicas, theirs) has the same bytes at the same offsets under the same id. A
-server that begins to lead draws a new id and keeps the one before as its second: up to the place of the change both
-mean the same bytes, so those who followed the same master as it did may go on from there.
+All servers of a replication tree (a master, its replicas, theirs) have the same bytes at the same offsets under the
+same ID. A server that becomes the master draws a new ID and keeps the previous one as its second. Up to the offset of
+the change both IDs mean the same bytes, so replicas of the former master can continue from there.
 
-Pure: no sockets, no time, no chance (``draw_id`` gives the ids). Offsets count bytes; "from offset n" means that byte n
-is the first one wanted, and bytes are counted from 1, as PSYNC does.
+Pure: no sockets, clock or randomness (``draw_id`` supplies IDs). Offsets count bytes. "From offset n" means that byte n
+is the first one wanted, and bytes are counted from 1, as in PSYNC.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-#: An id that nobody has.
+#: An ID that no history has.
 NO_ID = b"0" * 40
-#: Small blocks are put together to blocks of about so many bytes.
+#: Approximate size in bytes to which small blocks are joined.
 _JOINED = 16 * 1024
 
 
 class History:
-    """One server's. ``size`` is how many of the last bytes are kept (repl-backlog-size), to within a block."""
+    """One server's history. ``size``: number of last bytes to keep (repl-backlog-size), to within a block."""
 
     __slots__ = (
         "_blocks",
@@ -38,38 +38,38 @@ class History:
 
     def __init__(self, draw_id: Callable[[], bytes], size: int) -> None:
         self._draw_id = draw_id
-        #: 40 hexadecimal digits.
+        #: ID of 40 hexadecimal digits.
         self.id = draw_id()
-        #: The id that this history had before, and the first offset at which that means nothing; -1: there is none.
+        #: Previous ID of this history, and the first offset for which it is invalid; -1 if there is none.
         self.second_id = NO_ID
         self.second_offset = -1
-        #: Bytes ever fed.
+        #: Total bytes fed.
         self.offset = 0
         self.size = size
         #: Whether the last bytes are kept (the backlog).
         self.keeps = False
-        #: The backlog in order: blocks, then small ones that are still to be joined.
+        #: The backlog in order: large blocks, then small ones to be joined.
         self._blocks: deque[bytes] = deque()
         self._young: list[bytes] = []
         self._held = self._young_size = 0
 
     @property
     def held(self) -> int:
-        """How many bytes the backlog holds."""
+        """Number of bytes in the backlog."""
         return self._held + self._young_size
 
     @property
     def first(self) -> int:
-        """The number of the first byte in the backlog; of the next one to come, where it is empty."""
+        """Number of the first byte in the backlog; of the next byte if it is empty."""
         return self.offset - self.held + 1
 
     def keep(self) -> None:
-        """Keep the last bytes from now on."""
+        """Start to keep the last bytes."""
         self.keeps = True
 
     def release(self) -> None:
-        """Keep no bytes any more. What is fed to nobody and kept by nobody is no part of a history that somebody could
-        go on with: whoever comes back finds another id.
+        """Stop keeping bytes. Changes without replicas or backlog are not in the stream, so no replica could continue
+        from here: one that reconnects finds a new ID.
         """
         self.keeps = False
         self._drop()
@@ -85,7 +85,7 @@ class History:
         self._held = self._young_size = 0
 
     def feed(self, block: bytes) -> None:
-        """The stream goes on with these bytes."""
+        """Append bytes to the stream."""
         count = len(block)
         self.offset += count
         if not self.keeps:
@@ -103,7 +103,7 @@ class History:
             self._held -= len(blocks.popleft())
 
     def covers(self, history_id: bytes, offset: int) -> bool:
-        """Whether someone who has this history up to ``offset`` - 1 can go on from here."""
+        """Whether a replica that has this history up to ``offset`` - 1 can continue from here."""
         if history_id == self.id:
             known = True
         else:
@@ -111,7 +111,7 @@ class History:
         return known and self.keeps and self.first <= offset <= self.offset + 1
 
     def since(self, offset: int) -> list[bytes]:
-        """The bytes from ``offset`` on, which is within what :meth:`covers` allows."""
+        """Return the bytes from ``offset`` on, for which `covers` must be true."""
         wanted = self.offset + 1 - offset
         found: list[bytes] = []
         for block in (*reversed(self._young), *reversed(self._blocks)):
@@ -123,29 +123,29 @@ class History:
         return found
 
     def lead(self) -> None:
-        """Go on as one's own master: a new id, and the present one as the second, valid up to here."""
+        """Continue as a master: draw a new ID, and keep the present one as the second, valid up to here."""
         self.second_id, self.second_offset = self.id, self.offset + 1
         self.id = self._draw_id()
 
     def renew(self) -> None:
-        """The data are not those that the stream has made any more: a new id, and nobody can go on from before."""
+        """Start a new history, with which no replica can continue: the data no longer results from the stream."""
         self._drop()
         self._begin()
 
     def adopt(self, history_id: bytes, offset: int) -> None:
-        """Be a part of another server's history, at this offset of it (FULLRESYNC). Nothing from before counts."""
+        """Join another server's history at this offset (FULLRESYNC). Earlier bytes are dropped."""
         self._drop()
         self.id, self.offset = history_id, offset
         self.second_id, self.second_offset = NO_ID, -1
 
     def resume(self, history_id: bytes, offset: int) -> None:
-        """Be where this server was when it ended; the bytes before that it does not have any more."""
+        """Continue where this server was when it ended; it does not have the bytes before that."""
         self.adopt(history_id, offset)
         self.keep()
 
     def rename(self, history_id: bytes) -> None:
-        """The master goes on under another id (CONTINUE): the bytes so far are the same, so that one's own replicas may
-        go on as well.
+        """Take over the master's new ID (CONTINUE). The bytes so far are the same, so this server's replicas can
+        continue too.
         """
         if history_id != self.id:
             self.second_id, self.second_offset = self.id, self.offset + 1

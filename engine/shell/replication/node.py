@@ -1,6 +1,6 @@
-"""A server among others: what the core asks of replication, answered by its two sides.
+"""Replication of one server: the core's requests, answered as a master or as a replica.
 
-The history is one for both: as a master this server makes it, as a replica it passes on its master's.
+Both roles share one history: a master extends it, a replica copies its master's.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from engine.wire.encode import encoded
 
 
 class AllClients(Clients, Surroundings, Protocol):
-    """Who runs the clients' commands, as both sides know him."""
+    """The part that runs clients' commands, as far as both roles need it."""
 
 
 class Node:
-    """One server's. ``start`` when its data are loaded. ``port`` is where it accepts clients."""
+    """Replication of one server; call ``start`` when its data is loaded. ``port``: where it accepts clients."""
 
     def __init__(
         self, core: Core, clients: AllClients, disk: DiskDurability, loop: asyncio.AbstractEventLoop, port: int
@@ -58,7 +58,7 @@ class Node:
         self._ticker: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to answer the core."""
+        """Start to serve the core's requests."""
         self._core.replication = self
         self._disk.on_other_data = self.master.restart
         self._disk.know_position(lambda: self.following.position if self.follows else self.master.position)
@@ -72,10 +72,10 @@ class Node:
             self.follow(master[0], int(master[1]))
 
     def _resume(self, position: Position, *, leads: bool) -> None:
-        """The data that were loaded are where the history was: a replica asks for what comes behind that, and whoever
-        followed this server up to there goes on.
+        """Continue the history at the position of the loaded data: a replica requests what follows it, and replicas
+        that followed this server up to there continue.
         """
-        LOG.info("the data are at offset %d of the history %s", position.offset, position.id.decode())
+        LOG.info("the data is at offset %d of the history %s", position.offset, position.id.decode())
         self.history.resume(position.id, position.offset)
         self.master.confirmed = position.offset
         self.following.resume(position.db)
@@ -93,13 +93,13 @@ class Node:
         self._shutdown.look_soon()
 
     def _tick(self) -> None:
-        # First, so that an error does not end the ticking.
+        # Schedule first, so that an error does not end the ticking.
         self._ticker = self._loop.call_later(1.0, self._tick)
         if not self._disk.is_ending:
             self.master.tick()
 
     def stop(self) -> None:
-        """The end."""
+        """Stop everything: the process is exiting."""
         if self._ticker is not None:
             self._ticker.cancel()
         self._failover.stop()
@@ -107,7 +107,7 @@ class Node:
         self.following.stop()
         self.master.close()
 
-    # -- as a master --------------------------------------------------------------------------------------------------
+    # -- requests to a master -----------------------------------------------------------------------------------------
 
     def publish(self, argv: list[bytes], *, within: bool) -> None:
         if not self.feeds:
@@ -118,7 +118,7 @@ class Node:
             self._publish(argv)
 
     def _publish(self, argv: list[bytes]) -> None:
-        # Whoever gets the message finds what was written before it.
+        # A subscriber that gets the message must find what was written before it.
         self._disk.flush_effects()
         if self.feeds:
             self.master.send(encoded([argv[0].upper(), *argv[1:]]))
@@ -160,7 +160,7 @@ class Node:
     def abort_shutdown(self) -> None:
         self._shutdown.abort()
 
-    # -- as a replica -------------------------------------------------------------------------------------------------
+    # -- requests to a replica ----------------------------------------------------------------------------------------
 
     def follow(self, host: bytes, port: int) -> Reply:
         self._refuse_while_failing_over()
@@ -178,32 +178,32 @@ class Node:
             raise CommandError(server.FAILING_OVER)
 
     def hand_over(self, host: bytes, port: int) -> None:
-        """Follow a server that is to lead from then on."""
+        """Follow a server that is to become the master."""
         self.follows = True
         self.following.follow(host, port, self._failover)
-        # Those who were blocked get their errors.
+        # Blocked clients get their errors.
         self._clients.settle()
 
     def take_back(self) -> None:
-        """Follow nobody any more."""
+        """Become a master."""
         self.follows = False
         self.following.lead()
 
     def _take_over(self, history_id: bytes) -> None:
-        """The master wants this server to lead in its place."""
+        """Become the master in place of the present one, which requests this."""
         if not self.follows:
             raise CommandError(server.HANDED_OVER_TO_MASTER)
         if history_id != self.history.id:
             raise CommandError(server.HANDED_OVER_BY_ANOTHER)
         if self.following.is_synchronising:
             raise CommandError(server.HANDED_OVER_TOO_EARLY)
-        LOG.info("the master hands over")
+        LOG.info("the master hands over to this server")
         self.take_back()
 
     def tell_master(self) -> None:
         self.following.tell_master()
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     def role(self) -> Reply:
         return self.following.situation().role() if self.follows else self.master.role()

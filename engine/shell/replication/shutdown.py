@@ -1,10 +1,10 @@
-"""Before a master ends its replicas get a moment to come to have everything, while commands that write wait.
+"""Shutdown of a master: replicas get time to catch up while write commands wait.
 
             BEGIN              LEVEL, TIMED_OUT, NOW, ABORT
     NONE ───────────> WAITING ──────────────────────────────> NONE
 
 WAITING ends when all replicas have acknowledged everything, after ``shutdown-timeout``, by SHUTDOWN NOW, or by SHUTDOWN
-ABORT. But for ABORT the data are then brought to the disk and the process ends; where that fails the server goes on.
+ABORT. Except after ABORT, the data is then saved and the process exits; if saving fails, the server continues.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from streamwire.machine import Machine
 
 
 class Stage(Enum):
-    """Whether the end has begun."""
+    """Whether a shutdown has started."""
 
     NONE = auto()
-    #: Replicas lack something.
+    #: Some replicas have not caught up.
     WAITING = auto()
 
 
 class ShutdownEvent(Enum):
-    """What happens."""
+    """Events of a shutdown."""
 
     BEGIN = auto()
     LEVEL = auto()
@@ -51,13 +51,13 @@ TABLE: dict[tuple[Stage, ShutdownEvent], Stage] = {
 
 
 def shutdown() -> Machine[Stage, ShutdownEvent]:
-    """A machine of a server that is to go on."""
+    """Return a machine without a shutdown."""
     return Machine("the shutdown", TABLE, Stage.NONE)
 
 
 class Shutdown:
-    """One server's. ``settle`` delivers what the core did while no client's commands ran, ``offset`` tells where the
-    stream ends that everything so far has made.
+    """Shutdown of one server. ``settle`` delivers the results of core work outside a client's command, ``offset``
+    returns the end of the stream, including all effects so far.
     """
 
     def __init__(
@@ -75,18 +75,18 @@ class Shutdown:
         self._offset = offset
         self._machine = shutdown()
         self._words: frozenset[bytes] = frozenset()
-        #: Clients that have called SHUTDOWN, and get an error where it comes to nothing.
+        #: Clients that have called SHUTDOWN, and get an error if it fails.
         self._callers: dict[Session, None] = {}
         self._held = HeldWrites(core, loop, "shutdown", self._look)
-        #: A replica may have everything now, or has gone.
+        #: To be called when a replica may have caught up, or has disconnected.
         self.look_soon = self._held.look_soon
 
     # -- commands and signals -----------------------------------------------------------------------------------------
 
     def delays(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Whether the process is to end later, as SHUTDOWN's ``words`` say; otherwise its caller ends it now.
+        """Start the shutdown with SHUTDOWN's ``words``; return whether it is delayed. If not, the caller must exit now.
 
-        ``caller`` is the client that wants it, if one does: it waits, and gets an error where nothing comes of it.
+        ``caller`` is the client that requested it, if any: it waits, and gets an error if the shutdown fails.
         """
         seconds = self._core.config.integer("shutdown-timeout")
         if self._machine.state is Stage.WAITING:
@@ -103,21 +103,21 @@ class Shutdown:
 
     @property
     def left(self) -> int | None:
-        """How many milliseconds it waits at most from now on; None where it does not."""
+        """Remaining time to wait in milliseconds, None without a shutdown."""
         return round(1000 * self._held.left) if self._machine.state is Stage.WAITING else None
 
     def abort(self) -> None:
-        """SHUTDOWN ABORT."""
+        """Run SHUTDOWN ABORT."""
         if self._machine.state is not Stage.WAITING:
             raise CommandError(persistence.NO_SHUTDOWN)
-        LOG.warning("the shutdown is called off: SHUTDOWN ABORT")
+        LOG.warning("shutdown cancelled (SHUTDOWN ABORT)")
         self._machine.fire(ShutdownEvent.ABORT)
         self._loop.call_soon(self._go_on)
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
 
     def _wait(self, words: frozenset[bytes], seconds: int) -> None:
-        LOG.info("the end waits for replicas that lack something, for %d seconds at most; writes wait", seconds)
+        LOG.info("shutdown waits up to %d seconds for replicas to catch up, holding writes", seconds)
         self._machine.fire(ShutdownEvent.BEGIN)
         self._words = words
         self._held.begin(seconds, self._time_out)
@@ -139,13 +139,13 @@ class Shutdown:
         try:
             self._core.durability.prepare_shutdown(set(self._words - {b"NOW"}))
         except CommandError:
-            LOG.warning("the engine does not end, because its data could not be written")
+            LOG.warning("shutdown cancelled, because the data could not be written")
             self._go_on()
         else:
             self._core.host.shut_down()
 
     def _go_on(self) -> None:
-        """The server does not end: clients that wait go on."""
+        """Cancel the shutdown: held writes continue, and its callers get an error."""
         callers, self._callers = self._callers, {}
         for caller in callers:
             if caller.waiter is not None:
@@ -154,13 +154,13 @@ class Shutdown:
         self._settle()
 
     def stop(self) -> None:
-        """The process ends."""
+        """Stop the timer: the process is exiting."""
         self._held.stop_waiting()
 
-    # -- who lags -----------------------------------------------------------------------------------------------------
+    # -- lagging replicas ---------------------------------------------------------------------------------------------
 
     def _replicas(self) -> list[Replica]:
-        """Those that are to have everything."""
+        """Return the replicas that should catch up."""
         known = self._master.roster.all.values() if self._master.leads else ()
         return [one for one in known if one.state is not Sync.SERVED and not one.without_acks]
 
@@ -173,6 +173,6 @@ class Shutdown:
         replicas, lagging = self._replicas(), self._lagging()
         for one in lagging:
             behind = max(self._master.written - max(one.offset, 0), 0)
-            LOG.warning("replica %s (%s) is %d bytes behind at the end", one.name, one.state.name.lower(), behind)
+            LOG.warning("replica %s (%s) is %d bytes behind at shutdown", one.name, one.state.name.lower(), behind)
         if replicas:
-            LOG.info("%d of %d replicas have everything", len(replicas) - len(lagging), len(replicas))
+            LOG.info("%d of %d replicas have caught up", len(replicas) - len(lagging), len(replicas))

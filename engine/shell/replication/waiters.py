@@ -1,4 +1,4 @@
-"""Clients that wait for replicas to acknowledge what was written (WAIT, WAITAOF)."""
+"""Clients that wait for acknowledgements of replicas (WAIT, WAITAOF)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.shell.clock import now_us
 
-#: Seconds after which replicas that were not far enough are asked once more.
+#: Seconds after which replicas that were behind are asked again.
 _AGAIN = 0.1
 
 
 class AckWaiters:
-    """Who waits. ``settle`` delivers what the core did while no client's commands ran, ``ask`` asks replicas how far
-    they are.
+    """Waiting clients. ``settle`` delivers the results of core work outside a client's command, ``ask`` requests the
+    replicas' offsets.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class AckWaiters:
         self._is_due = self._is_asked_later = False
 
     def add(self, session: Session, *, again: bool) -> None:
-        """Wake the blocked session when a replica acknowledges something. ``again``: it was woken, too early."""
+        """Wake the blocked session when a replica acknowledges something. ``again``: it was woken before, too early."""
         self._sessions[session] = None
         if not again:
             self._ask()
         elif not self._is_asked_later:
-            # (Each answer wakes whoever waits: asking anew at once would go on without end.)
+            # Each reply wakes all waiting clients: asking again at once would never end.
             self._is_asked_later = True
             self._loop.call_later(_AGAIN, self._ask_again)
 
@@ -48,9 +48,9 @@ class AckWaiters:
             self._ask()
 
     def wake(self) -> None:
-        """A replica has acknowledged something, or has gone."""
+        """Wake the waiting sessions soon: a replica has acknowledged something, or has disconnected."""
         if self._sessions and not self._is_due:
-            # Not within the command that is being run.
+            # Not at once: a command may be running.
             self._is_due = True
             self._loop.call_soon(self._wake)
 

@@ -1,7 +1,7 @@
-"""Full synchronisations of one master: who is sent which file when.
+"""Full synchronisations of one master: which replica is sent which file when.
 
-A file is made for all who wait and can read the same form; who comes later waits for the next one, or joins where
-nothing has been sent yet.
+One file is made for all waiting replicas that can read the same form. A replica that connects later joins if nothing
+has been sent yet, and otherwise waits for the next file.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ from engine.shell.replication.master.roster import Roster
 from engine.shell.replication.master.states import SyncEvent
 from engine.shell.replication.master.transfer import Form, Transfer
 
-#: Seconds after which is looked again whether a script is over.
+#: Seconds after which to check again whether a script is over.
 _BUSY_S = 0.05
-#: What replicas can do: read files that end with a mark; engines: their own snapshots, RDB files of any version.
+#: Capabilities of replicas: files that end with a mark; of engines: the engine's snapshots, RDB files of any version.
 _BY_MARK, _OWN, _ANY_VERSION = b"eof", b"psb", b"rdb-any"
-#: What only Redis since 8.0 says that it can do.
+#: Capability that only Redis 8.0 and later announce.
 _BY_CHANNEL = b"rdb-channel-repl"
-#: The versions of files that these read. Valkey, since 8.0, says what its own version is.
+#: RDB versions that these servers read. Valkey 8.0 and later announce their own version.
 _VERSION_OF_REDIS_8, _OF_VALKEY, _VERSION_OF_VALKEY_8 = 12, 8, 11
 _MARK_DIGITS = 40
 
 
 class Clients(Protocol):
-    """Who runs the clients' commands, as replication knows him."""
+    """The part that runs clients' commands, as far as replication needs it."""
 
     @property
     def connections(self) -> Mapping[int, Peer]:
-        """The open connections by session."""
+        """The open connections by session ID."""
 
     def settle(self) -> None:
-        """Deliver what the core did while no client's commands ran."""
+        """Deliver the results of core work outside a client's command."""
 
 
 class Owner(Protocol):
-    """The master, as far as its replicas' files concern it."""
+    """The master, as far as its replicas' files need it."""
 
     def cut_off(self, replica: Replica) -> None:
-        """Close a replica's connection: it has to ask again."""
+        """Close a replica's connection, so that it must synchronise again."""
 
     def go_online(self, replica: Replica) -> None:
-        """A replica has all of its file: it is sent what has waited, and then what happens."""
+        """Send a replica that has its whole file the waiting stream, and then the stream as it continues."""
 
     def forget_database(self) -> None:
-        """Who reads the stream from here on does not know in which database it is."""
+        """Select the database again before the next command: a reader that starts here does not know it."""
 
 
 class FullSyncs:
-    """One master's. ``draw(n)`` draws a number in 0 .. n-1."""
+    """Full synchronisations of one master. ``draw(n)`` returns a random number in 0 .. n-1."""
 
     def __init__(
         self,
@@ -87,23 +87,24 @@ class FullSyncs:
         self._files = files
         self._transfer: Transfer | None = None
         self._begin_at: asyncio.TimerHandle | None = None
-        #: The last file that was written before it was sent could not be.
+        #: Whether the last file that was written to disk before it was sent failed.
         self._is_disk_bad = False
-        #: The database in which a stream is that a master of this server makes; -1: it says so before it goes on.
+        #: Returns the selected database of a stream that comes from this server's master; -1 if this server makes the
+        #: stream.
         self.stream_db: Callable[[], int] = lambda: -1
 
     @property
     def is_sending(self) -> bool:
-        """Whether a file is on its way."""
+        """Whether a file is being sent."""
         return self._transfer is not None and self._transfer.is_sending
 
     def add(self, replica: Replica) -> None:
-        """A replica is to get a file."""
+        """Give a replica a file, now or later."""
         if not self._join(replica):
             self._begin_soon()
 
     def drop(self, replica: Replica) -> None:
-        """A replica has gone."""
+        """Remove a disconnected replica."""
         transfer = self._transfer
         if transfer is not None and replica in transfer.receivers:
             transfer.receivers.remove(replica)
@@ -113,7 +114,7 @@ class FullSyncs:
                 self._begin_soon()
 
     def close(self) -> None:
-        """The end."""
+        """Stop everything: the process is exiting."""
         if self._begin_at is not None:
             self._begin_at.cancel()
         if self._transfer is not None:
@@ -128,13 +129,13 @@ class FullSyncs:
         return Form.RDB_BY_MARK if by_mark else Form.RDB_BY_LENGTH
 
     def _kind(self, replica: Replica) -> tuple[Form, int, bool]:
-        """What can be sent to several together: a form, its version, and whether it has no data."""
+        """Return what replicas must have in common to share a file: form, version, and whether it has no data."""
         return self._form(replica), self._version(replica), replica.said.without_data
 
     def _version(self, replica: Replica) -> int:
-        """The version of an RDB file for a replica: ``rdb-version``, or what the replica has told that it reads.
+        """Return the RDB version for a replica: ``rdb-version``, or the newest version that it has announced.
 
-        Those of Redis before 8.0 tell nothing.
+        Redis before 8.0 announces none.
         """
         configured, said = self._core.config.integer("rdb-version"), replica.said
         if said.rdb_only:
@@ -147,7 +148,7 @@ class FullSyncs:
         return max(configured, _VERSION_OF_REDIS_8) if _BY_CHANNEL in said.capabilities else configured
 
     def _join(self, replica: Replica) -> bool:
-        """Let a replica have the file that is being written for others, if it still can."""
+        """Add a replica to the file that is being written for others, if possible; return whether it was."""
         transfer = self._transfer
         if transfer is None or transfer.is_sending:
             return False
@@ -160,7 +161,7 @@ class FullSyncs:
         return True
 
     def _begin_soon(self) -> None:
-        """Begin a transfer to those who wait; where others may come, they get a moment for it."""
+        """Start a transfer to the waiting replicas, after a delay if others may join."""
         waiting = self._roster.waiting()
         if not waiting or self._transfer is not None:
             return
@@ -189,7 +190,7 @@ class FullSyncs:
             return
         form, version, without_data = kind = self._kind(waiting[0])
         receivers = [one for one in waiting if self._kind(one) == kind]
-        # What has happened so far is in the image, and in the stream of others before this place.
+        # Effects so far are in the image, and before this offset in the stream of the other replicas.
         self._clients.settle()
         core, config = self._core, self._core.config
         core.changes.set_time(now_us())
@@ -204,7 +205,7 @@ class FullSyncs:
         for replica in receivers:
             self._receive(replica, self._history.offset)
         names = ", ".join(one.name for one in receivers)
-        LOG.info("full synchronisation (%s) of %s begins at offset %d", form.name, names, self._history.offset)
+        LOG.info("full synchronisation (%s) of %s started at offset %d", form.name, names, self._history.offset)
         mark = b"".join(b"%x" % self._draw(16) for _ in range(_MARK_DIGITS))
         directory = Path(os.fsdecode(config.text("dir"))).absolute()
         transfer.start(mark, self._files, directory, self._background)
@@ -223,7 +224,7 @@ class FullSyncs:
         if transfer.form is not Form.RDB_BY_MARK:
             self._is_disk_bad = error is not None
         if error is not None:
-            LOG.error("full synchronisation failed, the replicas must ask again: %s", error)
+            LOG.error("full synchronisation failed, disconnecting the replicas: %s", error)
             for replica in receivers[:]:
                 self._owner.cut_off(replica)
         else:
@@ -240,7 +241,7 @@ class FullSyncs:
             replica.heard = time.monotonic()
             replica.fire(SyncEvent.MARKED)
             if replica.has_answered:
-                # It was quicker than the loop.
+                # Its reply came before this callback.
                 replica.fire(SyncEvent.ACKNOWLEDGED)
                 self._owner.go_online(replica)
         else:

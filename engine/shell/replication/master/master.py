@@ -1,8 +1,8 @@
-"""A server as a master: who its replicas are, what they are fed, what they have acknowledged.
+"""Master role of a server: its replicas, the stream sent to them, their acknowledgements.
 
-Effects become the stream: encoded once, counted by the history, sent to each replica that is online, and kept for those
-who get a file first. It is one file of some four hundred lines: who is sent what, waits or is cut off depends on all
-of its state.
+Effects become the stream: encoded once, counted by the history, sent to each online replica, and queued for replicas
+that receive a file first. It is one long module because all of its state decides which replica is sent something, waits
+or is disconnected.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from engine.shell.replication.master.states import Sync, SyncEvent
 from engine.text.messages import server
 
 _PING, _GETACK = b"*1\r\n$4\r\nPING\r\n", b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"
-#: Blocks of less together are put together before they are sent.
+#: Blocks with a smaller total size in bytes are joined before they are sent.
 _JOINED = 64 * 1024
 
 
 class Master:
-    """One server's. ``on_feeding`` is told whether effects are wanted; ``draw(n)`` draws a number in 0 .. n-1."""
+    """Master role of one server. ``on_feeding`` is called with whether effects are needed; ``draw(n)`` returns a random
+    number in 0 .. n-1.
+    """
 
     # One piece: offset, backlog and replicas change together with each effect that is sent.
 
@@ -56,30 +58,30 @@ class Master:
         self._core = core
         self._clients = clients
         self._loop = loop
-        #: What the stream has become in this event-loop iteration.
+        #: Blocks added to the stream in this event-loop iteration.
         self._outgoing: list[bytes] = []
         self._is_release_due = False
         self._on_feeding = on_feeding
         self.history = history
         self._roster = Roster()
-        #: Who is sent a file when.
+        #: Sends files to replicas.
         self.full_syncs = FullSyncs(
             core, clients, history, self._roster, loop, background, draw, self, files or Files()
         )
-        #: The database in which the stream is; -1: the next command must say it.
+        #: Database selected in the stream; -1 if the next command must select one.
         self._db = -1
-        #: Where the stream was behind the last effect: what comes after it tells of nothing that was written.
+        #: Offset after the last effect: later bytes of the stream contain no writes.
         self.written = 0
-        #: Up to where a replica has acknowledged the stream, or it came from a master of this server.
+        #: Offset up to which a replica has acknowledged the stream, or it came from this server's master.
         self.confirmed = 0
         self._left_at = self._pinged_at = time.monotonic()
         self._getack_due = False
         self.full = self.partial = self.refused = 0
-        #: This server has no master. With one it makes no stream, and passes on its master's.
+        #: Whether this server has no master. With one it makes no stream, and passes on its master's.
         self.leads = True
-        #: Whether replicas may be served: not while a master of its own is out of reach.
+        #: Whether replicas may be served: not while this server's own master is unreachable.
         self.may_serve: Callable[[], bool] = lambda: True
-        #: How INFO calls what a failover is doing.
+        #: INFO's word for the stage of a failover.
         self.failover_state: Callable[[], str] = lambda: "no-failover"
         #: Called when a replica has acknowledged something.
         self.on_acknowledged: Callable[[], None] = lambda: None
@@ -93,10 +95,10 @@ class Master:
     # -- the stream ---------------------------------------------------------------------------------------------------
 
     def feed(self, effects: Effects) -> Effects:
-        """Send the effects of commands to the replicas; the same effects encoded, for whoever wants them as well."""
+        """Send the effects of commands to the replicas; return the same effects encoded, for other uses."""
         pack = hiredis.pack_command
         if len(effects) == 1 and effects[0][0] == self._db:
-            # As below, for a client that waits for each reply, at as little expense as can be.
+            # Fast path of the code below, for a client that waits for each reply.
             argv = effects[0][1]
             block = argv if isinstance(argv, bytes) else pack(tuple(argv))  # type: ignore[arg-type]
             self.send(block)
@@ -113,16 +115,16 @@ class Master:
 
     @property
     def position(self) -> Position | None:
-        """Where in its history the data of a master are; None where it has none that others know."""
+        """Position of a master's data in its history; None if no other server can know the history."""
         history = self.history
         return Position(history.id, history.offset, max(self._db, 0)) if history.keeps else None
 
     def forget_database(self) -> None:
-        """Who reads the stream from here on does not know in which database it is."""
+        """Select the database again before the next command: a reader that starts here does not know it."""
         self._db = -1
 
     def send(self, block: bytes) -> None:
-        """The stream goes on with these bytes, which are whole commands."""
+        """Append bytes to the stream, which must be complete commands."""
         self.history.feed(block)
         roster = self._roster
         if roster.online:
@@ -138,9 +140,10 @@ class Master:
         self._release()
 
     def _release(self) -> None:
-        """Send those online what the stream has become; called before anybody comes online.
+        """Send the collected stream to the online replicas; call this before another replica goes online.
 
-        It is not sent at once: what several clients do in one event-loop iteration goes together, behind their replies.
+        It is not sent at once: commands of several clients in one event-loop iteration are sent together, after their
+        replies.
         """
         blocks, self._outgoing = self._outgoing, []
         if not blocks:
@@ -163,10 +166,10 @@ class Master:
         hard, soft, seconds = limits[b"slave"]
         return OutputLimit(hard and max(hard, self.history.size), soft and max(soft, self.history.size), seconds)
 
-    # -- replicas come and go -----------------------------------------------------------------------------------------
+    # -- replicas -----------------------------------------------------------------------------------------------------
 
     def synchronise(self, session: Session, history_id: bytes, offset: int) -> None:
-        """A client wants to be a replica; see :class:`engine.core.environment.replication.Replication`."""
+        """Make a client a replica; see `engine.core.environment.replication.Replication`."""
         session.reply_mode = "off"
         session.is_replica = True
         self._loop.call_soon(self._admit, session, history_id, offset)
@@ -194,7 +197,7 @@ class Master:
             return
         if history_id and history_id != b"?":
             self.refused += 1
-            LOG.info("replica %s cannot go on from offset %d: it gets all data", replica.name, offset)
+            LOG.info("replica %s cannot continue from offset %d, sending all data", replica.name, offset)
         self.full += 1
         self.full_syncs.add(replica)
 
@@ -207,11 +210,11 @@ class Master:
         self._release()
         self._roster.online.append(replica)
         replica.peer.send([b"+CONTINUE%b\r\n" % name, *blocks])
-        LOG.info("replica %s goes on from offset %d: %d bytes", replica.name, offset, sum(map(len, blocks)))
+        LOG.info("replica %s continues from offset %d: %d bytes", replica.name, offset, sum(map(len, blocks)))
         self.judge()
 
     def drop(self, session: Session) -> None:
-        """A replica's connection is closed."""
+        """Remove a replica whose connection is closed."""
         replica = self._roster.all.pop(session.id, None)
         if replica is None:
             return
@@ -222,23 +225,23 @@ class Master:
         self.full_syncs.drop(replica)
         if not self._roster.all:
             self._left_at = time.monotonic()
-        LOG.info("replica %s has gone", replica.name)
+        LOG.info("replica %s disconnected", replica.name)
         self.judge()
         self.on_acknowledged()
 
     def cut_off(self, replica: Replica) -> None:
-        """Close a replica's connection: it has to ask again."""
+        """Close a replica's connection, so that it must synchronise again."""
         replica.peer.transport.abort()
-        # It hears of nothing any more from now on, not only when the loop tells that it is closed.
+        # Remove it now: the loop reports the close later.
         self.drop(replica.peer.session)
 
     def cut_off_all(self) -> None:
-        """Every replica has to ask again."""
+        """Disconnect all replicas, so that they must synchronise again."""
         for replica in list(self._roster.all.values()):
             self.cut_off(replica)
 
     def go_online(self, replica: Replica) -> None:
-        """A replica has all of its file: it is sent what has waited, and then what happens."""
+        """Send a replica that has its whole file the waiting stream, and then the stream as it continues."""
         self._release()
         roster = self._roster
         roster.behind.remove(replica)
@@ -256,7 +259,7 @@ class Master:
     # -- acknowledgements ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """A replica has done the stream up to ``offset``, and has it on its disk up to ``on_disk`` (-1: not said)."""
+        """Note that a replica has applied the stream up to ``offset``, and synced it to ``on_disk`` (-1: unknown)."""
         replica = self._roster.all.get(session.id)
         if replica is None:
             return
@@ -279,13 +282,13 @@ class Master:
             self.go_online(replica)
 
     def acknowledged(self, offset: int, *, on_disk: bool) -> int:
-        """How many replicas have the stream up to an offset."""
+        """Return the number of replicas that have the stream up to an offset."""
         if on_disk:
             return sum(one.on_disk >= offset for one in self._roster.online)
         return sum(one.offset >= offset for one in self._roster.online)
 
     def ask_soon(self) -> None:
-        """Ask all replicas how far they are, once for all who want to know it in this event-loop iteration."""
+        """Request the offsets of all replicas, once for all requests in this event-loop iteration."""
         if not self._getack_due and self._roster.online:
             self._getack_due = True
             self._loop.call_soon(self._ask)
@@ -297,7 +300,7 @@ class Master:
             self.send(_GETACK)
 
     def judge(self) -> None:
-        """Decide whether there are replicas enough for commands that write (min-replicas-to-write)."""
+        """Decide whether there are enough replicas for write commands (min-replicas-to-write)."""
         config, admission = self._core.config, self._core.admission
         wanted, lag = config.integer("min-replicas-to-write"), config.integer("min-replicas-max-lag")
         error = server.TOO_FEW_REPLICAS if self.leads and wanted and lag and self.good < wanted else b""
@@ -306,14 +309,14 @@ class Master:
 
     @property
     def good(self) -> int:
-        """Replicas that have acknowledged something within min-replicas-max-lag."""
+        """Number of replicas that have acknowledged something within min-replicas-max-lag."""
         now, lag = time.monotonic(), self._core.config.integer("min-replicas-max-lag")
         return sum(one.lag(now) <= lag for one in self._roster.online)
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Once a second."""
+        """Run the periodic work of each second."""
         now, config = time.monotonic(), self._core.config
         timeout = config.integer("repl-timeout")
         for replica in list(self._roster.all.values()):
@@ -323,10 +326,10 @@ class Master:
                 replica.progress = now
             elif state is Sync.RECEIVING:
                 if now - replica.progress > timeout:
-                    LOG.warning("replica %s dropped: it takes nothing of the file", replica.name)
+                    LOG.warning("replica %s disconnected: it is not reading the file", replica.name)
                     self.cut_off(replica)
             elif state is not Sync.SERVED and not replica.without_acks and now - replica.heard > timeout:
-                LOG.warning("replica %s dropped: it has said nothing for %d seconds", replica.name, timeout)
+                LOG.warning("replica %s disconnected: no acknowledgement for %d seconds", replica.name, timeout)
                 self.cut_off(replica)
         self.judge()
         if not self.leads:
@@ -343,7 +346,7 @@ class Master:
     # -- roles --------------------------------------------------------------------------------------------------------
 
     def begin_following(self, *, keep_replicas: bool = False) -> None:
-        """The server has a master from now on: what happens here is no part of the stream."""
+        """Become a replica: effects of this server are no longer part of the stream."""
         self._clients.settle()
         self.leads = False
         if not keep_replicas:
@@ -353,7 +356,7 @@ class Master:
         self.judge()
 
     def begin_leading(self) -> None:
-        """The server has no master any more: it makes the stream, if there is anybody who might go on with it."""
+        """Become a master: make the stream, if a replica may continue with it."""
         self.leads = True
         self.cut_off_all()
         self._db = -1
@@ -365,31 +368,31 @@ class Master:
         self.judge()
 
     def restart(self) -> None:
-        """The data are not those that the stream has made any more: everybody gets them anew."""
+        """Start a new history and disconnect all replicas: the data no longer results from the stream."""
         self.history.renew()
         self.cut_off_all()
 
     def forget(self) -> None:
-        """Nobody follows any more: keep no backlog, and have no effects recorded."""
+        """Drop the backlog and stop recording effects: there are no replicas any more."""
         self._clients.settle()
         self._core.changes.record_for("replicas", False)
         self._on_feeding(False)
         self.history.release()
-        LOG.info("the replication backlog is freed: there were no replicas for repl-backlog-ttl")
+        LOG.info("freed the replication backlog: no replicas for repl-backlog-ttl")
 
     def close(self) -> None:
-        """The end."""
+        """Send the rest of the stream, and stop: the process is exiting."""
         self._release()
         self.full_syncs.close()
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     def role(self) -> list[Any]:
-        """The reply of ROLE."""
+        """Return the reply of ROLE."""
         return [b"master", self.history.offset, self._roster.described()]
 
     def info(self) -> list[tuple[str, Any]]:
-        """The lines of INFO replication that tell of replicas, and of the history."""
+        """Return INFO replication's lines about replicas and the history."""
         history = self.history
         good: list[tuple[str, Any]] = []
         if self._core.config.integer("min-replicas-to-write"):

@@ -1,4 +1,4 @@
-"""One replica: its connection, how far its synchronisation is, what waits for it, what it has acknowledged."""
+"""One replica: its connection, its synchronisation state, its waiting stream, its acknowledgements."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class Peer(Protocol):
 
     session: Session
     transport: asyncio.Transport
-    #: It lets so much of what it is sent pile up that it should be sent no more of a file for now.
+    #: Whether it has too many unread bytes to be sent more of a file for now.
     clogged: bool
 
     def send(self, parts: list[bytes | memoryview]) -> None:
-        """Send bytes, behind what was sent before; the connection is cut off where too much piles up."""
+        """Send bytes in order; the connection is closed if too many are unread."""
 
     def give_up(self, size: int) -> None:
-        """Cut it off: ``size`` bytes wait for it, which is too much."""
+        """Disconnect it, because ``size`` bytes waiting for it are too many."""
 
 
-#: What INFO and ROLE call the states.
+#: Names of the states in INFO and ROLE.
 _SHOWN = {Sync.WAITING: "wait_bgsave", Sync.RECEIVING: "send_bulk", Sync.LOADING: "send_bulk", Sync.ONLINE: "online"}
 
 
 class Replica:
-    """See the module. Times are by the clock of whoever makes it, in seconds."""
+    """State of one replica. Times are in seconds, by the clock of the master."""
 
     __slots__ = (
         "_machine",
@@ -51,53 +51,53 @@ class Replica:
     def __init__(self, peer: Peer, said: AsReplica, now: float, *, without_acks: bool) -> None:
         self.peer = peer
         self.said = said
-        #: It has asked with SYNC: such replicas acknowledge nothing.
+        #: Whether it connected with SYNC: such replicas send no acknowledgements.
         self.without_acks = without_acks
         self._machine = sync()
-        #: What happened since the image was taken, which it gets behind the file.
+        #: The stream since the image was taken, to be sent after the file.
         self.waiting: list[bytes | memoryview] = []
         self.waiting_size = 0
         self._over_soft_since: float | None = None
-        #: It has acknowledged something: it has found the end of its file.
+        #: Whether it has acknowledged something, and so has found the end of its file.
         self.has_answered = False
-        #: Up to where it has done the stream, and has it on its disk; -1: it has not said so yet.
+        #: Offset up to which it has applied the stream, and up to which it has synced it; -1 if unknown.
         self.offset = self.on_disk = -1
-        #: When it last said so; when it last took bytes of the file.
+        #: Time of its last acknowledgement, and of its last progress in reading the file.
         self.heard = self.progress = now
 
     @property
     def state(self) -> Sync:
-        """How far it is."""
+        """State of its synchronisation."""
         return self._machine.state
 
     def fire(self, event: SyncEvent) -> None:
-        """Something has happened to it."""
+        """Report an event to its state machine."""
         self._machine.fire(event)
 
     @property
     def name(self) -> str:
-        """For the log: where it can be reached."""
+        """Its address for the log."""
         address, port = self.address
         return f"{address}:{port}" if port else address
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it says that it can be reached: host and port."""
+        """Host and port at which it says it accepts clients."""
         host = self.said.address or self.peer.session.addr.rpartition(b":")[0].strip(b"[]")
         return host.decode("utf-8", "replace"), self.said.port
 
     def lag(self, now: float) -> int:
-        """Seconds since it last acknowledged something."""
+        """Return the seconds since its last acknowledgement."""
         return max(int(now - self.heard), 0)
 
     def described(self, now: float) -> str:
-        """Its line in INFO."""
+        """Return its line in INFO."""
         host, port = self.address
         lag = self.lag(now) if self.state is Sync.ONLINE else 0
         return f"ip={host},port={port},state={_SHOWN[self.state]},offset={max(self.offset, 0)},lag={lag}"
 
     def queue(self, block: bytes, limit: OutputLimit, now: float) -> bool:
-        """Keep bytes for behind the file; False where that is more than the limit allows."""
+        """Queue stream bytes until the file is sent; return False if they exceed the limit."""
         size = self.waiting_size + len(block)
         over = bool(limit.hard) and size > limit.hard
         if limit.soft and size > limit.soft:
@@ -110,11 +110,11 @@ class Replica:
         return not over
 
     def drop_waiting(self) -> None:
-        """Keep nothing any more."""
+        """Drop the queued bytes."""
         self.waiting, self.waiting_size, self._over_soft_since = [], 0, None
 
     def release(self) -> None:
-        """It is online: send it what has waited."""
+        """Send the queued bytes: it is online."""
         waiting = self.waiting
         self.drop_waiting()
         if waiting:

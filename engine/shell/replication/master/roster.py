@@ -1,4 +1,4 @@
-"""The replicas of one master, by what they are sent."""
+"""The replicas of one master, by what they are being sent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.shell.replication.master.states import Sync
 
 
 class Roster:
-    """All replicas by session; among them those who are sent the stream, and those for whom it waits behind a file."""
+    """All replicas by session ID; the online ones, which are sent the stream; those behind, for which it is queued."""
 
     __slots__ = ("all", "behind", "online")
 
@@ -19,24 +19,24 @@ class Roster:
         self.behind: list[Replica] = []
 
     def waiting(self) -> list[Replica]:
-        """Those who are to get a file that is not being written yet."""
+        """Return the replicas that need a file which is not being written yet."""
         return [one for one in self.all.values() if one.state is Sync.WAITING]
 
     def at(self, address: tuple[str, int]) -> Replica | None:
-        """The replica that says that it can be reached there."""
+        """Return the replica with this announced address, None if there is none."""
         return next((one for one in self.all.values() if one.address == address), None)
 
     def reachable(self) -> list[Replica]:
-        """Those online that have said where they can be reached."""
+        """Return the online replicas that have announced a port."""
         return [one for one in self.online if one.said.port]
 
     def described(self) -> list[list[bytes]]:
-        """Those online, as ROLE tells of them."""
+        """Return the online replicas in the form of ROLE."""
         told = ((*one.address, max(one.offset, 0)) for one in self.online)
         return [[host.encode(), b"%d" % port, b"%d" % offset] for host, port, offset in told]
 
     def lines(self, now: float) -> list[tuple[str, Any]]:
-        """INFO's lines: their number, then each of them."""
+        """Return INFO's lines: the number of replicas, then one line each."""
         known = [one for one in self.all.values() if one.state is not Sync.SERVED]
         each = [(f"slave{number}", one.described(now)) for number, one in enumerate(known)]
         return [("connected_slaves", len(known)), *each]

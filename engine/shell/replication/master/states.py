@@ -1,4 +1,4 @@
-"""What there is to be said of one replica.
+"""Synchronisation states of one replica.
 
                  CONTINUED                        (partial: the backlog has what it lacks)
     WAITING ───────────────────────────────────────────────────────> ONLINE
@@ -10,8 +10,8 @@
                                       │ SENT_ALONE
                                       └───────────────────────────> SERVED
 
-A file that ends with a mark must not be followed by anything before the replica has found the mark: what happens
-meanwhile waits until it has acknowledged something. SERVED has a client that wanted the file alone.
+A file that ends with a mark must not be followed by other bytes until the replica has found the mark, so the stream is
+queued until its first acknowledgement. SERVED is for a client that requested only the file.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from streamwire.machine import Machine
 
 
 class Sync(Enum):
-    """How far one replica is."""
+    """Synchronisation state of one replica."""
 
-    #: It gets a file with all data, which is not being written yet.
+    #: It needs a file with all data, which is not being written yet.
     WAITING = auto()
-    #: The file is being written or sent. What happens meanwhile waits.
+    #: The file is being written or sent. The stream is queued.
     RECEIVING = auto()
-    #: The file has been sent; the replica has not said that it has found its end.
+    #: The file has been sent; the replica has not acknowledged its end.
     LOADING = auto()
-    #: It is sent what happens.
+    #: It is sent the stream.
     ONLINE = auto()
-    #: It has the file, and gets nothing else.
+    #: It has the file, and is sent nothing else.
     SERVED = auto()
 
 
 class SyncEvent(Enum):
-    """What happens to it."""
+    """Events of its synchronisation."""
 
     CONTINUED = auto()
     IMAGE_TAKEN = auto()
@@ -59,5 +59,5 @@ TABLE = {
 
 
 def sync() -> Machine[Sync, SyncEvent]:
-    """A machine of a replica that has just come."""
+    """Return a machine for a new replica."""
     return Machine("a replica", TABLE, Sync.WAITING)

@@ -1,11 +1,11 @@
-"""A full synchronisation: the data of one moment, written once and sent to one replica or several.
+"""Transfer of a full synchronisation: the data of one moment, written once and sent to one replica or several.
 
-Three forms. With ``eof`` the RDB file is made while it is sent, a stretch in each event-loop iteration, and ends with a
-mark that was told before it. Otherwise a thread writes a temporary file, in Redis's format or in the engine's own, and
-its content follows its length.
+There are three forms. With ``eof`` the RDB file is made while it is sent, a slice per event-loop iteration, and ends
+with a mark that was announced before. Otherwise a thread writes a temporary file, in Redis's format or in the engine's
+own, and its length is sent before its content.
 
-All receivers get the file at the pace of the slowest one: it is made once, and nothing of it piles up. One that takes
-nothing for ``repl-timeout`` is given up by its owner.
+All receivers get the file at the pace of the slowest one: it is made once, and nothing is queued. The owner disconnects
+a receiver that reads nothing for ``repl-timeout``.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.master.replica import Replica
 
-#: Work at a time while the loop makes a file, in seconds, and bytes at most.
+#: Maximum duration in seconds, and size in bytes, of a slice made in the event loop.
 _SLICE, _SLICE_BYTES = 0.001, 1 << 18
-#: About so many bytes are sent in one event-loop iteration, to all receivers together.
+#: Approximate number of bytes to send per event-loop iteration, to all receivers together.
 _TURN_BYTES = 1 << 20
-#: Seconds after which it is looked whether slow receivers have taken more.
+#: Seconds after which to check again whether slow receivers have read more.
 _LOOK = 0.002
 
 
 class Form(Enum):
-    """What a file looks like. The values are the suffixes of temporary files."""
+    """Form of the file. The values are the suffixes of temporary files."""
 
     RDB_BY_MARK = ""
     RDB_BY_LENGTH = ".rdb"
@@ -43,7 +43,7 @@ class Form(Enum):
 
 
 class Transfer:
-    """One file, for ``receivers``. ``ended`` is told with an error, or with None when all of it has been sent."""
+    """One file, for ``receivers``. ``ended`` is called with None when all of it has been sent, or with an error."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Transfer:
     ) -> None:
         self.form = form
         self.receivers = receivers
-        #: The header has been sent: nobody can join any more.
+        #: Whether the header has been sent, so that no replica can join any more.
         self.is_sending = False
         self.began = time.monotonic()
         self.size = 0
@@ -65,21 +65,21 @@ class Transfer:
         self._loop = loop
         self._ended = ended
         self._attempt: Attempt | None = None
-        #: The file that is sent, where there is one; it has no name any more.
+        #: The mapped file that is sent, if there is one; its name has been removed.
         self._file = memoryview(b"")
         self._is_over = False
         self._stretches: Iterator[tuple[bytes, bool]] | None = None
-        #: The present stretch, whether it is the last one, and who is still to be sent it, the next one last.
+        #: The present slice, whether it is the last one, and the receivers that need it, the next one last.
         self._stretch = b""
         self._is_last = False
         self._unsent: list[Replica] = []
 
     def start(self, mark: bytes, files: Files, directory: Path, background: Background) -> None:
-        """Take the image, in pieces, then write and send. ``mark`` stands behind a file by mark."""
+        """Take the image over several iterations, then write and send it. ``mark`` ends a file by mark."""
         if self._is_over:
             self._taking.cancel()
         elif not self._taking.step():
-            # (A method, not a function in here that names itself: that cycle would keep the image for long.)
+            # A method, not a recursive closure: that would be a reference cycle that keeps the image.
             self._loop.call_soon(self.start, mark, files, directory, background)
         elif self.form is Form.RDB_BY_MARK:
             self._stretches = _by_mark(self._taking.image, self._options, mark)
@@ -97,7 +97,7 @@ class Transfer:
             else:
                 pause = rdb_file.give_way()
                 rdb_file.write(files, attempt.temporary, image, check=attempt.check, pause=pause, **self._options)
-            # What was trimmed meanwhile is not to stay for the sake of who does not read it any more.
+            # Free the image: it would keep data that is deleted meanwhile.
             image.free()
 
         def done(error: OSError | None) -> None:
@@ -107,7 +107,7 @@ class Transfer:
                     data = self._file = files.map(attempt.temporary)
                 except OSError as problem:
                     error = problem
-            # Whoever has it mapped keeps it.
+            # The mapping remains valid without a name.
             attempt.remove()
             if self._is_over:
                 return
@@ -120,7 +120,7 @@ class Transfer:
         background(write, done)
 
     def cancel(self) -> None:
-        """Nobody wants it any more."""
+        """Cancel the transfer: no receiver needs it any more."""
         self._is_over = True
         self._stretches = None
         free_aside(self._file.release, len(self._file))
@@ -136,7 +136,7 @@ class Transfer:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        """Send the stretch to more of the receivers; the next one is made when all have taken what came before it."""
+        """Send the slice to more of the receivers; the next one is made when all have read what came before."""
         if self._stretches is None:
             return
         self.is_sending = True
@@ -146,8 +146,8 @@ class Transfer:
                 return
             try:
                 self._stretch, self._is_last = next(self._stretches)
-            except Exception as error:  # noqa: BLE001 - whatever it was, there is no whole file
-                LOG.exception("the file for replicas cannot be made")
+            except Exception as error:  # noqa: BLE001 - any error leaves the file incomplete
+                LOG.exception("cannot make the file for replicas")
                 self._end(OSError(str(error)))
                 return
             self.size += len(self._stretch)
@@ -159,13 +159,13 @@ class Transfer:
                 replica.peer.send([self._stretch])
                 left -= len(self._stretch)
         if self._is_last and not self._unsent:
-            # In the same step: a replica may acknowledge at once.
+            # In the same step, because a replica may acknowledge at once.
             self._end(None)
         else:
             self._loop.call_soon(self._step)
 
     def _is_slow(self) -> bool:
-        """Whether a receiver has not taken yet what it was sent."""
+        """Whether a receiver has not yet read what it was sent."""
         now = time.monotonic()
         slow = False
         for replica in self.receivers:
@@ -177,8 +177,8 @@ class Transfer:
 
 
 def _by_mark(image: Image, options: dict[str, Any], mark: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The RDB file in stretches, each of them some time's work, between ``$EOF:<mark>`` and the mark; with each whether
-    it is the last one.
+    """Yield the RDB file in slices of limited duration, between ``$EOF:<mark>`` and the mark; each with whether it is
+    the last.
     """
     gathered = [b"$EOF:%b\r\n" % mark]
     size = 0

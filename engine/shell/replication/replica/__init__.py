@@ -1,5 +1,5 @@
-"""A server as a replica: the link to its master, all data that come over it, and what the master does from there on.
+"""Replica role: the link to the master, full synchronisation, and applying the master's stream.
 
-It may import the core, durability (the formats of files, running commands of a log), the history, the settings and the
-observation room. It never knows who follows this server, nor how clients are served.
+It may import the core, durability (file formats, running commands of a log), the history, the settings and the
+observation room. It does not depend on this server's own replicas, or on how clients are served.
 """

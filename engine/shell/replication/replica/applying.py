@@ -1,4 +1,4 @@
-"""What a master does is done here, while one link to it holds: bytes come in, commands run, acknowledgements go out."""
+"""Applying the master's stream over one link: bytes arrive, commands run, acknowledgements are sent."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from engine.shell.replication.replica.surroundings import Downstream, Surroundin
 
 
 class ApplyingOwner(Protocol):
-    """Who has the link."""
+    """Owner of the link."""
 
     def tell_master(self) -> None:
-        """The master asks how far this server is."""
+        """Send an acknowledgement, which the master has requested."""
 
     def restrain(self) -> None:
-        """Some bytes have been used: it may have changed whether more are to be taken."""
+        """Decide again whether to read more bytes: some have been processed."""
 
     def lost(self, why: str) -> None:
-        """A client has closed the connection."""
+        """Handle the loss of the link: a client has closed the connection."""
 
     def refuse(self, why: str) -> None:
-        """The master does what the engine cannot do."""
+        """Stop following: the stream has something that the engine does not support."""
 
 
 class Applying:
-    """One link's. The master's commands are about the database ``db`` at first; ``address`` are the link's two."""
+    """The stream of one link. It starts with database ``db`` selected; ``address``: the two addresses of the link."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Applying:
 
     @property
     def db(self) -> int:
-        """The database that the master's next command is about."""
+        """The database selected for the master's next command."""
         return self._session.db
 
     @property
@@ -71,13 +71,13 @@ class Applying:
         return self._session.close_requested
 
     def feed(self, data: bytes) -> None:
-        """Bytes of the master."""
+        """Process bytes of the master."""
         self.intake.feed(data)
         if not self._is_due:
             self._work()
 
     def _work(self) -> None:
-        """Do a little of what the master did, and go on in the next event-loop iteration."""
+        """Apply some of the stream, and continue in the next event-loop iteration."""
         self._is_due = False
         if self._is_over or self._around.failed:
             return
@@ -88,7 +88,7 @@ class Applying:
             self._settle()
             self._owner.refuse(f"at offset {error.offset} of the stream: {error.what}")
             return
-        except (FatalError, Exception) as error:  # noqa: BLE001 - the data may be half changed
+        except (FatalError, Exception) as error:  # noqa: BLE001 - the data may contain a half-done change
             self._around.fail(error)
             return
         self._settle()
@@ -108,7 +108,7 @@ class Applying:
         self._logged.note(self._core.durability, self._history.offset)
 
     def acknowledgement(self) -> bytes:
-        """How far this server is, in memory and, where there is a log, on the disk."""
+        """Return the acknowledgement: the offset in memory and, with a log, on disk."""
         offset, durability = self._history.offset, self._core.durability
         words = [b"REPLCONF", b"ACK", b"%d" % offset]
         if durability.logging and (on_disk := self._logged.on_disk(durability, offset)) >= 0:
@@ -116,6 +116,6 @@ class Applying:
         return command(*words)
 
     def close(self) -> None:
-        """The link is gone."""
+        """Close the master's session: the link is down."""
         self._is_over = True
         self._core.close_session(self._session)

@@ -1,15 +1,14 @@
-"""A server as a replica: it follows a master, from REPLICAOF host port to REPLICAOF NO ONE.
+"""Replica role of a server: it follows a master, from REPLICAOF host port to REPLICAOF NO ONE.
 
-It owns the link and drives it (:mod:`engine.shell.replication.replica.link_states`): who is who
-(:mod:`engine.shell.replication.replica.handshake`), all data
-(:mod:`engine.shell.replication.replica.full_sync`), then what the master does from there on
-(:mod:`engine.shell.replication.replica.applying`). Everything is done a little at a time. Clients are served in
-between: from the data that were there before, or with an error, as ``replica-serve-stale-data`` and
-``repl-diskless-load`` say.
+It owns the link and its states (`engine.shell.replication.replica.link_states`): the handshake
+(`engine.shell.replication.replica.handshake`), a full synchronisation (`engine.shell.replication.replica.full_sync`),
+then the master's stream (`engine.shell.replication.replica.applying`). All work is done in small steps. In between,
+clients are served from the old data, or get an error, depending on ``replica-serve-stale-data`` and
+``repl-diskless-load``.
 
-What breaks is tried again, after a pause that grows. What cannot be taken at all, because the engine has no such
-command or type, is not: the server stops following, and INFO says why, until the next REPLICAOF. It never goes on with
-data that differ from its master's. It is one file of more than 400 lines because all states of the link are left here.
+A broken link is retried after a growing pause. A command or type that the engine does not support is not retried: the
+server stops following, and INFO says why, until the next REPLICAOF. It never continues with data that differs from its
+master's. It is one long module because it handles all states of the link.
 """
 
 from __future__ import annotations
@@ -45,21 +44,21 @@ from engine.shell.replication.replica.transfer import TransferError
 from engine.shell.tls import client_context
 from engine.text.messages import server
 
-#: Seconds between two looks at what is due: acknowledgements, signs of life, timeouts.
+#: Seconds between two rounds of periodic work: acknowledgements, keepalives, timeouts.
 _PERIOD = 1.0
-#: Seconds before an attempt to reach the master: the first, and the most. Each time they are doubled.
+#: Seconds before an attempt to reach the master: first and longest. The pause doubles each time.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-#: The same where a full synchronisation came to nothing: another one costs the master a lot.
+#: The same after a failed full synchronisation: another one is expensive for the master.
 _SHORTEST_COSTLY_PAUSE, _LONGEST_COSTLY_PAUSE = 1.0, 60.0
-#: Bytes of the master that may wait here before no more are taken.
+#: Maximum number of the master's bytes waiting here; above that, reading pauses.
 _MOST_WAITING = 8 << 20
-#: The version that this replica tells its master. Valkey's masters choose their file by it: to one that says less than
-#: 9 they send none at all where a hash has fields that expire. Redis's and the engine's choose by capabilities.
+#: Version that this replica announces to its master. Valkey's masters choose the file by it: if hash fields have
+#: deadlines, a replica below version 9 gets no file at all. Redis's and the engine's masters choose by capabilities.
 _LIKE_VALKEY = b"9.1.0"
 
 
 class Following:
-    """One server's. ``history`` is shared with those who serve its own replicas."""
+    """Replica role of one server. ``history`` is shared with the master role, which serves its own replicas."""
 
     # One piece: the attributes are the state of one link (`link_states`), and change together at its transitions.
 
@@ -82,24 +81,24 @@ class Following:
         self._host, self._port = b"", 0
         self._link: MasterLink | None = None
         self._handshake: Handshake | None = None
-        #: This server was the master until now, and hands over to the one that it follows.
+        #: Set if this server was the master until now, and hands over to the one that it follows.
         self._handover: Handover | None = None
         self._lines = b""
-        #: All data, on their way; what the master does behind them.
+        #: The full synchronisation in progress; the stream that follows it.
         self._sync: FullSync | None = None
         self._applying: Applying | None = None
-        #: The database that the master's next command is about, while there is no link.
+        #: Database selected for the master's next command, while there is no link.
         self._db = 0
-        #: What came behind the data while they were read.
+        #: Bytes that arrived after the data while it was being loaded.
         self._early: list[bytes] = []
-        #: The data are those of the history, up to its offset: what follows may be asked for.
+        #: Whether the data matches the history up to its offset, so that the rest may be requested.
         self._has_history = False
-        #: Bytes that this server made of it as a master and that no replica has acknowledged.
+        #: Bytes of it that this server made as a master and that no replica has acknowledged.
         self._unconfirmed = 0
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
-        #: Why the link is down, as far as that is known; since when, -1: it never was up.
+        #: Why the link is down, if known; and since when, -1 if it was never up.
         self.trouble = ""
         self._down_since = -1.0
         self._logged = Logged()
@@ -111,14 +110,14 @@ class Following:
 
     @property
     def position(self) -> Position | None:
-        """Where in its master's history the data of a replica are; None where they belong to none."""
+        """Position of a replica's data in its master's history; None if it has none."""
         is_cleared = self._machine.state is Link.LOADING and not self._is_beside
         if not self._has_history or is_cleared:
             return None
         return Position(self._history.id, self._history.offset, self.stream_db)
 
     def resume(self, db: int) -> None:
-        """The history is as this server left it as a replica; the stream was in this database."""
+        """Continue the history with this database selected, as this server left it as a replica."""
         self._db = db
 
     @property
@@ -128,39 +127,39 @@ class Following:
 
     @property
     def is_up(self) -> bool:
-        """Whether it does what its master does, so that others may follow it."""
+        """Whether the stream is being applied, so that other servers may follow this one."""
         return self._machine.state is Link.FOLLOWING
 
     @property
     def is_synchronising(self) -> bool:
-        """Whether all data of the master are on their way: what is here is not what it has."""
+        """Whether a full synchronisation is in progress: the present data is not the master's."""
         return self._machine.state in (Link.TRANSFER, Link.LOADING)
 
     @property
     def stream_db(self) -> int:
-        """The database that the master's next command is about."""
+        """Database selected for the master's next command."""
         return self._db if self._applying is None else self._applying.db
 
     @property
     def _is_beside(self) -> bool:
-        """Whether the data that there are are served until those on their way are whole (repl-diskless-load swapdb)."""
+        """Whether the present data is served until the new data is complete (repl-diskless-load swapdb)."""
         return self._sync is not None and self._sync.is_beside
 
     def follow(self, host: bytes, port: int, handover: Handover | None = None) -> Reply:
-        """Be a replica of another server from now on. The link is opened after the present command.
+        """Become a replica of another server. The link is opened after the present command.
 
-        With a ``handover`` this server was its master so far.
+        With a ``handover``, this server was that server's master so far.
         """
         if self.is_on and self._machine.state is not Link.REFUSED and (host, port) == (self._host, self._port):
             return Simple(server.ALREADY_FOLLOWS)
-        LOG.info("following the master %s:%d from now on", host.decode("utf-8", "backslashreplace"), port)
+        LOG.info("following the master %s:%d", host.decode("utf-8", "backslashreplace"), port)
         was_on = self.is_on
         self._let_go()
         self._machine.fire(LinkEvent.FOLLOW)
         self._host, self._port, self._handover = host, port, handover
         self._core.config.note("replicaof", (host, b"%d" % port))
         if not was_on:
-            # As a master it had a history of its own only where somebody got it.
+            # A master's history is valid only if a backlog was kept.
             self._has_history = self._history.keeps
             self._begin_role()
             self._unconfirmed = max(self._history.offset - self._downstream.confirmed, 0)
@@ -186,10 +185,10 @@ class Following:
         self._tick()
 
     def lead(self) -> None:
-        """Follow nobody any more. The data stay; the history goes on under a new name."""
+        """Become a master. The data stays; the history continues under a new ID."""
         if not self.is_on:
             return
-        LOG.info("following no master any more; the history has %d bytes so far", self._history.offset)
+        LOG.info("following no master; the history has %d bytes so far", self._history.offset)
         self._let_go()
         self._handover = None
         self._machine.fire(LinkEvent.LEAD)
@@ -205,7 +204,7 @@ class Following:
         self._downstream.begin_leading()
 
     def stop(self) -> None:
-        """The process ends."""
+        """Close the link: the process is exiting."""
         self._let_go()
         if self._timer is not None:
             self._timer.cancel()
@@ -238,7 +237,7 @@ class Following:
         self._link.open(self._host.decode("utf-8", "surrogateescape"), self._port, context, source)
 
     def connected(self) -> None:
-        """The link is open: say who this is."""
+        """Start the handshake: the link is open."""
         self._machine.fire(LinkEvent.CONNECTED)
         config = self._core.config
         who = Introduction(
@@ -255,14 +254,14 @@ class Following:
         self._send(self._handshake.begin())
 
     def _capabilities(self) -> tuple[bytes, ...]:
-        """What this server can do with a file. It reads any version of RDB (``rdb-any``). The engine's own format
-        needs all of it before any of it is read.
+        """Return the capabilities of this replica. It reads any version of RDB (``rdb-any``). The engine's own format
+        must arrive completely before it can be loaded.
         """
         known = (b"eof", b"psync2", b"rdb-any")
         return (*known, b"psb") if self._core.config.text("repl-diskless-load") == b"disabled" else known
 
     def received(self, data: bytes) -> None:
-        """Bytes of the master."""
+        """Process bytes of the master."""
         state = self._machine.state
         if state is Link.FOLLOWING and self._applying is not None:
             self._applying.feed(data)
@@ -277,10 +276,10 @@ class Following:
             self.restrain()
 
     def lost(self, why: str, *, costly: bool = False) -> None:
-        """The link is broken, or the master says nothing more, or nothing that can be used: try again later."""
+        """Handle a broken link, a silent master, or unusable bytes: try again later."""
         state = self._machine.state
         if state is Link.LOADING and not costly:
-            # The data are here; the rest is asked for when they have been read.
+            # All data is here; the rest is requested once it is loaded.
             return
         where = f"{self._host.decode('utf-8', 'backslashreplace')}:{self._port}"
         LOG.warning("the link to the master %s is down (%s): %s", where, state.name.lower(), why)
@@ -302,9 +301,9 @@ class Following:
             self._handover.rejected(why)
 
     def refuse(self, why: str) -> None:
-        """Follow no further: what the master sends cannot be taken."""
+        """Stop following the master, because it sent something that is not supported."""
         LOG.error(
-            "the master %s:%d is followed no further: %s; REPLICAOF tries again",
+            "stopped following the master %s:%d: %s; REPLICAOF tries again",
             self._host.decode("utf-8", "backslashreplace"),
             self._port,
             why,
@@ -318,7 +317,7 @@ class Following:
         self._follow_directives()
 
     def _let_go(self) -> None:
-        """Close whatever is open; the state is the caller's."""
+        """Close everything that is open; the caller changes the state."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
@@ -332,7 +331,7 @@ class Following:
             self._applying = None
         if self._sync is not None:
             if self._sync.close():
-                # What was here has been freed to make room.
+                # The old data has been freed to make room.
                 self._has_history = False
             self._sync = None
 
@@ -341,7 +340,7 @@ class Following:
             self._link.send(data)
 
     def restrain(self) -> None:
-        """Take no more bytes of the master than can be used."""
+        """Pause reading from the master if too many bytes are waiting."""
         if self._link is not None:
             waiting = self._applying.intake.waiting if self._applying is not None else sum(map(len, self._early))
             too_many = self._sync is not None and self._sync.transfer.is_full
@@ -356,7 +355,7 @@ class Following:
             line, end, rest = self._lines.partition(b"\n")
             if not end:
                 if len(self._lines) > LINE_LIMIT:
-                    self.lost("its answer is too long")
+                    self.lost("its reply is too long")
                 return
             self._lines = rest
             try:
@@ -377,16 +376,16 @@ class Following:
             self.received(rest)
 
     def _go_on(self, outcome: Continue) -> None:
-        """The master has what is missing here."""
+        """Continue with the rest of the master's history."""
         self._machine.fire(LinkEvent.CONTINUE)
         self._unconfirmed = 0
-        LOG.info("the master goes on from offset %d: nothing was lost", self._history.offset)
+        LOG.info("the master continues from offset %d", self._history.offset)
         if outcome.id and outcome.id != self._history.id:
             self._history.rename(outcome.id)
             self._downstream.cut_off_all()
         self._begin_applying()
 
-    # -- all data -----------------------------------------------------------------------------------------------------
+    # -- full synchronisation -----------------------------------------------------------------------------------------
 
     def _begin_full_sync(self, full: Full) -> None:
         self._machine.fire(LinkEvent.FULL)
@@ -397,12 +396,12 @@ class Following:
             self.lost(str(error), costly=True)
 
     def data_came(self) -> None:
-        """All bytes are here: they are read from now on."""
+        """Start loading: all bytes have arrived."""
         self._machine.fire(LinkEvent.RECEIVED)
         self._follow_directives()
 
     def data_read(self) -> None:
-        """All has been read, and is to be put in place."""
+        """Put the loaded data in place, and start applying the stream."""
         sync = self._sync
         assert sync is not None
         self._around.settle()
@@ -415,18 +414,18 @@ class Following:
         self._db = int(selected) if selected.isdigit() and int(selected) < len(self._core.databases) else 0
         self._machine.fire(LinkEvent.LOADED)
         self._costly_pause = _SHORTEST_COSTLY_PAUSE
-        LOG.info("%d keys of the master are here", summary.keys)
+        LOG.info("loaded %d keys of the master", summary.keys)
         for kind, count in summary.left_out.items():
-            LOG.warning("left out as 'load-unknown skip' says: %d of the type %s", count, kind)
+            LOG.warning("skipped %d keys of the type %s (load-unknown skip)", count, kind)
         self._downstream.cut_off_all()
         self._begin_applying()
         early, self._early = self._early, []
         for data in early:
             self.received(data)
         if self._link is not None and self._link.is_closed:
-            self.lost("it was lost while the data were read")
+            self.lost("the link was lost while the data was loaded")
 
-    # -- what the master does -----------------------------------------------------------------------------------------
+    # -- the stream ---------------------------------------------------------------------------------------------------
 
     def _begin_applying(self) -> None:
         self._history.keep()
@@ -441,7 +440,7 @@ class Following:
         self.tell_master()
 
     def tell_master(self) -> None:
-        """Say how far this server is."""
+        """Send an acknowledgement of the present offset."""
         if self.is_up and self._applying is not None:
             self._send(self._applying.acknowledgement())
 
@@ -460,12 +459,12 @@ class Following:
         silent = self._clock() - self._link.heard_at if self._link is not None else 0.0
         hears = self._link is not None and not self._link.is_paused
         if state is not Link.LOADING and hears and silent > self._core.config.integer("repl-timeout"):
-            self.lost(f"nothing was heard of it for {int(silent)} seconds (repl-timeout)")
+            self.lost(f"nothing received for {int(silent)} seconds (repl-timeout)")
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     def situation(self) -> Situation:
-        """How things are at this moment, for those who ask."""
+        """Return the current situation, for commands that report it."""
         return Situation(
             host=self._host,
             port=self._port,

@@ -1,5 +1,5 @@
-"""The data of a master while they are read: databases of their own, which take the place of the core's when they are
-whole, and never before.
+"""The master's data while it is loaded: separate databases, which replace the core's when they are complete, and never
+before.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from engine.shell.durability.formats import rdb_file, snapshot
 
 
 class Fresh:
-    """One set of databases. An RdbFileError of any method says that the file cannot be taken."""
+    """One set of databases. All methods raise an RdbFileError if the file is invalid."""
 
     def __init__(self, core: Core, *, skip_unknown: bool) -> None:
         self._core = core
         self.streams = core.streams
-        #: Nobody watches these data, or waits for them, and none of their keys expire.
+        #: In these databases no key is watched or waited for, and none expires.
         self._changes = changes = Changes(core.changes.pick)
         changes.replaying = True
         changes.set_time(now_us())
@@ -29,23 +29,23 @@ class Fresh:
         self._loading = Loading(self.databases, makers, skip_unknown=skip_unknown)
 
     def load_own(self, data: memoryview) -> None:
-        """Load a whole snapshot in the engine's own format; to be called in a thread, beside the event loop."""
+        """Load a complete snapshot in the engine's own format; call this in a background thread."""
         self._loading.summary.keys = snapshot.load(data, self, rdb_file.give_way())
 
     def add_library(self, code: bytes) -> None:
-        """Take a library of functions."""
+        """Add a library of functions."""
         self._libraries.append(code)
 
     def feed(self, piece: bytes) -> None:
-        """The next bytes of the file."""
+        """Add the next bytes of the file."""
         self._loading.feed(piece)
 
     def end(self) -> None:
-        """There are no more bytes."""
+        """Mark the end of the file."""
         self._loading.end()
 
     def work(self, until: int) -> State:
-        """Read on until a time in microseconds, or to the end, or to where more bytes are needed."""
+        """Load until a time in microseconds, the end, or until more bytes are needed."""
         step = self._loading.step
         while (state := step()) is State.GOING:
             if now_us() >= until:
@@ -54,16 +54,16 @@ class Fresh:
 
     @property
     def summary(self) -> Summary:
-        """What was read."""
+        """Summary of the loaded data."""
         return self._loading.summary
 
     @property
     def offset(self) -> int:
-        """How many bytes of the file have been read."""
+        """Number of bytes of the file read so far."""
         return self._loading.offset
 
     def put_in_place(self) -> None:
-        """The core has these data from now on. What it had before is freed."""
+        """Replace the core's data with this data, and free the old."""
         core, changes = self._core, self._changes
         core.changes.set_time(now_us())
         changes.replaying = False

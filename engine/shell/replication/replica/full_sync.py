@@ -1,7 +1,7 @@
-"""A full synchronisation on a replica: all data of the master come, are read, and take the place of what was here.
+"""Full synchronisation of a replica: all data of the master arrives, is loaded, and replaces the present data.
 
-Reading is done a little at a time, and clients are served in between. The link and its state are the owner's
-(:mod:`engine.shell.replication.replica.following`).
+Loading is done in small steps, and clients are served in between. `engine.shell.replication.replica.following` owns the
+link and its state.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ from engine.shell.replication.replica.transfer import Transfer, TransferError
 
 
 class FullSyncOwner(Protocol):
-    """Who is told how it goes on."""
+    """Owner of the synchronisation, with callbacks for its progress."""
 
     def data_came(self) -> None:
-        """All bytes are here: they are read from now on."""
+        """Note that all bytes have arrived and are being loaded."""
 
     def data_read(self) -> None:
-        """All has been read, and is to be put in place."""
+        """Put the loaded data in place."""
 
     def restrain(self) -> None:
-        """Some bytes have been read: it may have changed whether more are to be taken."""
+        """Decide again whether to read more bytes: some have been loaded."""
 
     def lost(self, why: str, *, costly: bool = False) -> None:
-        """The data are damaged, or cannot be kept: they are to be asked for again."""
+        """Handle damaged data, or data that cannot be stored: it must be requested again."""
 
     def refuse(self, why: str) -> None:
-        """There is something among them that the engine cannot take."""
+        """Stop following: the data has something that the engine does not support."""
 
 
 class FullSync:
-    """One of them, as ``full`` announced it. A TransferError says that there is no place for the data."""
+    """One synchronisation, announced by ``full``. Raises TransferError if the data cannot be stored."""
 
     def __init__(self, core: Core, clock: Callable[[], float], full: Full, owner: FullSyncOwner) -> None:
         self._core = core
         self._owner = owner
-        #: The history that the data belong to.
+        #: Announcement with the history of the data.
         self.full = full
         load = core.config.text("repl-diskless-load")
         is_empty = not any(len(db) for db in core.databases)
-        #: The data that there are are served until the new ones are whole.
+        #: Whether the present data is served until the new data is complete.
         self.is_beside = load == b"swapdb"
         self.transfer = Transfer(core, clock, directly=self.is_beside or (load == b"on-empty-db" and is_empty))
         self.transfer.on_loaded = self._read
         self._is_due = self._is_over = False
-        #: What was here is no more; what takes its place is not whole yet.
+        #: Whether the present data is gone, and the new data is not complete yet.
         self._is_replacing = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes of the master; what stands behind the data."""
+        """Process bytes of the master; return the bytes after the data."""
         transfer, owner = self.transfer, self._owner
         try:
             rest = transfer.feed(data)
@@ -65,7 +65,7 @@ class FullSync:
             owner.lost(str(error), costly=True)
             return b""
         if transfer.is_received:
-            LOG.info("all data of the master have come: %d bytes", transfer.received)
+            LOG.info("received all data of the master: %d bytes", transfer.received)
             if not self.is_beside:
                 self._begin_replacing()
                 for db in self._core.databases:
@@ -82,7 +82,7 @@ class FullSync:
         self._core.durability.begin_replacing()
 
     def _read(self) -> None:
-        """Read a little of the data, and go on in the next event-loop iteration."""
+        """Load some of the data, and continue in the next event-loop iteration."""
         self._is_due = False
         if self._is_over:
             return
@@ -95,8 +95,8 @@ class FullSync:
             owner.refuse(f"byte {error.offset} of its data: {error.what}")
         except DamagedError as error:
             owner.lost(f"byte {error.offset} of its data: {error.what}", costly=True)
-        except Exception as error:  # noqa: BLE001 - the data are thrown away, nothing else knows them
-            LOG.exception("unforeseen error while the master's data were read")
+        except Exception as error:  # noqa: BLE001 - the data is discarded, and nothing else refers to it
+            LOG.exception("unexpected error while loading the master's data")
             owner.lost(f"its data cannot be read: {error!r}", costly=True)
         else:
             if self.transfer.is_done:
@@ -107,7 +107,7 @@ class FullSync:
             owner.restrain()
 
     def put_in_place(self) -> Summary:
-        """The core has these data from now on; what they are."""
+        """Replace the core's data with the loaded data; return its summary."""
         if self.is_beside:
             self._begin_replacing()
         self.transfer.put_in_place()
@@ -120,7 +120,7 @@ class FullSync:
         self._core.durability.end_replacing()
 
     def close(self) -> bool:
-        """It is over; whether what was here has been freed for data that have not taken its place."""
+        """End the synchronisation; return whether the present data was freed for data that did not arrive."""
         self._is_over = True
         self.transfer.close()
         if not self._is_replacing:
@@ -130,8 +130,8 @@ class FullSync:
 
 
 def tell_what_is_discarded(core: Core, full: Full, history: History | None, unconfirmed: int) -> None:
-    """Log what a full synchronisation takes away. ``history`` is that of the data, if they belong to one;
-    ``unconfirmed`` bytes of it were made here, and no replica has acknowledged them.
+    """Log what a full synchronisation discards. ``history``: that of the present data, if any; ``unconfirmed``: number
+    of its last bytes that this server made and no replica has acknowledged.
     """
     keys = sum(len(db) for db in core.databases)
     LOG.info(
@@ -139,14 +139,14 @@ def tell_what_is_discarded(core: Core, full: Full, history: History | None, unco
     )
     if history is None:
         if keys:
-            LOG.warning("discarded: %d keys, which this server had before it followed a master", keys)
+            LOG.warning("discarding %d keys of this server from before it followed a master", keys)
     elif keys:
         LOG.warning(
-            "discarded: %d keys at offset %d of the history %s, which the master does not continue%s",
+            "discarding %d keys at offset %d of the history %s, which the master does not continue%s",
             keys,
             history.offset,
             history.id.decode(),
-            f" ({history.offset - full.offset} bytes beyond where it is)" if history.offset > full.offset else "",
+            f" ({history.offset - full.offset} bytes more than it has)" if history.offset > full.offset else "",
         )
         if unconfirmed:
-            LOG.warning("discarded: the last %d bytes of that history no replica has acknowledged", unconfirmed)
+            LOG.warning("discarding the last %d bytes of that history, which no replica has acknowledged", unconfirmed)

@@ -1,8 +1,8 @@
-"""What a replica and its master say to each other before data flow: lines in, commands out. No sockets, no time.
+"""Handshake of a replica and its master, before data is sent: lines in, commands out. No sockets, no clock.
 
-The replica speaks first: PING, AUTH where there is a password, REPLCONF about itself, then PSYNC with the history that
-it has. Each command waits for the reply to the one before it. The master's last line says what follows on the
-connection: all of its data (:class:`Full`), or the rest of the history (:class:`Continue`).
+The replica starts: PING, AUTH if there is a password, REPLCONF about itself, then PSYNC with its history. Each command
+waits for the reply to the one before. The master's last line says what follows on the connection: all of its data
+(`Full`), or the rest of the history (`Continue`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 
 _FULL = re.compile(rb"\+FULLRESYNC ([0-9a-f]{40}) (-?[0-9]{1,19})")
 _CONTINUE = re.compile(rb"\+CONTINUE(?: ([0-9a-f]{40}))?")
-#: Refusals of PING that only say that AUTH has to come first.
+#: Errors of PING that only mean that AUTH must come first.
 _UNKNOWN_YET = (b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted")
-#: A line of a master is not longer than this.
+#: Maximum length of a master's line in bytes.
 LINE_LIMIT = 1024
 
 
 class HandshakeError(Exception):
-    """The master does not let this server follow it, now or at all; the text says why."""
+    """The master does not let this server follow it, now or permanently; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """What a replica says of itself. ``user`` and ``password`` may be empty; ``port`` 0 is not told."""
+    """A replica's information about itself. ``user`` and ``password`` may be empty; ``port`` 0 is not sent."""
 
     user: bytes = b""
     password: bytes = field(default=b"", repr=False)
@@ -37,7 +37,7 @@ class Introduction:
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """All data follow; what comes behind them begins after ``offset`` in the history ``id``."""
+    """All data follows, and after it the stream after ``offset`` in the history ``id``."""
 
     id: bytes
     offset: int
@@ -45,15 +45,15 @@ class Full:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """What comes behind the offset that was asked for follows. ``id``: the history is called so from there on."""
+    """The stream after the requested offset follows. ``id``: ID of the history from there on; empty if unchanged."""
 
     id: bytes = b""
 
 
 class Handshake:
-    """One handshake. ``history`` is the ID and the first offset that is missing here; None: everything is.
+    """One handshake. ``history``: its ID and the first missing offset; None if everything is missing.
 
-    ``hands_over``: the other side is a replica that is told to lead from now on.
+    ``hands_over``: the other server is a replica that is to become the master.
     """
 
     def __init__(
@@ -62,20 +62,21 @@ class Handshake:
         self._introduction = introduction
         self._history = history
         self._last = (b"FAILOVER",) if hands_over else ()
-        #: PSYNC has been sent: what happens from then on is the answer to it.
+        #: Whether PSYNC has been sent: a failure after that is its result.
         self.has_asked = False
         self._steps = self._run()
-        #: What the master's last line means; None until it has come.
+        #: Result of the handshake; None until the master's last line.
         self.outcome: Full | Continue | None = None
 
     def begin(self) -> bytes:
-        """What to send first."""
+        """Return the first bytes to send."""
         return next(self._steps)
 
     def line(self, line: bytes) -> bytes:
-        """What to send after the master's line; nothing once there is an outcome. A HandshakeError where it refuses.
+        """Return the bytes to send after the master's line, empty once there is an outcome. Raises HandshakeError if it
+        rejects.
 
-        An empty line says that the master is still there.
+        An empty line is a keepalive.
         """
         if not line:
             return b""
@@ -94,7 +95,7 @@ class Handshake:
             line = yield command(b"AUTH", *words)
             if not line.startswith(b"+"):
                 raise HandshakeError(_said("AUTH (masteruser, masterauth)", line))
-        # What a master does not know of these it may refuse.
+        # A master may reject options that it does not support.
         if who.port:
             yield command(b"REPLCONF", b"listening-port", b"%d" % who.port)
         if who.address:
@@ -117,9 +118,9 @@ class Handshake:
 
 
 def command(*words: bytes) -> bytes:
-    """The bytes of a command."""
+    """Return the bytes of a command."""
     return b"*%d\r\n%b" % (len(words), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
 
 
 def _said(what: str, line: bytes) -> str:
-    return f"it answers {what} with '{line[:200].decode('utf-8', 'backslashreplace')}'"
+    return f"it replied to {what} with '{line[:200].decode('utf-8', 'backslashreplace')}'"

@@ -1,11 +1,11 @@
-"""What a master sends behind its data: bytes in, commands run on the core, a little at a time.
+"""Intake of the master's stream: bytes arrive, commands run on the core, in small steps.
 
-The bytes go on to the history as they came, so that one's own replicas get the same ones at the same offsets; but only
-once what they say is done, and a transaction only as a whole: that is how far this server is, and from where it asks to
-go on after a broken link.
+The bytes are passed on to the history unchanged, so that this server's replicas get the same bytes at the same offsets;
+but only after their commands have run, and a transaction only as a whole. The offset of the bytes passed on is this
+server's position, from which it continues after a broken link.
 
-While the commands run the core is replaying: no key expires by itself, nothing is refused. Those who wait here for a
-key are served afterwards.
+While the commands run, the core is in replay mode: no key expires by itself, and nothing is rejected. Clients that wait
+for a key are served afterwards.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from engine.shell.observation.reporting import LOG
 from engine.wire.bulk import Scanner
 from engine.wire.parser import RequestParser
 
-#: Bytes are parsed in pieces of at most this size.
+#: Maximum number of bytes to parse at a time.
 _PIECE = 1 << 16
-#: Microseconds of work in one event-loop iteration, and after how many commands that is looked at.
+#: Microseconds of work per event-loop iteration, and the number of commands between two checks of it.
 _SHARE_US = 2000
 _LOOK_EVERY = 15
-#: Shorter input is no pipeline of XADDs.
+#: Minimum size of input that is searched for a pipeline of XADDs.
 _PIPELINE = 256
 
 
 class Intake:
-    """What comes over one link, from ``offset`` of the history on; ``session`` is the master's.
+    """Stream of one link, from ``offset`` of the history on; ``session`` is the master's.
 
-    ``pass_on`` is called with the bytes of what has been done. ``skip_unknown``: commands that fail are left out and
-    counted, as are the values that they are about.
+    ``pass_on`` is called with the bytes of commands that have run. ``skip_unknown``: skip and count failing commands,
+    and so the values that they change.
     """
 
     def __init__(
@@ -49,23 +49,23 @@ class Intake:
         self._commands.on_error = self._leave_out if skip_unknown else refuse
         self._parser = RequestParser()
         self._scanner = Scanner()
-        #: What has come: bytes not parsed yet, commands that have not run yet.
+        #: Input: bytes to parse, and parsed commands to run.
         self._pieces: deque[bytes] = deque()
         self._parsed: list[list[bytes]] = []
         self._at = 0
-        #: Offsets: how far commands have run, how far bytes were parsed, how far they were passed on.
+        #: Offsets up to which commands have run, bytes were parsed, and bytes were passed on.
         self._position = self._end = self._passed = offset
-        #: The bytes that have come and were not passed on.
+        #: Bytes that arrived and were not passed on.
         self._raw: deque[bytes] = deque()
-        #: Bytes that wait to be parsed.
+        #: Number of bytes waiting to be parsed.
         self.waiting = 0
-        #: Commands that failed.
+        #: Number of skipped commands.
         self.left_out = 0
-        #: The master has asked how far this server is.
+        #: Whether the master has requested an acknowledgement.
         self.is_asked = False
 
     def feed(self, data: bytes) -> None:
-        """Take what has come."""
+        """Add received bytes."""
         self._raw.append(data)
         self.waiting += len(data)
         if len(data) <= _PIECE:
@@ -74,13 +74,13 @@ class Intake:
             self._pieces += [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
 
     def work(self) -> None:
-        """Run what has come for about two milliseconds; see :attr:`is_idle`.
+        """Run commands for about two milliseconds; see `is_idle`.
 
-        A DamagedError where a command cannot be done, or the bytes are no commands.
+        Raises DamagedError if a command fails, or the bytes are not commands.
         """
         core, changes, now = self._core, self._core.changes, now_us()
         if core.is_busy:
-            # A script is not over that reads here: what the master did waits for its end.
+            # A script is reading: the stream waits for its end.
             return
         core.telemetry.measured_ns = now * 1000
         self._commands.now_us = now
@@ -99,13 +99,13 @@ class Intake:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that has come has been done, as far as it is complete."""
+        """Whether all complete commands received so far have run."""
         return self._at == len(self._parsed) and not self._pieces
 
     # -- parsing ------------------------------------------------------------------------------------------------------
 
     def _parse(self) -> None:
-        """Take the next piece apart; a pipeline of XADDs that it begins with is run at once."""
+        """Parse the next piece; a pipeline of XADDs at its start is run at once."""
         parser = self._parser
         piece = self._pieces.popleft()
         if parser.at_boundary and not self._commands.in_transaction and len(piece) >= _PIPELINE:
@@ -142,25 +142,25 @@ class Intake:
         self._end_piece()
 
     def _end_piece(self) -> None:
-        """All that was parsed has run."""
+        """Update the position: everything parsed has run."""
         if self._at < len(self._parsed):
             return
         if self._parser.error is not None:
             raise DamagedError(self._position, self._parser.error.decode("utf-8", "backslashreplace"))
         if self._parser.at_boundary:
-            # (Empty lines between commands count as well.)
+            # This includes empty lines between commands.
             self._position = self._end
 
     def _leave_out(self, argv: list[bytes], error: CommandError, place: int) -> None:
         self.left_out += 1
         if self.left_out == 1:
             shown, why = (text.decode("utf-8", "backslashreplace") for text in (argv[0][:100], error.text))
-            LOG.warning("%s of the master (offset %d) is left out as 'load-unknown skip' says: %s", shown, place, why)
+            LOG.warning("skipped %s of the master at offset %d (load-unknown skip): %s", shown, place, why)
 
     # -- passing on --------------------------------------------------------------------------------------------------
 
     def _pass_on(self) -> None:
-        """Pass on the bytes of what has been done."""
+        """Pass on the bytes of commands that have run."""
         done = self._commands.began if self._commands.in_transaction else self._position
         left = done - self._passed
         self._passed = max(done, self._passed)
@@ -174,7 +174,7 @@ class Intake:
 
 
 def _size(argv: list[bytes]) -> int:
-    """How many bytes a command has as servers write it."""
+    """Return the number of bytes of a command in the form in which servers write it."""
     size = len(b"*%d\r\n" % len(argv))
     for word in argv:
         count = len(word)

@@ -1,4 +1,4 @@
-"""The socket to the master: bytes both ways, and the time at which it was last heard of. What they mean is others'."""
+"""Socket to the master: bytes both ways, and the time of the last bytes received."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Protocol, cast
 
 
 class LinkOwner(Protocol):
-    """Who is told what happens on a link. What comes of a link that was dropped is not told any more."""
+    """Owner of a link, with callbacks for its events. A dropped link makes no callbacks."""
 
     def connected(self) -> None:
-        """It is open."""
+        """Handle an opened link."""
 
     def received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Process received bytes."""
 
     def lost(self, why: str) -> None:
-        """It could not be opened, or is broken."""
+        """Handle a link that could not be opened, or is broken."""
 
 
 class MasterLink(asyncio.Protocol):
-    """One connection to a master, opened by :meth:`open`."""
+    """One connection to a master, opened by `open`."""
 
     def __init__(self, owner: LinkOwner, clock: Callable[[], float]) -> None:
         self._owner: LinkOwner | None = owner
@@ -30,11 +30,11 @@ class MasterLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._opening: asyncio.Task[None] | None = None
         self.is_paused = False
-        #: When bytes came last, or it was opened.
+        #: Time of the last bytes received, or of opening the link.
         self.heard_at = clock()
 
     def open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
-        """Connect, from the address ``source`` where there is one. The owner is told how it ends."""
+        """Connect, from the address ``source`` if it is not empty. The owner's callbacks report the result."""
         self._opening = asyncio.get_running_loop().create_task(self._open(host, port, context, source))
 
     async def _open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
@@ -47,7 +47,7 @@ class MasterLink(asyncio.Protocol):
             self._lose(str(error) or type(error).__name__)
 
     def drop(self) -> None:
-        """Close it; nothing of it is told any more."""
+        """Close it, without further callbacks."""
         self._owner = None
         if self._opening is not None:
             self._opening.cancel()
@@ -56,17 +56,17 @@ class MasterLink(asyncio.Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has been lost."""
+        """Whether the link has been lost."""
         return self._owner is None
 
     def send(self, data: bytes) -> None:
-        """Send bytes, if it is open. uvloop raises where bytes are written to a transport that is closed."""
+        """Send bytes, if the link is open. (uvloop raises on writes to a closed transport.)"""
         transport = self._transport
         if transport is not None and data and not transport.is_closing():
             transport.write(data)
 
     def pause(self, wanted: bool) -> None:
-        """Take no more bytes while ``wanted``."""
+        """Pause reading while ``wanted``."""
         transport = self._transport
         if transport is not None and wanted != self.is_paused and not transport.is_closing():
             self.is_paused = wanted
@@ -77,7 +77,7 @@ class MasterLink(asyncio.Protocol):
 
     @property
     def address(self) -> tuple[bytes, bytes]:
-        """The master's address and one's own, as CLIENT LIST shows them."""
+        """Address of the master and of this end, in the form of CLIENT LIST."""
         if self._transport is None:
             return b"", b""
         found = (self._transport.get_extra_info(name) for name in ("peername", "sockname"))
@@ -104,7 +104,7 @@ class MasterLink(asyncio.Protocol):
 
     def _lose(self, why: str) -> None:
         owner, self._owner = self._owner, None
-        # (What is sent from now on, by an owner who takes note of it later, goes nowhere.)
+        # Later writes of the owner are discarded.
         self._transport = None
         if owner is not None:
             owner.lost(why)

@@ -1,4 +1,4 @@
-"""The link from a replica to its master: its states, and what leads from one to the next.
+"""States of the link from a replica to its master.
 
           FOLLOW             DUE                CONNECTED                FULL                RECEIVED
     OFF ─────────> WAITING ───────> CONNECTING ───────────> HANDSHAKE ─────────> TRANSFER ──────────> LOADING
@@ -10,8 +10,8 @@
     FOLLOW (REPLICAOF host port) leads from every state to WAITING, LEAD (REPLICAOF NO ONE) from every state to OFF.
     UNUSABLE leads from TRANSFER, LOADING and FOLLOWING to REFUSED, which only REPLICAOF ends.
 
-A link that is lost while the data are being loaded is only noticed when they have been loaded: then the rest is asked
-for. LOST in LOADING is a file that is not what the master has sent: it is asked for again.
+The loss of a link while the data is being loaded is noticed only after loading; then the rest is requested. LOST in
+LOADING means that the file differs from what the master sent: it is requested again.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from streamwire.machine import Machine
 
 
 class Link(Enum):
-    """How far this server is in following its master."""
+    """State of the link to the master."""
 
-    #: It follows nobody.
+    #: This server is not a replica.
     OFF = auto()
-    #: The next attempt begins soon.
+    #: The next attempt starts soon.
     WAITING = auto()
     CONNECTING = auto()
-    #: Who is who, and from where on: PING, AUTH, REPLCONF, PSYNC.
+    #: Identification and position: PING, AUTH, REPLCONF, PSYNC.
     HANDSHAKE = auto()
-    #: All data of the master are on their way.
+    #: All data of the master is being received.
     TRANSFER = auto()
-    #: They have come, and take the place of what was here.
+    #: It has been received, and replaces the present data.
     LOADING = auto()
-    #: What the master does is done here.
+    #: The master's stream is being applied.
     FOLLOWING = auto()
-    #: The master has, or does, what the engine cannot take: it is followed no further.
+    #: The master sent something that the engine does not support: this server has stopped following it.
     REFUSED = auto()
 
 
 class LinkEvent(Enum):
-    """What happens to it."""
+    """Events of the link."""
 
     FOLLOW = auto()
     LEAD = auto()
@@ -72,5 +72,5 @@ TABLE: dict[tuple[Link, LinkEvent], Link] = {
 
 
 def link() -> Machine[Link, LinkEvent]:
-    """A machine for a server that follows nobody."""
+    """Return a machine for a server that is not a replica."""
     return Machine("the link to the master", TABLE, Link.OFF)

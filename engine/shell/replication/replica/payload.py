@@ -1,10 +1,10 @@
-r"""All data of a master, as they come over the link: a length or a mark, then the bytes of a file.
+r"""The master's data on the link: a length or a mark, then the bytes of a file.
 
-    $<length>\r\n<that many bytes>             the master wrote a file first
-    $EOF:<40 characters>\r\n<bytes><them again>   it writes to the link
+    $<length>\r\n<that many bytes>                   the master wrote a file first
+    $EOF:<40 characters>\r\n<bytes><the 40 again>    it writes to the link
 
-Before the first line empty ones may come, which say that the master is still at work. Bytes go in, the file's bytes
-come out, and where it ends the rest belongs to what comes behind it.
+The first line may be preceded by empty ones, as keepalives. The module separates the bytes of the file from the bytes
+that follow it.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ _LINE_LIMIT = 128
 
 
 class PayloadError(Exception):
-    """What the master sends is no file."""
+    """The master's bytes are not a file."""
 
 
 class Payload:
-    """One file on its way."""
+    """One file being received."""
 
     def __init__(self) -> None:
         self._head = b""
         self._mark = b""
-        #: The last bytes that came, in which the mark may have begun.
+        #: The last bytes received, which may contain the start of the mark.
         self._tail = b""
-        #: The length that the master has told; -1: none.
+        #: Length announced by the master; -1 if there is none.
         self.size = -1
         self._begun = False
-        #: How many bytes of the file have come; whether that is all.
+        #: Number of bytes of the file received; whether it is complete.
         self.received = 0
         self.is_complete = False
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """The file's bytes that ``data`` brings, and what stands behind the file."""
+        """Process bytes; return those of the file, and those after the file."""
         if not self._begun:
             data = self._begin(data)
             if not self._begun:
@@ -55,7 +55,7 @@ class Payload:
         elif line[:1] == b"$" and line[1:].isdigit():
             self.size = int(line[1:])
         else:
-            raise PayloadError(f"before its data it sends '{line.decode('utf-8', 'backslashreplace')}'")
+            raise PayloadError(f"before its data it sent '{line.decode('utf-8', 'backslashreplace')}'")
         self._begun, self._head = True, b""
         return rest
 
@@ -70,7 +70,7 @@ class Payload:
         if at >= 0:
             self.is_complete, self._tail = True, b""
             return data[:at], data[at + _MARK :]
-        # (The mark's own length may be held back: it is no part of the file before more has come.)
+        # The last bytes may be the start of the mark, so they are held back until more arrive.
         keep = _MARK - 1
         self._tail = data[-keep:]
         return data[:-keep], b""

@@ -1,4 +1,4 @@
-"""What a replica tells of itself and its master: ROLE, INFO replication, and INFO persistence while data are read."""
+"""Report of a replica about itself and its master: ROLE, INFO replication, and INFO persistence during loading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.shell.replication.replica.link import MasterLink
 from engine.shell.replication.replica.link_states import Link
 from engine.shell.replication.replica.transfer import Transfer
 
-#: How ROLE names the states.
+#: Names of the states in ROLE.
 _NAMES = {
     Link.WAITING: b"connect",
     Link.REFUSED: b"connect",
@@ -26,20 +26,20 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """How things are with a replica at one moment. Times are by a monotonic clock, in seconds."""
+    """Situation of a replica at one moment. Times are by a monotonic clock, in seconds."""
 
     #: The master's address.
     host: bytes
     port: int
     state: Link
-    #: How far the data are in the master's history; None: they belong to none.
+    #: Offset of the data in the master's history; None if the data is not part of it.
     offset: int | None
     link: MasterLink | None
     transfer: Transfer | None
-    #: The data that there are are served until those being transferred are whole.
+    #: Whether the present data is served until the new data is complete.
     is_beside: bool
     intake: Intake | None
-    #: Why the link is down, as far as that is known; since when, -1: it never was up.
+    #: Why the link is down, if known; and since when, -1 if it was never up.
     trouble: str
     down_since: float
     now: float
@@ -49,11 +49,11 @@ class Situation:
         return self.state is Link.FOLLOWING
 
     def role(self) -> Reply:
-        """ROLE's reply."""
+        """Return ROLE's reply."""
         return [b"slave", self.host, self.port, _NAMES[self.state], (self.offset or 0) if self._is_up else -1]
 
     def info(self, config: Config) -> list[tuple[str, Any]]:
-        """The first lines of INFO replication."""
+        """Return the first lines of INFO replication."""
         syncing = self.state in (Link.TRANSFER, Link.LOADING)
         offset = self.offset or 0
         lines: list[tuple[str, Any]] = [
@@ -85,7 +85,7 @@ class Situation:
 
     @property
     def _silent(self) -> int:
-        """Seconds since something came from the master."""
+        """Seconds since the last bytes of the master."""
         return int(self.now - self.link.heard_at) if self.link is not None else -1
 
     def _progress(self) -> list[tuple[str, Any]]:
@@ -101,8 +101,8 @@ class Situation:
         ]
 
     def loading(self, time_of_day: int) -> list[tuple[str, Any]]:
-        """The lines of INFO persistence about data that are being read, at a time in seconds since the epoch; none:
-        there are no such data.
+        """Return INFO persistence's lines about data being loaded, empty if there is none. ``time_of_day``: seconds
+        since the epoch.
         """
         transfer = self.transfer
         if transfer is None or self.state is not Link.LOADING:

@@ -1,4 +1,4 @@
-"""What is around a replica, as it knows it: the process, its own replicas, and who hands over to its master."""
+"""The surroundings of a replica: the process, its own replicas, and a failover that hands over to its master."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from engine.core.clients.session import Session
 
 
 class Surroundings(Protocol):
-    """What a replica asks of the process around it."""
+    """The process, as far as a replica needs it."""
 
-    #: :meth:`fail` was called: nothing is run any more.
+    #: Whether `fail` was called: no command runs any more.
     failed: bool
 
     def settle(self) -> None:
-        """Deliver what the core did while no client's commands ran."""
+        """Deliver the results of core work outside a client's command."""
 
     def fail(self, error: BaseException) -> None:
-        """The state in memory may be half changed: the process ends."""
+        """End the process: the data may contain a half-done change."""
 
     def finish(self, session: Session) -> None:
-        """Close a client's connection when its replies have left."""
+        """Close a client's connection after its replies have left."""
 
 
 class Downstream(Protocol):
     """The replicas of this server."""
 
     def send(self, block: bytes) -> None:
-        """The history goes on with these bytes, and they get them."""
+        """Append bytes to the history, and send them to the replicas."""
 
-    #: Up to which offset of the history a replica has acknowledged.
+    #: Offset of the history up to which a replica has acknowledged.
     confirmed: int
 
     def cut_off_all(self) -> None:
-        """The history is another one, or called otherwise: they have to ask again."""
+        """Disconnect all replicas: the history or its ID has changed."""
 
     def begin_following(self, *, keep_replicas: bool) -> None:
-        """The server has a master from now on, and does not make the stream. Replicas have to ask again, or stay where
-        the history goes on.
+        """Stop making the stream: the server becomes a replica. Replicas are disconnected, or kept if the history
+        continues.
         """
 
     def begin_leading(self) -> None:
-        """The server has no master any more."""
+        """Start making the stream: the server becomes a master."""
 
 
 class Handover(Protocol):
-    """Who hands over to the server that is followed from then on, once, and hears how that ends."""
+    """A failover to the server that is now followed, with callbacks for its result."""
 
     def accepted(self) -> None:
-        """The other server leads."""
+        """The other server is the master."""
 
     def rejected(self, why: str) -> None:
-        """It does not: this server is to lead again."""
+        """The other server did not become the master: this server must be the master again."""

@@ -1,7 +1,8 @@
-"""All data of a master on their way into the core.
+"""Transfer of all data from the master into the core.
 
-As ``repl-diskless-load`` says they are written to a temporary file first, and read when all have come, or read as they
-come. Either way they are read into databases of their own, which take the place of the core's when they are whole.
+Depending on ``repl-diskless-load``, the data is written to a temporary file first and loaded when it is complete, or
+loaded while it arrives. In both cases it is loaded into separate databases, which replace the core's when they are
+complete.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from engine.shell.durability.formats import snapshot
 from engine.shell.replication.replica.fresh import Fresh
 from engine.shell.replication.replica.payload import Payload, PayloadError
 
-#: Bytes of the file that are read at a time.
+#: Number of bytes of the file to read at a time.
 _PIECE = 1 << 16
-#: Microseconds of work in one event-loop iteration.
+#: Microseconds of work per event-loop iteration.
 _SHARE_US = 2000
-#: More bytes than this are not taken from the master before some were read.
+#: Maximum number of received bytes waiting to be loaded; above that, reading from the master pauses.
 _MOST_WAITING = 8 << 20
 
 
 class TransferError(Exception):
-    """The data did not come as a whole, or could not be kept: they are to be asked for again."""
+    """The data did not arrive completely, or could not be stored: it must be requested again."""
 
 
 class Transfer:
-    """One full synchronisation. ``directly``: the data are read as they come, without a file.
+    """One full synchronisation. ``directly``: load the data while it arrives, without a file.
 
-    A ForeignError of any method says that there is something among them that the engine cannot take.
+    All methods raise ForeignError if the data has something that the engine does not support.
     """
 
     def __init__(self, core: Core, clock: Callable[[], float], *, directly: bool, files: Files | None = None) -> None:
@@ -48,14 +49,14 @@ class Transfer:
         skips = core.config.text("load-unknown") == b"skip"
         self._fresh = Fresh(core, skip_unknown=skips)
         self._attempt: Attempt | None = None
-        #: The file: to be written, then to be read. -1: there is none.
+        #: Descriptor of the file, first for writing, then for reading; -1 if there is none.
         self._fd = -1
         self._began = clock()
         self.is_direct = directly
-        #: A thread loads a file in the engine's own format; ``on_loaded`` is called when it has.
+        #: Future of the thread that loads a file in the engine's own format; ``on_loaded`` is called at its end.
         self._own: asyncio.Future[None] | None = None
         self.on_loaded: Callable[[], None] = lambda: None
-        #: All has been read.
+        #: Whether everything has been loaded.
         self.is_done = False
         if not directly:
             self._create(Path(os.fsdecode(core.config.text("dir"))).absolute())
@@ -71,11 +72,11 @@ class Transfer:
 
     @property
     def is_received(self) -> bool:
-        """Whether all bytes have come."""
+        """Whether all bytes have arrived."""
         return self._payload.is_complete
 
     def feed(self, data: bytes) -> bytes:
-        """Take what has come; what stands behind the data. A TransferError where it cannot be kept."""
+        """Process received bytes; return those after the data. Raises TransferError if the data cannot be stored."""
         try:
             part, rest = self._payload.feed(data)
             if part and self.is_direct:
@@ -107,13 +108,13 @@ class Transfer:
         data.release()
         self._fd = os.open(self._attempt.temporary, os.O_RDONLY | os.O_CLOEXEC)
         self._began = self._clock()
-        # Nobody else is to find it, and it goes with this process.
+        # No other process should find it, and it is freed when this process ends.
         self._attempt.remove()
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """Read for about two milliseconds; whether there is more to do now."""
+        """Load for about two milliseconds; return whether there is more to do now."""
         if self._own is not None:
             if self._own.done():
                 self._own.result()
@@ -140,55 +141,55 @@ class Transfer:
 
     def _finish(self) -> None:
         if not self.is_received or self._fresh.offset != self._payload.received:
-            raise TransferError("bytes stand behind the end of the master's data")
+            raise TransferError("bytes follow the end of the master's data")
         self.is_done = True
 
     @property
     def is_full(self) -> bool:
-        """Whether no more bytes are to be taken before some have been read."""
+        """Whether reading from the master should pause until some bytes have been loaded."""
         return self.is_direct and self._payload.received - self._fresh.offset > _MOST_WAITING
 
     @property
     def summary(self) -> Summary:
-        """What has been read."""
+        """Summary of the loaded data."""
         return self._fresh.summary
 
     def put_in_place(self) -> None:
-        """The core has these data from now on."""
+        """Replace the core's data with the loaded data."""
         self._fresh.put_in_place()
 
     def close(self) -> None:
-        """Let go of the file; nothing of it is left, and nobody is told when a thread has loaded it."""
+        """Close and remove the file; ``on_loaded`` is no longer called."""
         self.on_loaded = lambda: None
         if self._attempt is not None:
             free_aside(partial(_close, self._files, self._fd, self._attempt), self._payload.received)
         self._fd = -1
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     @property
     def received(self) -> int:
-        """How many bytes have come."""
+        """Number of bytes received."""
         return self._payload.received
 
     @property
     def size(self) -> int:
-        """How many will come; -1: the master has not said."""
+        """Number of bytes that will arrive; -1 if the master has not announced it."""
         return self._payload.size
 
     @property
     def read(self) -> int:
-        """How many have been read."""
+        """Number of bytes loaded."""
         return self._payload.received if self.is_done else self._fresh.offset
 
     @property
     def seconds(self) -> float:
-        """Since when they are being read, or received."""
+        """Seconds since loading started, or since receiving started."""
         return self._clock() - self._began
 
 
 def _close(files: Files, fd: int, attempt: Attempt) -> None:
-    """Close a file, if it is open, and remove it, if it is there."""
+    """Close a file, if it is open, and remove it, if it exists."""
     if fd >= 0:
         with suppress(OSError):
             files.close(fd)

@@ -92,8 +92,8 @@ def test_two_masters_after_a_partition(family, engines):
     assert contents(first) == contents(second)
     assert "lost" not in first
     log = engines[0].output.read_text()
-    assert f"discarded: 2 keys at offset {before} of the history" in log
-    unconfirmed = re.search(r"the last (\d+) bytes of that history no replica has acknowledged", log)
+    assert f"discarding 2 keys at offset {before} of the history" in log
+    unconfirmed = re.search(r"the last (\d+) bytes of that history, which no replica has acknowledged", log)
     assert unconfirmed is not None
     assert 100 < int(unconfirmed[1]) < 300
 

@@ -80,7 +80,7 @@ def test_the_end_waits_for_a_replica_that_lags():
                 assert client.run("GET", "k") == b"2"
             wait_for(lambda: has_gone(master), "the end")
         assert replica.run("GET", "k") == b"2"
-        assert "1 of 1 replicas have everything" in master.output.read_text()
+        assert "1 of 1 replicas have caught up" in master.output.read_text()
 
 
 def test_now_ends_the_wait():
@@ -94,7 +94,7 @@ def test_now_ends_the_wait():
             wait_for(lambda: has_gone(master), "the end")
         log = master.output.read_text()
         assert f"replica 127.0.0.1:{replica.port} (online) is 10" in log
-        assert "0 of 1 replicas have everything" in log
+        assert "0 of 1 replicas have caught up" in log
 
 
 @in_loop

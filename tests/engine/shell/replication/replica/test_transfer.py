@@ -122,7 +122,7 @@ def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
     size, _, file = payload.partition(b"\r\n")
     _, transfer = transfer_of(tmp_path)
     transfer.feed(b"$%d\r\n%bmore" % (int(size[1:]) + 4, file))
-    with pytest.raises(TransferError, match="behind the end"):
+    with pytest.raises(TransferError, match="follow the end"):
         finish(transfer)
     transfer.close()
     assert list(tmp_path.iterdir()) == []
