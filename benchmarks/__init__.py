@@ -1,4 +1,4 @@
-"""Measurements side by side: the bundled engine and a real redis-server, same client, same bytes, taking turns.
+"""Benchmarks: the bundled engine and a real redis-server in turns, with the same client and the same bytes.
 
-Run with `python -m benchmarks`. Nothing here is imported by the product.
+Run with `python -m benchmarks`. The product imports nothing from here.
 """

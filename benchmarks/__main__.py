@@ -1,8 +1,8 @@
-"""Run the measurements, print the tables, keep the figures with a description of the machine.
+"""Run the measurements, print the tables, save the figures with a description of the machine.
 
-Whatever is compared takes turns within every repetition, so that a slow moment of the machine does not fall on one of
-them alone. Shown are the median, the spread (`benchmarks.report`), the ratio to the peer, and whether it is what it
-should be (`benchmarks.targets`).
+Servers that are compared take turns within every repetition, so that a slow moment of the machine does not affect only
+one of them. The tables show the median, the spread (`benchmarks.report`), the ratio to the peer, and whether it reaches
+its target (`benchmarks.targets`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from benchmarks.stalls import table
 LATENCY = "consumers that wait"
 GROWTH = "costs that do not grow"
 FAKE = "beside fakeredis"
-#: A part of the sizes of `python -m benchmarks.stalls`, which takes twenty minutes.
+#: Fraction of the sizes of `python -m benchmarks.stalls`, which takes twenty minutes.
 STALLS_SCALE = 0.1
 Runs = dict[str, list[float]]  # entries per second of each run, by server
 _FAKE_SERVER = [sys.executable, "-m", "benchmarks.engine.fake_server"]
 
 
 def measure(case: Case, connections: dict[str, Connection], repetitions: int) -> Runs:
-    """Run a case on every server in turn; the first repetition warms up and is not counted."""
+    """Run a case on every server in turn; the first repetition is a warm-up and is not counted."""
     rates: Runs = {name: [] for name in connections}
     for repetition in range(min(repetitions, case.repetitions or repetitions) + 1):
         for name, connection in connections.items():
@@ -54,13 +54,13 @@ def measure(case: Case, connections: dict[str, Connection], repetitions: int) ->
 def beside(
     commands: dict[str, list[str] | None], cases: Iterable[Case], repetitions: int, known: dict[str, Any]
 ) -> dict[str, Any]:
-    """Measure cases on two servers: a column for each, how the first compares with the second, and the reference."""
+    """Measure cases on two servers; print a column for each, their ratio, and the reference."""
     results: list[dict[str, Any]] = []
     with ExitStack() as stack:
         connections: dict[str, Connection] = {}
         for name, start in commands.items():
             if start is None:
-                print(f"{name}: not measured, it is not installed")
+                print(f"{name}: not measured, because it is not installed")
                 continue
             server = stack.enter_context(servers.running(name, start))
             connections[name] = stack.enter_context(Connection(server.port))
@@ -83,7 +83,7 @@ def beside(
 
 
 def reference(case: Case, known: dict[str, Any]) -> list[str]:
-    """What the machine could do at best, where the case's work has such a limit."""
+    """Return the machine's limit for the work of the case, if there is one."""
     if case.copied:
         return [f"memory copies {known['copied_bytes_per_second'] / case.copied:,.0f}"]
     if case.synced:
@@ -92,7 +92,7 @@ def reference(case: Case, known: dict[str, Any]) -> list[str]:
 
 
 def measure_latency(seconds: float, pending: int) -> dict[str, Any]:
-    """How long messages take to consumers that wait, by server, without and with a backlog."""
+    """Measure the latency from XADD to waiting consumers, by server, without and with pending entries."""
     figures: dict[str, Any] = {}
     print(
         report.head("engine", "redis")
@@ -117,7 +117,7 @@ def measure_latency(seconds: float, pending: int) -> dict[str, Any]:
 
 
 def version(name: str, connection: Connection) -> str:
-    """Return the version that a server gives in INFO; fakeredis has none."""
+    """Return the version from a server's INFO; for fakeredis, that of its package."""
     if name == "fakeredis":
         return metadata.version(name)
     reply = connection.reply(command("INFO", "server")).decode()
@@ -125,11 +125,11 @@ def version(name: str, connection: Connection) -> str:
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Measure what was asked for; the figures, and what they were taken on."""
+    """Run the requested measurements; return the figures and a description of the machine."""
     full, only, repetitions = options.full, options.only, options.repetitions
     figures = results.begun()
     known = figures["machine"]
-    print(f"Median and spread of at most {repetitions} runs, one client, where nothing else is said.")
+    print(f"Median and spread of up to {repetitions} runs, one client unless noted.")
     print(f"{known['processor']}, {known['cores']} cores, load {known['load_before']:.1f}")
     cases = [case for case in [*server_cases(), *stream_cases(), *durable_cases()] if only in case.name]
     if cases:
@@ -155,7 +155,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure, print, keep."""
+    """Measure, print and save."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.split("\n")[0])
     parser.add_argument("--repetitions", type=int, default=5, help="runs of each case on each server (default 5)")
     parser.add_argument("--only", default="", metavar="TEXT", help="measurements whose name contains TEXT")

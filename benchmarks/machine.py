@@ -1,4 +1,4 @@
-"""The machine: what it is, and what it can do at best, as references that figures are shown beside."""
+"""The machine: its description, and its limits as references for the figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = ("numpy", "hiredis", "uvloop", "pyarrow", "pyspark", "redis")
 
 
 def description() -> dict[str, Any]:
-    """Describe what the figures were taken on."""
+    """Return a description of the machine and the software."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": processor(),
@@ -36,7 +36,7 @@ def description() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the checkout's commit, or None where git is missing or this is no checkout."""
+    """Return the checkout's commit, or None without git or a checkout."""
     git = shutil.which("git")
     if git is None:
         return None
@@ -45,7 +45,7 @@ def commit() -> str | None:
 
 
 def processor() -> str:
-    """Return the processor's name, as far as the system tells it."""
+    """Return the processor's name, as far as the system provides it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -54,7 +54,7 @@ def processor() -> str:
 
 
 def copy_speed() -> float:
-    """Bytes per second that one core copies from memory to memory."""
+    """Return the bytes per second that one core copies in memory."""
     source, target = bytes(_COPIED), memoryview(bytearray(_COPIED))
     taken = []
     for _ in range(6):
@@ -65,7 +65,7 @@ def copy_speed() -> float:
 
 
 def sync_speed() -> float:
-    """How often per second a file that was appended to can be flushed to its disk, where the servers keep theirs."""
+    """Return the number of fsyncs per second after small appends, on the disk that the servers use."""
     with tempfile.TemporaryFile(prefix="bench-sync-") as file:
         begin = time.perf_counter()
         for _ in range(_SYNCS):

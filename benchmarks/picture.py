@@ -1,4 +1,4 @@
-"""Figures as a picture: an SVG of panels below each other, drawn by matplotlib. The same figures give the same file."""
+"""Charts: an SVG of panels below each other, drawn by matplotlib. The same figures give the same file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-#: Line's name -> its points, (x, y).
+#: Name of a line -> its points, (x, y).
 Lines = Mapping[str, Sequence[tuple[float, float]]]
 
 _WIDTH, _HEIGHT = 9, 1.9  # inches, of a panel
 _STYLE = {
     "svg.fonttype": "none",  # text stays text, which a browser can search
-    "svg.hashsalt": "pystreams",  # names of the file's parts follow from the figures, not from chance
+    "svg.hashsalt": "pystreams",  # element IDs depend on the figures, not on randomness
     "path.simplify": False,  # each point is drawn
     "font.size": 9,
     "axes.titlesize": 9,
@@ -22,14 +22,14 @@ _STYLE = {
 
 
 def svg(panels: Mapping[str, Lines], title: str, note: str, axis: str, *, logarithmic: bool = False) -> str:
-    """The picture as XML.
+    """Return the chart as XML.
 
     Args:
-        panels: What is shown with its unit -> the lines.
-        title: What the picture is about.
-        note: Where and when it was measured.
-        axis: What the x axis counts, with its unit.
-        logarithmic: Whether both axes are. A y of nothing is drawn at a thousandth then.
+        panels: Title with unit -> lines.
+            title: Subject of the chart.
+            note: Machine and date of the measurement.
+            axis: Quantity on the x axis, with its unit.
+            logarithmic: Whether both axes are logarithmic. A y of zero is then drawn at a thousandth.
     """
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, _HEIGHT * len(panels)), layout="constrained")

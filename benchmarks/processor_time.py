@@ -1,6 +1,6 @@
-"""Processor time of processes and of all that descend from them, read from /proc.
+"""Processor time of processes and all their descendants, read from /proc.
 
-What has ended in between counts, too, if its parent has waited for it.
+Processes that have ended in between are included if their parent has waited for them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+#: Process ID -> ticks of its own, and of the ended children that it has waited for.
 Spent = Mapping[int, tuple[int, int]]
-"""By process ID: ticks of its own, and of the children that have ended and that it waited for."""
 
 
 def spent(root: int, without: int | None = None) -> Spent:
-    """Processor time so far of a process and its descendants."""
+    """Return the processor time so far of a process and its descendants."""
     parents: dict[int, int] = {}
     ticks: dict[int, tuple[int, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -35,11 +35,11 @@ def spent(root: int, without: int | None = None) -> Spent:
 
 
 def since(before: Spent, after: Spent) -> float:
-    """Seconds of processor time between two answers of `spent`."""
+    """Return the seconds of processor time between two results of `spent`."""
     grown = {
         pid: [late - early for early, late in zip(before.get(pid, (0, 0)), after[pid], strict=True)] for pid in after
     }
-    # What has ended counts with who waited for it, if anybody did, and with all that it had spent before.
+    # The time of an ended process, including that before, is counted by the parent that waited for it.
     ended = sum(children for _, children in grown.values()) - sum(
         sum(before[pid]) for pid in before.keys() - grown.keys()
     )

@@ -1,4 +1,4 @@
-"""Where a run's figures are kept: a file of JSON for each run, in ``benchmarks/results`` where nothing else is said."""
+"""Storage of figures: one JSON file per run, in ``benchmarks/results`` by default."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """Let the user say which file it is."""
+    """Add the option for the file."""
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
 
 
 def begun() -> dict[str, Any]:
-    """Return what figures begin with: when they were taken, and on what."""
+    """Return the start of a run's figures: the time and the machine."""
     return {"taken": datetime.now(UTC).isoformat(), "machine": machine.description()}
 
 
 def keep(figures: dict[str, Any], output: Path | None, prefix: str = "") -> None:
-    """Write a run's figures to ``output``, else to a new file whose name is ``prefix`` and the time; say where."""
+    """Write a run's figures to ``output``, or to a new file named ``prefix`` and the time; print its path."""
     target = output or RESULTS / f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(figures, indent=2) + "\n")

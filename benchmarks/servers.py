@@ -1,6 +1,6 @@
-"""Servers to measure: starts each as a process of its own on a free port with a temporary directory, and ends it.
+"""Servers to measure: each is started as a separate process on a free port with a temporary directory, and stopped.
 
-Owns the command lines. A server is ready when it answers PING; both run without persistence.
+Owns the command lines. A server is ready when it replies to PING. Engine and redis-server run without persistence.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class Server:
 
 
 def redis_command() -> list[str] | None:
-    """Return the start of redis-server's command line, or None where it is not installed.
+    """Return the start of redis-server's command line, or None if it is not installed.
 
-    ``REDIS_SERVER`` in the environment names another one than that on PATH.
+    The environment variable ``REDIS_SERVER`` can name another one than that on PATH.
     """
     program = os.environ.get("REDIS_SERVER") or shutil.which("redis-server")
     return None if program is None else [program, "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
 def engine_command() -> list[str]:
-    """Return the start of the bundled engine's command line."""
+    """Return the start of the engine's command line."""
     return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
 def columns_command() -> list[str]:
-    """Return the start of an engine's that keeps cold entries as columns."""
+    """Return the start of the command line of an engine that stores cold entries as columns."""
     return [*engine_command(), "--stream-cold-compression", "columns"]
 
 
 def in_turn() -> Iterator[Server]:
-    """Run the engine, then redis-server, each while the loop's body runs. SystemExit where there is no redis-server."""
+    """Run the engine, then redis-server, each for one pass of the loop. Raises SystemExit without redis-server."""
     redis = redis_command()
     if redis is None:
         raise SystemExit("no redis-server found")
@@ -60,13 +60,13 @@ def in_turn() -> Iterator[Server]:
 
 
 def end_with_this_process() -> None:
-    """Have SIGTERM end this process as an error does, so that the servers it runs are ended, too."""
+    """Make SIGTERM raise SystemExit in this process, so that the servers it runs are stopped too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
 
 
 @contextmanager
 def running(name: str, command: list[str], directory: str | None = None) -> Iterator[Server]:
-    """Run a server while the block runs, in a directory of its own that goes with it, or in one that stays."""
+    """Run a server while the block runs, in a temporary directory, or in ``directory``, which is kept."""
     with ExitStack() as stack:
         if directory is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"bench-{name}-"))
@@ -94,7 +94,7 @@ def running(name: str, command: list[str], directory: str | None = None) -> Iter
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now."""
+    """Return a port that is free at present."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -102,7 +102,7 @@ def free_port() -> int:
 
 
 def gets_ready(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Tell whether the server answers PING before it ends and before the deadline."""
+    """Return whether the server replies to PING before it ends and before the deadline."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
@@ -117,7 +117,7 @@ def gets_ready(process: subprocess.Popen[bytes], port: int) -> bool:
 
 
 def accepts(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Tell whether the server accepts connections before it ends and before the deadline."""
+    """Return whether the server accepts connections before it ends and before the deadline."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:

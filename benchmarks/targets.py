@@ -1,11 +1,11 @@
-"""What is to be reached on two cores, as ratios between medians of the same run.
+"""Targets on two cores, as ratios between medians of the same run.
 
-Every measurement that has a target is judged where it is shown, and in the file of figures.
+Every measurement with a target is judged where it is printed, and in the file of figures.
 """
 
 from __future__ import annotations
 
-#: Entries per second, the engine's to redis-server's: at least.
+#: Minimum ratio of entries per second, engine to redis-server.
 SERVER = {
     "XADD, 4 clients": 0.6,
     "XADD, pipeline of 16": 0.6,
@@ -27,15 +27,15 @@ SERVER = {
     "XAUTOCLAIM of 1000": 0.5,
 }
 
-#: Resident bytes per entry, and the 99.9th percentile of latency, the engine's to redis-server's: at most.
+#: Maximum ratio, engine to redis-server, of resident bytes per entry and of the 99.9th percentile of latency.
 MEMORY = 0.6
 MEMORY_COLUMNS = 0.45
 LATENCY = 1.5
 
-#: Milliseconds that a client waits for its PING at most, whatever another client's command does.
+#: Maximum milliseconds that a client may wait for its PING during another client's command.
 STALL_MS = 10.0
 
-#: Rows per second of one way through Spark to those of another: at least; None where it is shown to explain another.
+#: Minimum ratio of rows per second between two ways through Spark; None if it is only shown as an explanation.
 SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark read, engine", "Spark ceiling", 0.4),
     ("Spark read, columns", "Spark ceiling", 0.4),
@@ -50,6 +50,7 @@ SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark stream to stream, exactlyOnce", "Spark stream to stream, append", 0.8),
 )
 
-#: The connector's own share of a trigger, in milliseconds, and how much it may grow from a small stream to a large one.
+#: Maximum duration of the connector's part of a trigger in milliseconds, and maximum growth from a small stream to a
+#: large one.
 TRIGGER_MS = 10.0
 TRIGGER_GROWTH = 1.5

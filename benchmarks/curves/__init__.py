@@ -1,4 +1,4 @@
-"""Cost against size: what a command costs with ten thousand entries and with a hundred million, with one stream and
-ten thousand, one client and a thousand, nothing pending and ten millions. Measured on one server after the other, and
+"""Cost against size: the cost of commands with ten thousand to a hundred million entries, with one to ten thousand
+streams, one to a thousand clients, and none to ten million pending entries. Measured on one server after another, and
 drawn.
 """

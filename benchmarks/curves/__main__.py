@@ -1,10 +1,10 @@
-"""Measure cost against size, and draw it.
+"""Measure cost against size, and draw charts.
 
     python -m benchmarks.curves [--short] [--only AXIS ...] [--servers NAME ...] [--output FOLDER]
 
-Writes ``curves-AXIS.svg`` and ``curves-AXIS.csv`` for each axis (`benchmarks.curves.axes`). Without ``--short`` a
+Writes ``curves-AXIS.svg`` and ``curves-AXIS.csv`` for each axis (`benchmarks.curves.axes`). Without ``--short``, a
 stream gets a hundred million entries and a group ten million pending ones, on each server: that takes half an hour.
-Servers run without persistence; with ``engine, disk`` full segments of streams lie on the disk.
+Servers run without persistence; with ``engine, disk``, full segments of streams are stored on disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.engine.client import Connection
 
 
 def commands() -> dict[str, list[str] | None]:
-    """The servers that are measured."""
+    """Return the command lines of the servers to measure."""
     engine = servers.engine_command()
     return {
         "engine": engine,
@@ -32,7 +32,7 @@ def commands() -> dict[str, list[str] | None]:
 
 
 def main() -> int:
-    """Measure, print, draw."""
+    """Measure, print and draw."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.curves", description=__doc__.split("\n")[0])
     parser.add_argument("--short", action="store_true", help="small sizes: a minute or two")
     parser.add_argument("--only", nargs="+", choices=list(AXES), default=list(AXES), help="axes to measure")
@@ -53,13 +53,13 @@ def main() -> int:
 
 
 def measure(name: str, wanted: list[str], *, short: bool) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """What is measured along an axis, by server."""
+    """Return the measurements along an axis, by server."""
     _, axis, long_sizes, short_sizes, measurement = AXES[name]
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for server_name in wanted:
         start = commands()[server_name]
         if start is None:
-            print(f"{server_name}: not measured, it is not installed")
+            print(f"{server_name}: not measured, because it is not installed")
             continue
         with (
             tempfile.TemporaryDirectory(prefix="bench-curves-") as directory,
@@ -75,7 +75,7 @@ def measure(name: str, wanted: list[str], *, short: bool) -> dict[str, dict[str,
 
 
 def keep(curves: Mapping[str, picture.Lines], path: Path, axis: str) -> None:
-    """Write the figures beside the picture."""
+    """Write the figures next to the chart."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([axis, "server", "what", "figure"])

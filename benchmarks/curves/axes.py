@@ -1,7 +1,7 @@
-"""What is measured along each axis: entries of a stream, streams, clients, pending entries.
+"""Measurements along each axis: entries of a stream, streams, clients, pending entries.
 
-A measurement fills a server step by step and yields at each size what things cost there: medians of many repetitions,
-in microseconds of the client's clock, and resident memory. Nothing is done to one server while another is measured.
+A measurement fills a server step by step and yields the costs at each size: medians of many repetitions, in
+microseconds of the client's clock, and resident memory. Only one server is busy at a time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from benchmarks.servers import Server
 KEY, GROUP = "stream", "group"
 _AT_ONCE, _PAGE = 1000, 100
 _REPEATS = 200
-#: Entries in all streams together, and of the stream with pending entries beyond those.
+#: Entries in all streams together, and entries beyond the pending ones in the stream of `pending`.
 _IN_STREAMS = 100_000
 
-#: What it costs, by its name with the unit.
+#: Costs by name with unit.
 Costs = dict[str, float]
 Measure = Callable[[Server, Connection, Sequence[int]], Iterator[tuple[int, Costs]]]
 
 
 def entries(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
-    """A stream that grows."""
+    """Measure a growing stream."""
     there = 0
     empty = settled(server.pid)
     requests = [_adds([KEY] * _AT_ONCE, number) for number in range(50)]
@@ -58,7 +58,7 @@ def entries(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
 
 
 def streams(_: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
-    """The same number of entries in more and more streams."""
+    """Measure a growing number of streams with the same total of entries."""
     for size in sizes:
         connection.reply(command("FLUSHALL"))
         names = [f"{KEY}:{number:06}" for number in range(size)]
@@ -85,7 +85,7 @@ def streams(_: Server, connection: Connection, sizes: Sequence[int]) -> Iterator
 
 
 def clients(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
-    """More and more connections, each with one command under way."""
+    """Measure a growing number of connections, each with one command in progress."""
     with ExitStack() as stack:
         others: list[Connection] = []
         connection.lines(_adds([KEY] * _AT_ONCE, 0), 2 * _AT_ONCE)
@@ -104,7 +104,7 @@ def clients(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
 
 
 def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
-    """A group with more and more entries that were delivered and not acknowledged."""
+    """Measure a group with a growing number of pending entries."""
     for number in range((sizes[-1] + _IN_STREAMS) // _AT_ONCE):
         connection.lines(_adds([KEY] * _AT_ONCE, number), 2 * _AT_ONCE)
     connection.reply(command("XGROUP", "CREATE", KEY, GROUP, "0"))
@@ -127,7 +127,7 @@ def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
         yield size, costs
 
 
-#: Title, what the size is a number of, the sizes, those of a short run, the measurement.
+#: Title, unit of the size, sizes, sizes of a short run, measurement.
 AXES: dict[str, tuple[str, str, list[int], list[int], Measure]] = {
     "entries": (
         "What a stream costs that grows",
@@ -165,7 +165,7 @@ def _adds(keys: Sequence[str], seed: int) -> bytes:
 
 
 def _ends(connection: Connection) -> tuple[int, int]:
-    """The milliseconds of the first and the last entry."""
+    """Return the milliseconds of the IDs of the first and the last entry."""
     found = [
         connection.reply(command(*words, "COUNT", 1))
         for words in (("XRANGE", KEY, "-", "+"), ("XREVRANGE", KEY, "+", "-"))
@@ -181,7 +181,7 @@ def _timed(connection: Connection, request: bytes) -> float:
 
 
 def _median(connection: Connection, request: Callable[[], bytes], repeats: int = _REPEATS) -> float:
-    """Microseconds of a command. The first ones warm up."""
+    """Return the median of a command in microseconds, after a warm-up."""
     return statistics.median([_timed(connection, request()) for _ in range(repeats + 5)][5:])
 
 
@@ -195,7 +195,7 @@ def _scan(connection: Connection) -> float:
 
 
 def _round(connections: Sequence[Connection], request: bytes, lines: int) -> float:
-    """Seconds until all have the reply to one command each."""
+    """Return the seconds until all connections have the reply to one command each."""
     began = time.perf_counter()
     for one in connections:
         one.send(request)
@@ -205,7 +205,7 @@ def _round(connections: Sequence[Connection], request: bytes, lines: int) -> flo
 
 
 def _worked(connection: Connection) -> float:
-    """Microseconds of delivering a page of new entries and acknowledging it."""
+    """Return the microseconds of delivering a page of new entries and acknowledging it."""
     read = command("XREADGROUP", "GROUP", GROUP, "w", "COUNT", _PAGE, "STREAMS", KEY, ">")
     began = time.perf_counter()
     page = FRAME_ID.findall(connection.reply(read))

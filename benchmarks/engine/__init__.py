@@ -1,4 +1,4 @@
-"""The engine beside redis-server: the same client, the same bytes, in turns: speed, latency, memory, durability.
+"""Benchmarks of the engine and redis-server, in turns with the same bytes: speed, latency, memory, durability.
 
-May import the servers, the machine and the reports of `benchmarks`. Knows no Spark.
+May import the servers, the machine and the reports of `benchmarks`. Does not use Spark.
 """

@@ -1,7 +1,7 @@
-"""What is measured: each case prepares a server, does its work once, and says how many entries it moved.
+"""Cases to measure: each prepares a server, does its work once, and has the number of entries that the work moves.
 
-Owns the workloads. A case's `work` is timed by the caller, `prepare` and `check` are not. Entries have two fields, as a
-sensor's reading would: `sensor-id 1234 temperature 19.8`, with values that vary.
+Owns the workloads. A case's `work` is timed by the caller, `prepare` and `check` are not. Entries have two fields, like
+a sensor's reading: `sensor-id 1234 temperature 19.8`, with varying values.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ FRAME_ID = re.compile(rb"\*2\r\n\$\d+\r\n(\d+-\d+)\r\n")
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to measure; `entries` is the number of entries that one run of `work` moves."""
+    """One measurement; `entries` is the number of entries that one run of `work` moves."""
 
     name: str
     entries: int
     prepare: Callable[[Connection], None]
     work: Callable[[Connection], None]
     check: Callable[[Connection], None]
-    repetitions: int | None = None  # where the command line's are too many
-    copied: int = 0  # bytes of a reply per entry, where the reference is how fast memory is copied
-    synced: int = 0  # entries per fsync, where the reference is how fast the disk does that
+    repetitions: int | None = None  # maximum, if that of the command line is too large
+    copied: int = 0  # bytes of a reply per entry, if memory copying is the reference
+    synced: int = 0  # entries per fsync, if the disk is the reference
 
 
 def xadd(pipeline: int, entries: int) -> Case:
-    """XADD with generated IDs, `pipeline` commands to a write; the next write waits for the replies of the last."""
+    """XADD with generated IDs, `pipeline` commands per write; each write waits for the replies to the one before."""
     chooser = random.Random(1)
     commands = [
         command("XADD", KEY, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")
@@ -49,7 +49,7 @@ def xadd(pipeline: int, entries: int) -> Case:
 
 
 def xrange(page: int, entries: int) -> Case:
-    """XRANGE over a whole stream, in pages; the pages' first IDs are looked up beforehand."""
+    """XRANGE over a whole stream, in pages; the first IDs of the pages are read beforehand."""
     requests: list[bytes] = []
 
     def prepare(connection: Connection) -> None:
@@ -72,7 +72,7 @@ def xrange(page: int, entries: int) -> Case:
 
 
 def xreadgroup(page: int, entries: int) -> Case:
-    """XREADGROUP of new entries into the pending entries list."""
+    """XREADGROUP of new entries, which become pending."""
     request = command("XREADGROUP", "GROUP", "g", "c", "COUNT", page, "STREAMS", KEY, ">")
 
     def prepare(connection: Connection) -> None:
@@ -93,7 +93,7 @@ def xreadgroup(page: int, entries: int) -> Case:
 
 
 def add_entries(connection: Connection, entries: int, key: str = KEY) -> None:
-    """Add thousands of two-field entries with values that vary; the same ones come again and again."""
+    """Add thousands of two-field entries with varying values, from a repeating set."""
     chooser = random.Random(1)
     commands = [
         command("XADD", key, "*", "sensor-id", sensor, "temperature", f"{chooser.uniform(10, 30):.1f}")
@@ -105,18 +105,18 @@ def add_entries(connection: Connection, entries: int, key: str = KEY) -> None:
 
 
 def frame_bytes(entry_id: str) -> int:
-    """Bytes of a reply's entry with two fields."""
+    """Return the bytes of a two-field entry in a reply."""
     fields = command("sensor-id", 1234, "temperature", "19.8")
     return len(b"*2\r\n$%d\r\n%b\r\n" % (len(entry_id), entry_id.encode()) + fields)
 
 
 def flush(connection: Connection) -> None:
-    """Start from an empty server."""
+    """Empty the server."""
     connection.reply(command("FLUSHALL"))
 
 
 def fill(connection: Connection) -> None:
-    """Make sure that the stream for reading is there: READ_ENTRIES entries."""
+    """Make sure that the stream to read has READ_ENTRIES entries."""
     if connection.reply(command("XLEN", KEY)) == b":%d\r\n" % READ_ENTRIES:
         return
     flush(connection)
@@ -124,7 +124,7 @@ def fill(connection: Connection) -> None:
 
 
 def expect_length(entries: int) -> Callable[[Connection], None]:
-    """Check that every XADD left its entry."""
+    """Return a check that every XADD has added its entry."""
 
     def check(connection: Connection) -> None:
         length = connection.reply(command("XLEN", KEY))
@@ -135,11 +135,11 @@ def expect_length(entries: int) -> Callable[[Connection], None]:
 
 
 def nothing(_connection: Connection) -> None:
-    """Check nothing: the work changes nothing."""
+    """Check nothing, because the work changes nothing."""
 
 
 def server_cases() -> list[Case]:
-    """Return the cases of the servers alone, in the order in which they are run and shown."""
+    """Return the cases without Spark, in the order in which they run."""
     return [
         xadd(1, 4_000),
         xadd(16, 48_000),

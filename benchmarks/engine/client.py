@@ -1,6 +1,6 @@
-"""The client of all measurements: one blocking socket, requests prepared beforehand, replies received but not parsed.
+"""Client of all measurements: one blocking socket, requests prepared beforehand, replies received but not parsed.
 
-So that what is measured is the server: the client's own share is a `sendall` and `recv_into` of large buffers.
+So the measurement is of the server: the client's own work is a `sendall` and `recv_into` of large buffers.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Connection:
         self._socket.close()
 
     def send(self, request: bytes) -> None:
-        """Send a request; its reply is received later, by :meth:`lines` without a request."""
+        """Send a request; receive its reply later, with `lines` and an empty request."""
         self._socket.sendall(request)
 
     def lines(self, request: bytes, count: int) -> None:
-        """Send a request and receive as many line ends: a bulk string has two, an integer or a status one."""
+        """Send a request and receive this many line ends: a bulk string has two, an integer or a status one."""
         if request:
             self._socket.sendall(request)
         before = b"\n"
@@ -56,7 +56,7 @@ class Connection:
             count -= chunk.count(b"\n")
 
     def whole(self, request: bytes) -> int:
-        """Send a request, receive its reply to the end, return its size in bytes. A PING behind it marks the end."""
+        """Send a request, receive its whole reply, return its size in bytes. A PING after the request marks the end."""
         self._socket.sendall(request + PING)
         size = 0
         tail = b""
@@ -69,7 +69,7 @@ class Connection:
         return size - len(PONG)
 
     def reply(self, request: bytes) -> bytes:
-        """Send a request and return its reply's bytes: for preparation and checks, not for measurements."""
+        """Send a request and return its reply: for preparation and checks, not for measurements."""
         self._socket.sendall(request + PING)
         data = bytearray()
         while not data.endswith(PONG):

@@ -1,7 +1,7 @@
-"""What durability costs: adding with an append-only file, and loading what was kept.
+"""Cost of durability: adding with an append-only file, and loading.
 
-Both servers switch their append-only file on and off at run time, and load without a new process (``DEBUG RELOAD
-NOSAVE``, ``DEBUG LOADAOF``), so the cases run on the servers of all other cases.
+Both servers switch their append-only file on and off at run time, and reload without a new process (``DEBUG RELOAD
+NOSAVE``, ``DEBUG LOADAOF``), so these cases run on the servers of all other cases.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DEADLINE = 60.0
 
 
 def durable_xadd(policy: str, pipeline: int, entries: int) -> Case:
-    """XADD as without durability, with ``appendfsync`` as ``policy`` says."""
+    """XADD with an append-only file and ``policy`` for ``appendfsync``."""
     plain = xadd(pipeline, entries)
 
     def prepare(connection: Connection) -> None:
@@ -33,13 +33,13 @@ def durable_xadd(policy: str, pipeline: int, entries: int) -> Case:
 
 
 def load_snapshot(entries: int) -> Case:
-    """Load a snapshot of so many entries, in each server's own format."""
+    """Load a snapshot of this many entries, in each server's own format."""
 
     def prepare(connection: Connection) -> None:
         if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % entries:
             flush(connection)
             add_entries(connection, entries)
-            # (Redis has no other format, and no such directive.)
+            # Redis has no other format, and rejects this directive.
             connection.reply(command("CONFIG", "SET", "save-format", "psb"))
             expect_ok(connection, "SAVE")
 
@@ -50,12 +50,12 @@ def load_snapshot(entries: int) -> Case:
 
 
 def load_log(entries: int) -> Case:
-    """Load a log of so many XADDs, written a thousand at a time."""
+    """Load a log of this many XADDs, written a thousand at a time."""
 
     def prepare(connection: Connection) -> None:
         flush(connection)
         expect_ok(connection, "CONFIG", "SET", "appendfsync", "everysec")
-        # A rewrite by itself would put a base in place of the commands.
+        # An automatic rewrite would replace the commands by a base.
         expect_ok(connection, "CONFIG", "SET", "auto-aof-rewrite-percentage", "0")
         expect_ok(connection, "CONFIG", "SET", "appendonly", "yes")
         wait_for_log(connection)
@@ -72,13 +72,13 @@ def load_log(entries: int) -> Case:
 
 
 def end_log(connection: Connection) -> None:
-    """Leave no log behind, and nothing that the next preparation would take for its own."""
+    """Remove the log and the stream, so that the next preparation does not reuse them."""
     expect_ok(connection, "CONFIG", "SET", "appendonly", "no")
     flush(connection)
 
 
 def expect_ok(connection: Connection, *words: str) -> None:
-    """Run a command that answers OK."""
+    """Run a command whose reply must be OK."""
     reply = connection.reply(command(*words))
     if reply != b"+OK\r\n":
         raise RuntimeError(f"{words}: {reply[:200]!r}")
@@ -96,7 +96,7 @@ def wait_for_log(connection: Connection) -> None:
 
 
 def durable_cases(entries: int = 2_000_000) -> list[Case]:
-    """Return the cases in the order in which they are run and shown."""
+    """Return the cases in the order in which they run."""
     return [
         durable_xadd("everysec", 1000, 200_000),
         durable_xadd("always", 1000, 200_000),

@@ -1,6 +1,6 @@
-"""What is measured beside fakeredis's TCP server: few entries, because it is that slow, and a few kinds of work.
+"""Cases for a comparison with fakeredis's TCP server: few entries, because it is slow, and a few kinds of work.
 
-It answers an XADD with one line where others have two, so how many lines a reply has is found out beforehand.
+Its reply to an XADD has one line instead of two, so the number of lines per reply is determined beforehand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ENTRIES = 2_000
 
 
 def fake_cases() -> list[Case]:
-    """Return the cases in the order in which they are run and shown."""
+    """Return the cases in the order in which they run."""
     adds = _adds()
     read = command("XREADGROUP", "GROUP", "g", "c", "COUNT", 100, "STREAMS", KEY, ">")
     return [

@@ -1,4 +1,4 @@
-"""fakeredis's TCP server as a process of its own: the other server in Python that knows streams, as a peer."""
+"""fakeredis's TCP server as a separate process: a peer, the other server in Python that supports streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fakeredis import TcpFakeServer
 
 
 def main() -> None:
-    """Serve until the process is ended; takes the words that `benchmarks.servers` gives every server."""
+    """Serve until the process is stopped; accepts the arguments that `benchmarks.servers` passes to every server."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.fake_server")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--bind", default="127.0.0.1")

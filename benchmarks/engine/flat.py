@@ -1,10 +1,9 @@
-"""Costs that must not grow with what is not touched, and memory: a stream of ten million entries beside one of ten
-thousand, on one server.
+"""Costs that must not grow with untouched data, and memory: streams of ten million and of ten thousand entries on one
+server.
 
-Each command is timed on the two streams in turn, so that a slow moment of the machine falls on both; what is shown is
-the median of each, and the ratio, which is to be at most 1.5. A million entries of the large stream are pending, five
-thousand of the small one. Memory is what the process has in more of it: for each entry, once cold segments are packed,
-and for each pending record.
+Each command is timed on the two streams in turn, so that a slow moment of the machine affects both. Printed are the
+medians and their ratio, which may be at most 1.5. A million entries of the large stream are pending, and five thousand
+of the small one. Memory is the growth of the process per entry, once cold segments are packed, and per pending record.
 
 Run with `python -m benchmarks.engine.flat`.
 """
@@ -27,7 +26,7 @@ from benchmarks.engine.client import Connection, command
 
 SMALL, LARGE, GROUP = "small", "large", "group"
 SMALL_ENTRIES, SMALL_PENDING = 10_000, 5_000
-#: What must hold.
+#: Maximum ratio of the times, and maximum bytes per entry and per pending record.
 MOST_RATIO, MOST_ENTRY_BYTES, MOST_PENDING_BYTES = 1.5, 60.0, 40.0
 _PAGE, _READ = 1000, 100
 _PAGE_BYTES = 4096
@@ -37,7 +36,7 @@ _INTEGER = re.compile(rb":(\d+)")
 
 @dataclass
 class Stream:
-    """One of the two: IDs that are pending, in a random order, and its first and last millisecond."""
+    """One of the two streams, with some of its pending IDs in random order, and its first and last millisecond."""
 
     key: str
     pending: list[bytes]
@@ -46,7 +45,7 @@ class Stream:
 
 
 def fill(connection: Connection, key: str, entries: int) -> None:
-    """Two-field entries of a sensor, with values that vary."""
+    """Add a sensor's two-field entries with varying values."""
     chooser = random.Random(4)
     requests = [
         b"".join(
@@ -68,7 +67,7 @@ def fill(connection: Connection, key: str, entries: int) -> None:
 
 
 def deliver(connection: Connection, key: str, pending: int) -> Stream:
-    """Have a consumer take so many entries; some of their IDs."""
+    """Deliver this many entries to a consumer; return the stream with some of their IDs."""
     connection.reply(command("XGROUP", "CREATE", key, GROUP, 0))
     found: list[bytes] = []
     chooser = random.Random(5)
@@ -80,7 +79,7 @@ def deliver(connection: Connection, key: str, pending: int) -> Stream:
 
 
 def read(connection: Connection, key: str, entries: int) -> None:
-    """Read so many entries from the first on."""
+    """Read this many entries from the start."""
     start = b"-"
     for _ in range(entries // _PAGE):
         page = connection.reply(command("XRANGE", key, start, "+", "COUNT", _PAGE))
@@ -88,7 +87,7 @@ def read(connection: Connection, key: str, entries: int) -> None:
 
 
 def look_up_ends(connection: Connection, stream: Stream) -> None:
-    """Find the times between which the entries lie, evenly enough for a guess at the middle."""
+    """Read the times of the first and last entry; between them the entries are spread evenly."""
     first = FRAME_ID.findall(connection.reply(command("XRANGE", stream.key, "-", "+", "COUNT", 1)))[0]
     last = FRAME_ID.findall(connection.reply(command("XREVRANGE", stream.key, "+", "-", "COUNT", 1)))[0]
     stream.first_ms, stream.last_ms = (int(one.split(b"-")[0]) for one in (first, last))
@@ -97,7 +96,7 @@ def look_up_ends(connection: Connection, stream: Stream) -> None:
 def alternately(
     connection: Connection, streams: Iterable[Stream], make: Callable[[Stream], bytes], runs: int
 ) -> list[float]:
-    """The median of a command on each stream, in microseconds; a tenth of the runs warms up."""
+    """Return the median of a command on each stream, in microseconds, after a warm-up of a tenth of the runs."""
     taken: dict[str, list[float]] = {one.key: [] for one in streams}
     for number in range(runs + runs // 10):
         for one in streams:
@@ -113,14 +112,14 @@ def alternately(
 
 
 def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
-    """Name, what makes the request, and how often it is timed."""
+    """Return the name, the function that makes the request, and the number of timed runs, for each command."""
     chooser = random.Random(6)
 
     def middle(stream: Stream) -> bytes:
         return command("XRANGE", stream.key, (stream.first_ms + stream.last_ms) // 2, "+", "COUNT", _READ)
 
     def anywhere(stream: Stream) -> bytes:
-        # In the large stream nobody has read there lately: what is cold is decompressed first.
+        # In the large stream this place was not read lately: its cold segment is decompressed first.
         at = chooser.randint(stream.first_ms, stream.last_ms - (stream.last_ms - stream.first_ms) // 50)
         return command("XRANGE", stream.key, at, "+", "COUNT", _READ)
 
@@ -140,12 +139,12 @@ def commands() -> list[tuple[str, Callable[[Stream], bytes], int]]:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory of a process."""
+    """Return the resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
 def settled(connection: Connection, pid: int) -> int:
-    """The memory of a process once it does not shrink any more."""
+    """Return the resident memory of a process once it is stable."""
     end = time.monotonic() + _SETTLE_SECONDS
     sizes: list[int] = []
     while time.monotonic() < end:
@@ -158,7 +157,7 @@ def settled(connection: Connection, pid: int) -> int:
 
 
 def main() -> int:
-    """Measure, print; the exit status says whether all that must hold on the engine does."""
+    """Measure and print; the exit status is 0 if the engine is within all limits."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.flat", description=__doc__.split("\n")[0])
     parser.add_argument("--entries", type=int, default=10_000_000, help="of the large stream")
     parser.add_argument("--pending", type=int, default=1_000_000, help="of the large stream")
@@ -168,7 +167,7 @@ def main() -> int:
 
 
 def run(entries: int = 10_000_000, pending: int = 1_000_000, only: str = "") -> bool:
-    """Measure the servers whose name contains ``only``; whether all that must hold on the engine does."""
+    """Measure the servers whose name contains ``only``; return whether the engine is within all limits."""
     good = True
     for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
         if start is None or only not in name:
@@ -181,13 +180,13 @@ def run(entries: int = 10_000_000, pending: int = 1_000_000, only: str = "") -> 
 
 
 def measure(name: str, connection: Connection, pid: int, entries: int, pending: int) -> bool:
-    """Measure one server; whether all that must hold does."""
+    """Measure one server; return whether it is within all limits."""
     fill(connection, SMALL, SMALL_ENTRIES)
     small = deliver(connection, SMALL, SMALL_PENDING)
     empty = settled(connection, pid)
     fill(connection, LARGE, entries)
     filled = settled(connection, pid)
-    # What reading alone lays out stays in a cache of limited size, which is not the records'.
+    # Decompressed entries remain in a cache of limited size: fill it before pending records are measured.
     read(connection, LARGE, pending)
     warm = settled(connection, pid)
     large = deliver(connection, LARGE, pending)

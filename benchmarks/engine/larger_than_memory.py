@@ -1,10 +1,10 @@
-"""Streams on the disk beside streams in memory: one stream of two-field entries with random values, both modes with a
-log, each alone on the machine.
+"""Streams on disk and streams in memory: one stream of two-field entries with random values, each mode with a log and
+alone on the machine.
 
-At each size it prints the rate of appending (since the size before), resident memory, the milliseconds of an
-XRANGE of 100 entries at random places that nothing has read since they were written (median and 99th percentile), the
-rate of reading on from the beginning in pages of 10,000, the seconds of a BGREWRITEAOF, and of a restart until the
-engine answers; and the bytes on the disk.
+For each size it prints the rate of appending since the previous size, resident memory, the milliseconds of an XRANGE of
+100 entries at random places not read since they were written (median and 99th percentile), the rate of reading from the
+start in pages of 10,000, the seconds of a BGREWRITEAOF, the seconds of a restart until the engine replies, and the
+bytes on disk.
 
     python -m benchmarks.engine.larger_than_memory [--sizes 1000000 10000000] [--modes memory disk]
         [--directory DIRECTORY]
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--modes", nargs="+", default=["memory", "disk"], choices=["memory", "disk"])
-    parser.add_argument("--directory", default=tempfile.gettempdir(), help="where the data go for a while")
+    parser.add_argument("--directory", default=tempfile.gettempdir(), help="directory for temporary data")
     options = parser.parse_args()
     servers.end_with_this_process()
     print(_HEAD, flush=True)
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def measure(mode: str, sizes: list[int], directory: str) -> None:
-    """One mode: fill up to each size, and measure there."""
+    """Measure one mode: fill the stream up to each size, and measure there."""
     start = [*servers.engine_command()[:-4], "--appendonly", "yes", "--stream-storage", mode]
     requests, there = entries(), 0
     for size in sizes:
@@ -72,7 +72,7 @@ def measure(mode: str, sizes: list[int], directory: str) -> None:
 
 
 def entries() -> list[bytes]:
-    """Pipelines of XADD whose values are random."""
+    """Return pipelines of XADD with random values."""
     chooser = random.Random(4)
     rows = [(str(chooser.randrange(100_000)), f"{chooser.uniform(0, 50):.1f}") for _ in range(100 * _AT_ONCE)]
     commands = [command("XADD", KEY, "*", "sensor-id", one, "temperature", two) for one, two in rows]
@@ -80,7 +80,7 @@ def entries() -> list[bytes]:
 
 
 def settled(pid: int) -> int:
-    """The resident size of the server once it has come to rest."""
+    """Return the resident memory of the server once it is stable."""
     rests = [resident_bytes(pid)]
     while len(rests) < 4 or max(rests[-3:]) - min(rests[-3:]) > 1 << 20:
         time.sleep(1)
@@ -89,7 +89,7 @@ def settled(pid: int) -> int:
 
 
 def cold_pages(connection: Connection) -> list[float]:
-    """Milliseconds, ascending, of an XRANGE at each of some random places. The files may be in the system's cache."""
+    """Return the milliseconds, ascending, of an XRANGE at random places. The files may be in the system's cache."""
     first, last = (
         int(connection.reply(command(*words, "COUNT", 1)).split(b"\r\n")[3].partition(b"-")[0]) for words in _ENDS
     )
@@ -106,7 +106,7 @@ _ENDS = (("XRANGE", KEY, "-", "+"), ("XREVRANGE", KEY, "+", "-"))
 
 
 def pages_in_order(connection: Connection) -> float:
-    """Entries a second, read from the beginning on."""
+    """Return the entries per second of reading from the start."""
     done, start = 0, b"-"
     began = time.monotonic()
     while done < _MOST_READ:
@@ -119,7 +119,7 @@ def pages_in_order(connection: Connection) -> float:
 
 
 def rewrite(connection: Connection) -> float:
-    """The seconds until a new base of the log is in use."""
+    """Return the seconds until a new base of the log is in use."""
     while b"in_progress:1" in connection.reply(command("INFO", "persistence")):
         time.sleep(0.05)
     began = time.monotonic()
@@ -132,7 +132,7 @@ def rewrite(connection: Connection) -> float:
 
 
 def on_disk(directory: str) -> int:
-    """Bytes of all files."""
+    """Return the total size of all files in bytes."""
     size = 0
     for path in Path(directory).rglob("*"):
         with suppress(FileNotFoundError):

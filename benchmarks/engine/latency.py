@@ -1,10 +1,10 @@
-"""How long a message takes from XADD to a consumer that waits: the introduction's test, on engine and redis-server.
+"""Latency from XADD to a waiting consumer: the test of Redis's introduction to streams, on engine and redis-server.
 
-A producer adds 10,000 messages a second, one command each, at their times; ten consumers of one group on one stream
-wait with XREADGROUP COUNT 10000 BLOCK, and acknowledge what they get, in one write with their next XREADGROUP. All are
-sockets of one process, which sleeps in select until a message is due or a reply is there. A message carries the moment
-at which it was sent; its latency ends when its reply has been parsed. How late the process itself sent its messages is
-measured too, because a client that cannot keep up would make any server look slow.
+A producer adds 10,000 messages per second at fixed times, one command each. Ten consumers of one group on one stream
+wait with XREADGROUP COUNT 10000 BLOCK, and acknowledge received messages in one write with their next XREADGROUP. All
+are sockets of one process, which sleeps in select until a message is due or a reply arrives. A message contains the
+time at which it was sent; its latency ends when its reply has been parsed. The delay of sending is measured too,
+because a client that cannot keep up would make any server look slow.
 
 Run alone with `python -m benchmarks.engine.latency`; `python -m benchmarks` shows the shares within 2 ms.
 """
@@ -31,27 +31,27 @@ RATE = 10_000
 CONSUMERS = 10
 COUNT = 10_000
 WARM_UP_SECONDS = 1.0
-#: What the share is of that must be reached.
+#: Limit for the share of messages that is reported.
 LIMIT_MS = 2.0
 
 
 @dataclass(frozen=True)
 class Latencies:
-    """One run's: milliseconds of each message, and by how many each was sent too late."""
+    """Results of one run: latency of each message in milliseconds, and the delay with which it was sent."""
 
     milliseconds: npt.NDArray[np.float64]
     late: npt.NDArray[np.float64]
 
     def within(self, limit_ms: float) -> float:
-        """Per cent of the messages that took at most so long."""
+        """Return the percentage of messages with at most this latency."""
         return float(100 * np.mean(self.milliseconds <= limit_ms))
 
     def percentile(self, share: float) -> float:
-        """Milliseconds that so many per cent of the messages took at most."""
+        """Return this percentile of the latencies in milliseconds."""
         return float(np.percentile(self.milliseconds, share))
 
     def sent_in_time(self) -> float:
-        """Per cent of the messages that the client itself sent at most the limit too late."""
+        """Return the percentage of messages that the client sent with at most ``LIMIT_MS`` delay."""
         return float(100 * np.mean(self.late <= LIMIT_MS))
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Latencies:
 
 
 class _Consumer:
-    """A socket that waits for messages."""
+    """A consumer that waits for messages on a socket."""
 
     def __init__(self, port: int, number: int) -> None:
         self.socket = _connected(port)
@@ -76,7 +76,7 @@ class _Consumer:
         self.socket.sendall(self._read)
 
     def receive(self, latencies: list[int]) -> None:
-        """Take what is there; acknowledge messages, and wait for more."""
+        """Receive replies; acknowledge their messages, and wait for more."""
         self._reader.feed(self.socket.recv(1 << 20))
         while (reply := self._reader.gets()) is not False:
             if isinstance(reply, hiredis.ReplyError):
@@ -96,7 +96,7 @@ def _connected(port: int) -> socket.socket:
 
 
 def measure(port: int, seconds: float, pending: int) -> Latencies:
-    """Run the test on an empty server; ``pending`` messages are unacknowledged all the time."""
+    """Run the test on an empty server with ``pending`` unacknowledged messages."""
     with Connection(port) as control:
         control.reply(command("FLUSHALL"))
         control.reply(command("XGROUP", "CREATE", KEY, GROUP, 0, "MKSTREAM"))
@@ -110,7 +110,7 @@ def measure(port: int, seconds: float, pending: int) -> Latencies:
 
 
 def leave_pending(control: Connection, pending: int) -> None:
-    """Have a consumer that is gone take so many messages."""
+    """Deliver this many messages to a consumer that never acknowledges them."""
     add = command("XADD", KEY, "*", "time", time.monotonic_ns())
     for _ in range(pending // 1000):
         control.lines(add * 1000, 2000)
@@ -135,7 +135,7 @@ def _run(port: int, seconds: float) -> Latencies:
         while len(latencies) < total:
             now = time.monotonic_ns()
             if now > deadline:
-                raise RuntimeError(f"of {total} messages only {len(latencies)} came")
+                raise RuntimeError(f"only {len(latencies)} of {total} messages arrived")
             while sent < total and begin + sent * step <= now:
                 late.append(now - begin - sent * step)
                 producer.sendall(command("XADD", KEY, "*", "time", time.monotonic_ns()))

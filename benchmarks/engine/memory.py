@@ -1,4 +1,4 @@
-"""What an entry takes in memory: resident bytes of servers that were given entries, once they have come to rest."""
+"""Memory per entry: resident bytes of servers filled with entries, once they are stable."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from benchmarks.engine.cases import KEY, flush
 from benchmarks.engine.client import Connection, command
 
 TITLE = "resident bytes per entry"
-#: Of fewer entries each takes more, because a process grows by some megabytes whatever it is given: shown, not judged.
+#: Minimum number of entries for a verdict: with fewer, some fixed megabytes of growth weigh too much.
 JUDGED_FROM = 10_000_000
 
 
 def measure(entries: int) -> dict[str, dict[str, Any]]:
-    """Fill the servers with two-field entries, constant and random; print and return what each entry takes.
+    """Fill the servers with two-field entries, constant and random; print and return the bytes per entry.
 
-    Random ones are also measured in an engine that keeps cold entries as columns.
+    Random entries are also measured in an engine that stores cold entries as columns.
     """
     print(report.head("engine", "redis") + f"   {TITLE}, {entries:,} entries")
     figures: dict[str, dict[str, Any]] = {}
@@ -46,7 +46,7 @@ def measure(entries: int) -> dict[str, dict[str, Any]]:
 
 
 def bytes_per_entry(connection: Connection, pid: int, entries: int, constant: bool) -> float:
-    """Resident bytes that a stream of two-field entries takes, each, once the server has come to rest."""
+    """Return the resident bytes per entry of a stream of two-field entries, once the server is stable."""
     chooser = random.Random(4)
     flush(connection)
     before = resident_bytes(pid)
@@ -66,7 +66,7 @@ def bytes_per_entry(connection: Connection, pid: int, entries: int, constant: bo
 
 
 def resident_bytes(pid: int) -> int:
-    """What a process holds in memory, in bytes."""
+    """Return the resident memory of a process in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024

@@ -1,7 +1,7 @@
-"""redis-benchmark with its default tests on redis-server and on the engine: python -m benchmarks.engine.redis_benchmark
+"""redis-benchmark with its default tests on redis-server and the engine: python -m benchmarks.engine.redis_benchmark
 
-It prints the requests a second of both, and the engine's share of redis-server's. The engine runs a command in Python,
-redis-server in C: worth knowing is where the engine is far off.
+It prints the requests per second of both, and the engine's share of redis-server's. The engine runs commands in Python,
+redis-server in C: the point is to find commands where the engine is far behind.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from benchmarks import servers
 
 
 def rates(port: int, requests: int, pipeline: int) -> dict[str, float]:
-    """Requests a second of each of redis-benchmark's default tests."""
+    """Return the requests per second of each of redis-benchmark's default tests."""
     command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-P", str(pipeline), "--csv"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return {row["test"]: float(row["rps"]) for row in csv.DictReader(done.stdout.splitlines())}
 
 
 def main() -> None:
-    """Measure both servers, one after the other."""
+    """Measure both servers, one after another."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.redis_benchmark", description=__doc__)
-    parser.add_argument("--requests", type=int, default=10_000, help="how many requests in each test")
-    parser.add_argument("--pipeline", type=int, default=1, help="how many requests are sent together")
+    parser.add_argument("--requests", type=int, default=10_000, help="number of requests per test")
+    parser.add_argument("--pipeline", type=int, default=1, help="number of requests per pipeline")
     options = parser.parse_args()
     ours, theirs = (rates(server.port, options.requests, options.pipeline) for server in servers.in_turn())
     print(f"{'test':45}{'redis-server':>14}{'engine':>12}{'ratio':>8}")

@@ -1,11 +1,11 @@
-"""Replication: how long a replica takes to have all data of a master, and what one replica costs the master per XADD.
+"""Replication: time until a replica has all data of a master, and the master's cost per XADD with one replica.
 
-Each pair of engine and redis-server takes its turn in every repetition. A synchronisation is counted from REPLICAOF to
-the moment when the replica says that its link is up; beside its seconds stands the processor time of both. The cost of
-an XADD is processor time of the master, alone and with a redis-server as replica, because on two cores throughput also
-tells what the replica itself takes.
+Each pair of engine and redis-server takes its turn in every repetition. A synchronisation lasts from REPLICAOF until
+the replica reports its link as up; the processor time of both servers is shown too. The cost of an XADD is the master's
+processor time, alone and with a redis-server as replica: on two cores, throughput would include the work of the
+replica.
 
-Run with `python -m benchmarks.engine.replication`; `--large` takes ten million entries.
+Run with `python -m benchmarks.engine.replication`; `--large` uses ten million entries.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from benchmarks.engine.cases import KEY
 from benchmarks.engine.client import Connection, command
 
 PAIRS = (("engine", "engine"), ("engine", "redis"), ("redis", "engine"), ("redis", "redis"))
-#: XADDs in one request.
+#: XADDs per request.
 PIPELINES = (1, 100)
 _FLAGS = ("--repl-diskless-sync-delay", "0")
 _REQUEST = 1000
 _LARGE = 10_000_000
-#: Seconds that a synchronisation may take.
+#: Timeout of a synchronisation in seconds.
 _PATIENCE = 600
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Synchronised:
-    """One full synchronisation: its seconds, and those of the processors of master and replica."""
+    """One full synchronisation: its duration, and the processor time of master and replica, in seconds."""
 
     seconds: float
     master: float
@@ -47,7 +47,7 @@ class Synchronised:
 
 
 def main() -> None:
-    """Measure, print the tables, keep the figures."""
+    """Measure, print the tables and save the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=1_000_000, help="of the stream that is synchronised")
     parser.add_argument("--large", action="store_true", help=f"{_LARGE:,} entries")
@@ -71,11 +71,11 @@ def _command(name: str) -> list[str] | None:
 
 
 def _measured() -> dict[str, list[str]]:
-    """The servers that are installed."""
+    """Return the command lines of the installed servers."""
     found = {name: _command(name) for name in ("engine", "redis")}
     for name, start in found.items():
         if start is None:
-            print(f"{name}: not measured, it is not installed")
+            print(f"{name}: not measured, because it is not installed")
     return {name: start for name, start in found.items() if start is not None}
 
 
@@ -83,7 +83,7 @@ def _measured() -> dict[str, list[str]]:
 
 
 def synchronisations(entries: int, repeats: int) -> dict[str, Any]:
-    """Every pair's synchronisations of a stream of ``entries``."""
+    """Measure every pair's synchronisation of a stream of ``entries`` entries."""
     starts = _measured()
     found: dict[str, list[Synchronised]] = {}
     for _ in range(repeats):
@@ -103,7 +103,7 @@ def synchronisations(entries: int, repeats: int) -> dict[str, Any]:
 
 
 def synchronised(master_start: list[str], replica_start: list[str], entries: int) -> Synchronised:
-    """One synchronisation of servers that are started for it."""
+    """Measure one synchronisation with new servers."""
     with (
         _connected("master", master_start) as (master, at_master),
         _connected("replica", replica_start) as (replica, at_replica),
@@ -125,7 +125,7 @@ def _connected(name: str, start: list[str]) -> Iterator[tuple[servers.Server, Co
 
 
 def fill(connection: Connection, entries: int) -> None:
-    """A stream of ``entries`` entries of two fields."""
+    """Add a stream of ``entries`` two-field entries."""
     one = [
         command("XADD", KEY, "*", "sensor-id", str(7919 * number % 100_000), "temperature", f"{number % 500 / 10:.1f}")
         for number in range(10 * _REQUEST)
@@ -139,7 +139,7 @@ def fill(connection: Connection, entries: int) -> None:
 
 
 def follow(replica: servers.Server, port: int) -> float:
-    """Make a server a replica; the seconds until it has all data."""
+    """Make a server a replica; return the seconds until it has all data."""
     began = time.perf_counter()
     with redis.Redis(port=replica.port, socket_timeout=_PATIENCE) as client:
         client.replicaof("127.0.0.1", port)
@@ -151,16 +151,16 @@ def follow(replica: servers.Server, port: int) -> float:
 
 
 def processor_seconds(pid: int) -> float:
-    """The processor time that a process has taken, its children's included that have ended (BGSAVE)."""
+    """Return the processor time of a process, including its ended children (BGSAVE)."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(words[at]) for at in (11, 12, 13, 14)) / _TICKS
 
 
-# -- what a replica costs ---------------------------------------------------------------------------------------------
+# -- cost of a replica ------------------------------------------------------------------------------------------------
 
 
 def adds(count: int, repeats: int) -> dict[str, Any]:
-    """Microseconds of the master's processor for an XADD, alone and with a replica."""
+    """Measure the microseconds of the master's processor time per XADD, alone and with a replica."""
     starts = _measured()
     found: dict[str, dict[str, list[float]]] = {}
     print(report.head("alone", "with a replica", "ratio") + "   microseconds of the master's processor per XADD")
@@ -168,7 +168,7 @@ def adds(count: int, repeats: int) -> dict[str, Any]:
     for _ in range(repeats):
         for name, start in starts.items():
             for way in ("alone", "with a replica"):
-                # (A new master each time: one that had a replica goes on keeping a backlog.)
+                # A new master each time, because one that had a replica keeps a backlog.
                 with ExitStack() as stack:
                     master, connection = stack.enter_context(_connected(name, start))
                     if way != "alone":
@@ -185,7 +185,7 @@ def adds(count: int, repeats: int) -> dict[str, Any]:
 
 
 def add_cost(pid: int, connection: Connection, count: int, pipeline: int) -> float:
-    """Microseconds of the server's processor for each of ``count`` XADDs."""
+    """Return the server's processor time per XADD in microseconds, over ``count`` XADDs."""
     request = b"".join(
         command("XADD", KEY, "*", "sensor-id", str(number), "temperature", "19.8") for number in range(pipeline)
     )

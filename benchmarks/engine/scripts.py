@@ -1,9 +1,9 @@
-"""Scripts on redis-server and on the engine, in processor time: python -m benchmarks.engine.scripts
+"""Scripts on redis-server and the engine, in processor time: python -m benchmarks.engine.scripts
 
-A script runs on Lua in both; each command that it calls runs in C there and in Python here. The scripts are those that
-programs have: one that returns at once, a lock's compare-and-delete, a job added and taken as BullMQ's scripts do, and
-a loop of a thousand calls. It prints the microseconds of the server's processor time for one run, the lowest of
-some rounds: other work on the machine counts little in them.
+A script runs on Lua in both; the commands that it calls run in C in one and in Python in the other. The scripts are
+typical ones: one that returns at once, a lock's compare-and-delete, a job added and taken as in BullMQ's scripts, and a
+loop of a thousand calls. It prints the microseconds of the server's processor time per run, the minimum of some rounds,
+which other work on the machine affects little.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ redis.call('XADD', KEYS[2], 'MAXLEN', '~', 10000, '*', 'event', 'completed', 'jo
 return id
 """
 _LOOP = "for i = 1, 1000 do redis.call('incr', KEYS[1]) end return redis.call('get', KEYS[1])"
-#: Name -> words of the command, and how often it is run for each time that `return 1` is.
+#: Name -> words of the command, and the number of its runs relative to those of `return 1`.
 CASES: dict[str, tuple[list[str], float]] = {
     "return 1": (["EVAL", "return 1", "0"], 1),
     "release a lock": (["EVAL", _RELEASE, "1", "lock", "token"], 1),
@@ -40,7 +40,7 @@ CASES: dict[str, tuple[list[str], float]] = {
 
 
 def microseconds(server: servers.Server, words: list[str], requests: int, pipeline: int, rounds: int) -> float:
-    """Processor time of the server for one request, in the best of some rounds."""
+    """Return the server's processor time per request, in the best of some rounds."""
     command = ["redis-benchmark", "-p", str(server.port), "-n", str(requests), "-c", "20", "-P", str(pipeline), "-q"]
     found = []
     for _ in range(rounds):
@@ -51,11 +51,11 @@ def microseconds(server: servers.Server, words: list[str], requests: int, pipeli
 
 
 def main() -> None:
-    """Measure both servers, one after the other."""
+    """Measure both servers, one after another."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.scripts", description=__doc__)
-    parser.add_argument("--requests", type=int, default=40_000, help="how often `return 1` is run")
-    parser.add_argument("--pipeline", type=int, default=16, help="how many requests are sent together")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured; the best counts")
+    parser.add_argument("--requests", type=int, default=40_000, help="number of runs of `return 1`")
+    parser.add_argument("--pipeline", type=int, default=16, help="number of requests per pipeline")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts")
     options = parser.parse_args()
     found = [
         [

@@ -1,7 +1,7 @@
-"""What a small stream costs, where there are very many: a million streams of ten entries of two short fields.
+"""Cost of small streams: a million streams of ten entries with two short fields.
 
-For the engine and `redis-server`, each with a log: resident bytes a stream, when they were added and after a restart;
-microseconds of processor time a stream, of the process and its children, for adding, a `BGREWRITEAOF`, an RDB file
+For the engine and `redis-server`, each with a log: resident bytes per stream, after adding and after a restart;
+processor time per stream in microseconds, of the process and its children, for adding, a `BGREWRITEAOF`, an RDB file
 (`SAVE`) and a start (with the rewritten log); seconds of processor time of `SCAN` by pattern and by type, and of `KEYS`
 by pattern.
 
@@ -25,7 +25,7 @@ from benchmarks.engine.memory import resident_bytes
 _ENTRIES, _AT_ONCE = 10, 100
 _COLUMNS = ("B/stream", "add us", "rewrite us", "save us", "B again", "start us", "SCAN s", "SCAN TYPE s", "KEYS s")
 _TICKS = os.sysconf("SC_CLK_TCK")
-#: Seconds that a start or an answer may take.
+#: Timeout of a start or a reply in seconds.
 _PATIENCE = 900
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=1_000_000)
     parser.add_argument("--servers", nargs="+", default=["engine", "redis"], choices=["engine", "redis"])
-    parser.add_argument("--directory", default=tempfile.gettempdir(), help="where the data go for a while")
+    parser.add_argument("--directory", default=tempfile.gettempdir(), help="directory for temporary data")
     options = parser.parse_args()
     servers.end_with_this_process()
     servers.START_SECONDS = _PATIENCE
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(name: str, start: list[str], directory: str, streams: int) -> dict[str, float]:
-    """The figures of one server, by column."""
+    """Return the figures of one server, by column."""
     found: dict[str, float] = {}
     with _serving(name, start, directory) as (server, connection):
         empty = resident_bytes(server.pid)
@@ -95,7 +95,7 @@ def _scan(connection: Connection, *words: str) -> None:
 
 
 def _rewrite(connection: Connection) -> None:
-    """Rewrite the log; it is over when this returns."""
+    """Rewrite the log, and wait until that is done."""
 
     def is_running() -> bool:
         info = connection.reply(command("INFO", "persistence"))
@@ -109,7 +109,7 @@ def _rewrite(connection: Connection) -> None:
 
 
 def _processor_seconds(pid: int) -> float:
-    """User and system time of a process and of its children that have ended."""
+    """Return user and system time of a process and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICKS
 

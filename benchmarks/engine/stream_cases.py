@@ -1,8 +1,7 @@
-"""The table of stream speeds beyond the simplest cases: shapes of XADD, cold reads, groups, claims, trims.
+"""Further cases of stream speed: shapes of XADD, cold reads, groups, claims, trims.
 
-Where one client in Python would be what is measured (many clients, one command at a time), ``redis-benchmark`` is the
-client. Entries have explicit IDs where commands name them later, so that requests can be prepared before the clock
-starts.
+If one client in Python would be the bottleneck (many clients, one command at a time), ``redis-benchmark`` is the
+client. Entries have explicit IDs if later commands name them, so that requests can be prepared before the clock starts.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from benchmarks.engine.cases import KEY, Case, expect_length, flush, frame_bytes
 from benchmarks.engine.client import Connection, command
 
 _ENTRIES = 100_000
-#: More than the engine keeps laid out of what was read.
+#: More entries than the engine caches decompressed.
 _COLD_ENTRIES = 1_500_000
 
 
@@ -63,7 +62,7 @@ def _by_benchmark(name: str, entries: int, prepare: Callable[[Connection], None]
 
 
 def _explicit(connection: Connection, entries: int = _ENTRIES) -> None:
-    """A stream with the IDs 1-1, 2-1, ... and a group that has read nothing."""
+    """Add a stream with the IDs 1-1, 2-1, ... and a group that has read nothing."""
     flush(connection)
     for first in range(1, entries, 1000):
         request = [
@@ -75,7 +74,7 @@ def _explicit(connection: Connection, entries: int = _ENTRIES) -> None:
 
 
 def _delivered(connection: Connection) -> None:
-    """The same, with all of it pending at one consumer."""
+    """Add the same stream, with all entries pending at one consumer."""
     _explicit(connection)
     connection.whole(command("XREADGROUP", "GROUP", "g", "c", "STREAMS", KEY, ">"))
 
@@ -129,7 +128,7 @@ def _cold() -> Case:
     def prepare(connection: Connection) -> None:
         if connection.reply(command("XLEN", KEY)) != b":%d\r\n" % _COLD_ENTRIES:
             _explicit(connection, _COLD_ENTRIES)
-            # Segments are packed a second after they are full, a little at a time.
+            # Segments are packed one second after they are full, a few at a time.
             time.sleep(4)
 
     def work(connection: Connection) -> None:
@@ -140,7 +139,7 @@ def _cold() -> Case:
 
 
 def stream_cases() -> list[Case]:
-    """Return the cases of this module, in the order in which they are shown."""
+    """Return the cases of this module, in the order in which they run."""
     words = ["XADD", KEY, "*", "sensor-id", "1234", "temperature", "19.8"]
     group = ["XREADGROUP", "GROUP", "g", "c__rand_int__", "COUNT", "10", "STREAMS", KEY, ">"]
     many = [

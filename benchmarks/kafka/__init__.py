@@ -1,5 +1,5 @@
-"""Spark's own Kafka source and sink beside the connector's, on the same rows: `python -m benchmarks.kafka`.
+"""Spark's Kafka source and sink compared with the connector's, on the same rows: `python -m benchmarks.kafka`.
 
-Owns the jars (fetched, never committed), a broker of one process, and the ways that are compared. It may
-import the other measurements' servers, sessions and tables; none of them knows it.
+Owns the jars (downloaded, never committed), a broker of one process, and the compared ways. It may import the other
+benchmarks' servers, sessions and tables; they do not import it.
 """

@@ -1,7 +1,8 @@
-"""Measure Spark's Kafka source and sink beside the connector's, in turns, and judge the ratios: `make bench-kafka`.
+"""Measure Spark's Kafka source and sink and the connector's in turns, and judge the ratios: `make bench-kafka`.
 
-Rates are rows per second; those of streaming queries are of their triggers without the first. Processor time is that
-of all processes of the measurement: Spark, its Python, and the servers. Without the jars it says why and succeeds.
+Rates are rows per second; for streaming queries, of their triggers without the first. Processor time is that of all
+processes of the measurement: Spark, its Python, and the servers. If the jars are missing it prints the reason and
+succeeds.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from benchmarks.kafka.ways import Kafka, Streams, Way, nothing
 from benchmarks.processor_time import since, spent
 from benchmarks.spark.ways import write_to_nowhere
 
-#: The connector's median rate to Kafka's: at least.
+#: Minimum ratio of the connector's median rate to Kafka's.
 TARGETS = {
     "batch read, engine": ("batch read, Kafka", 6.0),
     "batch read, redis": ("batch read, Kafka", 6.0),
@@ -33,18 +34,18 @@ TARGETS = {
     "stream to stream, group, engine": ("stream to stream, Kafka", 2.5),
     "stream to stream, group, redis": ("stream to stream, Kafka", 1.5),
 }
-Runs = dict[str, list[tuple[float, float]]]  # rows per second, and processor microseconds of each row, by way
+Runs = dict[str, list[tuple[float, float]]]  # rows per second, and processor microseconds per row, by way
 
 
 def main() -> int:
-    """Measure, print, keep."""
+    """Measure, print and save."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka", description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=200_000, help="rows of a micro-batch")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each way that count; one more warms up")
+    parser.add_argument("--rounds", type=int, default=3, help="counted rounds; a warm-up round precedes them")
     parser.add_argument("--only", default="", metavar="TEXT", help="ways whose name contains TEXT")
     parser.add_argument("--rates", type=int, nargs="*", default=[100, 5000], help="appends per second, for latency")
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long to append at each rate")
+    parser.add_argument("--seconds", type=float, default=20.0, help="duration of appending at each rate")
     results.add_option(parser)
     options = parser.parse_args()
     servers.end_with_this_process()
@@ -70,7 +71,7 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
         sides: list[Kafka | Streams] = [Kafka(stack.enter_context(broker.running()))]
         for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
             if start is None:
-                print(f"{name}: not measured, it is not installed")
+                print(f"{name}: not measured, because it is not installed")
                 continue
             server = stack.enter_context(servers.running(name, start))
             sides.append(Streams(name, stack.enter_context(Connection(server.port))))

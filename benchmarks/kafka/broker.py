@@ -1,4 +1,4 @@
-"""A Kafka broker of one process (KRaft), with its data in a temporary directory that goes with it."""
+"""Kafka broker of one process (KRaft), with its data in a temporary directory that is removed at the end."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ log.message.timestamp.type=LogAppendTime
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Run a broker while the block runs; its bootstrap address. Topics appear when they are written to.
+    """Run a broker while the block runs; yield its bootstrap address. Topics are created by the first write.
 
-    A message's timestamp is when the broker appended it, as an entry's ID is when its server did.
+    A message's timestamp is the time at which the broker appended it, like an entry's ID.
     """
     _, files = jars.broker()
     with tempfile.TemporaryDirectory(prefix="bench-kafka-") as directory:
@@ -49,7 +49,7 @@ def running() -> Iterator[str]:
         )
         output = Path(directory) / "output.txt"
         with output.open("wb") as sink:
-            # As bin/kafka-server-start.sh starts it.
+            # The options are those of bin/kafka-server-start.sh.
             command = java(files, "kafka.Kafka", str(settings), options=["-Xmx1g", "-Xms1g", "-XX:+UseG1GC"])
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
         try:
@@ -66,5 +66,5 @@ def running() -> Iterator[str]:
 
 
 def java(files: Iterable[Path], name: str, *words: str, options: Iterable[str] = ()) -> list[str]:
-    """The command line that runs a class of these jars."""
+    """Return the command line that runs a class of these jars."""
     return ["java", *options, "-cp", os.pathsep.join(map(str, files)), name, *words]

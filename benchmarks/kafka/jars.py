@@ -1,7 +1,7 @@
-"""Kafka's jars by their coordinates, resolved by ``spark-submit --packages`` and kept in ``.cache/kafka``.
+"""Kafka's jars by their coordinates, resolved by ``spark-submit --packages`` and cached in ``.cache/kafka``.
 
-Where they come from is this machine's configuration of Spark: its repositories, or ``spark.jars.ivySettings``. There
-are two sets: Spark's connector with its client, without what Spark has already, and a broker.
+They come from the repositories of this machine's Spark configuration, or its ``spark.jars.ivySettings``. There are two
+sets: Spark's connector with its client, without jars that Spark has already, and a broker.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _CONNECTOR = "org.apache.spark", "spark-sql-kafka-0-10_2.13"
 _BROKER = "org.apache.kafka", "kafka_2.13", "4.1.2"
 _TOOLS = "org.apache.kafka", "kafka-tools", "4.1.2"
-#: Spark's newest release whose connector was tried; for a newer Spark whose own is not published.
+#: Newest release of Spark's connector that was tried; used if that of the present Spark is not published.
 _CONNECTOR_BEFORE = "4.2.0"
 _SECONDS = 300
 
 
 class MissingJarsError(Exception):
-    """No repository is reached that has the jars."""
+    """No reachable repository has the jars."""
 
 
 def connector() -> tuple[str, list[Path]]:
-    """The version of Spark's Kafka connector, and its jars as far as this Spark lacks them."""
+    """Return the version of Spark's Kafka connector, and those of its jars that this Spark lacks."""
     try:
         version, jars = pyspark.__version__, _fetched(*_CONNECTOR, pyspark.__version__)
     except MissingJarsError:
@@ -37,22 +37,22 @@ def connector() -> tuple[str, list[Path]]:
 
 
 def broker() -> tuple[str, list[Path]]:
-    """The broker's version and jars."""
+    """Return the broker's version and jars."""
     return _BROKER[-1], _fetched(*_BROKER)
 
 
 def tools() -> list[Path]:
-    """The jars of the command-line tools, a producer with a fixed rate among them."""
+    """Return the jars of the command-line tools, which include a producer with a fixed rate."""
     return _fetched(*_TOOLS)
 
 
 def _artifact(jar: Path) -> str:
-    """A jar's name without its version."""
+    """Return a jar's name without its version."""
     return jar.name.rpartition("-")[0]
 
 
 def _fetched(organisation: str, module: str, revision: str) -> list[Path]:
-    """The jars of a module and of what it needs. Raises MissingJarsError."""
+    """Return the jars of a module and its dependencies. Raises MissingJarsError."""
     target = _CACHE / f"{module}-{revision}"
     done = target / "complete"
     if not done.exists():
@@ -66,7 +66,7 @@ def _fetched(organisation: str, module: str, revision: str) -> list[Path]:
             *("--exclude-packages", "org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime"),
             *("--conf", f"spark.jars.ivy={target / 'ivy'}", str(nothing)),
         ]
-        why = "no repository has it"
+        why = "not found in any repository"
         try:
             tried = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
             said = [line.strip() for line in tried.stderr.splitlines()]

@@ -1,7 +1,7 @@
-"""How long rows take from their append to the sink's, at a fixed rate, with triggers as soon as the last one ends.
+"""Latency from the append of rows to their append by the sink, at a fixed rate; each trigger starts when the last ends.
 
-A row carries the time of its append (a message's timestamp, an entry's ID, both given by the server), and the sink's
-server gives what it appends another one. The rows of the first seconds do not count: the query warms up.
+Both times come from the servers: a message's timestamp or an entry's ID, at the source and at the sink. The rows of the
+first seconds do not count, because the query warms up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROW = '{"sensor-id":1234,"temperature":19.8}\n'
 
 
 def measure(sides: Sequence[Kafka | Streams], rate: int, seconds: float) -> dict[str, dict[str, float]]:
-    """The median and the 99th percentile in milliseconds, by way."""
+    """Return the median and the 99th percentile in milliseconds, by way."""
     found: dict[str, dict[str, float]] = {}
     print(report.head("median", "99th percentile") + f"   milliseconds from append to sink, {rate:,} rows a second")
     for side in sides:
@@ -38,7 +38,7 @@ def measure(sides: Sequence[Kafka | Streams], rate: int, seconds: float) -> dict
 
 def _delays(side: Kafka | Streams, group: str, rate: int, seconds: float) -> list[int]:
     begin, end = (f"pace-{where}-{next(_numbers)}" for where in ("in", "out"))
-    side.write(rows_of(1), begin)  # so that it is there
+    side.write(rows_of(1), begin)  # so that it exists
     with tempfile.TemporaryDirectory(prefix="bench-pace-") as directory:
         writer = side.follow(begin, end, group).option("checkpointLocation", f"{directory}/checkpoint")
         query = writer.trigger(processingTime="0 seconds").start()
@@ -51,12 +51,12 @@ def _delays(side: Kafka | Streams, group: str, rate: int, seconds: float) -> lis
             query.stop()
     rows = sorted((row.sent, row.took) for row in side.delays(end))[1:]
     if len(rows) != count:
-        raise RuntimeError(f"{side.name}: {len(rows)} rows of {count} have come to {end}")
+        raise RuntimeError(f"{side.name}: {len(rows)} of {count} rows arrived at {end}")
     return [took for _, took in rows[rate * _WARM_UP_SECONDS :]]
 
 
 def _producer(side: Kafka | Streams, name: str, rate: int, count: int, directory: Path) -> list[str]:
-    """The command line of a process that appends so many rows, at that rate."""
+    """Return the command line of a process that appends ``count`` rows at this rate."""
     if isinstance(side, Streams):
         port = side.connection.url.rpartition(":")[2]
         return [sys.executable, "-m", "benchmarks.kafka.producer", port, name, str(rate), str(count)]

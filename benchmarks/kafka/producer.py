@@ -1,6 +1,6 @@
 """Append entries to a stream at a fixed rate: python -m benchmarks.kafka.producer PORT STREAM RATE COUNT
 
-As Kafka's ProducerPerformance does to a topic: as many as are due are sent together, some hundred times a second.
+It works like Kafka's ProducerPerformance: all entries that are due are sent together, some hundred times per second.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PAUSE_SECONDS = 0.005
 
 
 def main() -> None:
-    """Append what the arguments say."""
+    """Append as the arguments say."""
     port, stream, rate, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     add = command("XADD", stream, "*", "sensor-id", 1234, "temperature", "19.8")
     begin, sent = time.monotonic(), 0

@@ -1,8 +1,8 @@
-"""What is compared: Spark's Kafka source and sink, and the connector's on each server, with the same rows and columns.
+"""The compared ways: Spark's Kafka source and sink, and the connector's on each server, with the same rows and columns.
 
-A row is an integer and a double; in Kafka it is a JSON text in a message's value, in a stream an entry of two fields.
-Topic and stream hold the same rows, the topic in as many partitions as there are cores; reads of the stream are split
-in as many. What is written goes to a new topic or stream in each turn, and is counted.
+A row is an integer and a double: in Kafka, JSON in a message's value; in a stream, an entry of two fields. Topic and
+stream hold the same rows. The topic has as many partitions as there are cores, and reads of the stream as many parts.
+Each turn writes to a new topic or stream, and the result is counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCHEMA = "`sensor-id` int, temperature double"
 class Way:
     """One way to move `rows` rows.
 
-    `work` returns rows and the seconds that count for them, where these are not all rows and all that it takes.
+    `work` returns the rows and seconds that count, or None if these are all rows and the whole duration.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Way:
 
 
 def rows_of(number: int) -> DataFrame:
-    """The rows."""
+    """Return the rows to write."""
     frame = session().range(0, number, 1, CORES)
     return frame.selectExpr("cast(1000 + id % 9000 as int) AS `sensor-id`", "100 + id % 200 / 10 AS temperature")
 
@@ -47,7 +47,7 @@ class Kafka:
     """Topics of a broker."""
 
     name = "Kafka"
-    groups: tuple[str, ...] = ("",)  # ways to read a stream: without a group
+    groups: tuple[str, ...] = ("",)  # groups to read with: none
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -57,7 +57,7 @@ class Kafka:
         self.write(rows_of(number), IN)
 
     def ways(self, rows: int, batch: int) -> list[Way]:
-        """Batch read and write, stream to stream in batches of that many rows."""
+        """Return batch read and write, and stream to stream in batches of ``batch`` rows."""
         numbers = itertools.count(1)
         topics: list[str] = []
 
@@ -88,17 +88,17 @@ class Kafka:
         self.to(texts(frame).write, topic).save()
 
     def source(self, reader: Any, topic: str) -> DataFrame:
-        """A topic's messages, from the first."""
+        """Return a topic's messages, from the first."""
         reader = reader.format("kafka").option("kafka.bootstrap.servers", self.address)
         return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()  # type: ignore[no-any-return]
 
     def to(self, writer: Any, topic: str) -> Any:
-        """A writer to a topic."""
+        """Return a writer to a topic."""
         writer = writer.format("kafka").option("kafka.bootstrap.servers", self.address).option("topic", topic)
         return writer.option("kafka.delivery.timeout.ms", _PATIENCE_MS)  # a busy machine is slow, not broken
 
     def follow(self, begin: str, end: str, group: str) -> Any:
-        """A writer from a topic to another, of each row and when it was appended."""
+        """Return a writer from one topic to another, of each row and the time of its append."""
         del group
         read = self.source(session().readStream, begin)
         row = f"from_json(cast(value AS string), '{SCHEMA}') AS row"
@@ -106,24 +106,26 @@ class Kafka:
         return self.to(texts(sent).writeStream, end)
 
     def delays(self, topic: str) -> list[Any]:
-        """Of each row of a topic that `follow` has written: when it was appended, and how long it took, in ms."""
+        """Return the time of the first append and the delay in milliseconds, for each row of a topic written by
+        `follow`.
+        """
         sent = "cast(get_json_object(cast(value AS string), '$.sent') AS long) AS sent"
         found = self.source(session().read, topic).selectExpr(sent, "timestamp")
         return found.selectExpr("sent", "unix_millis(timestamp) - sent AS took").collect()
 
 
 def columns(frame: DataFrame) -> DataFrame:
-    """The columns that messages' JSON texts hold."""
+    """Return the columns in the messages' JSON."""
     return frame.selectExpr(f"from_json(cast(value AS string), '{SCHEMA}') AS row").select("row.*")
 
 
 def texts(frame: DataFrame) -> DataFrame:
-    """A frame's rows as messages with JSON texts."""
+    """Return a frame's rows as messages with JSON."""
     return frame.selectExpr("to_json(struct(*)) AS value")
 
 
 class Streams:
-    """Streams of a server, by the connector; exactly once."""
+    """Streams of a server, through the connector, exactly once."""
 
     groups: tuple[str, ...] = ("", "bench")
 
@@ -136,7 +138,7 @@ class Streams:
         self.write(rows_of(number), IN)
 
     def ways(self, rows: int, batch: int) -> list[Way]:
-        """As Kafka's; stream to stream without a group and with one."""
+        """Return the same ways as Kafka's; stream to stream without a group and with one."""
         name = self.name
 
         def check() -> None:
@@ -165,42 +167,44 @@ class Streams:
         self.to(frame.write, stream).mode("append").save()
 
     def starting(self, group: str) -> Any:
-        """A streaming reader that begins with the first entry."""
+        """Return a streaming reader that starts with the first entry."""
         reader = session().readStream.option("startingOffsets", "earliest")
         return reader.option("group", group) if group else reader
 
     def source(self, reader: Any, stream: str, schema: str = SCHEMA) -> DataFrame:
-        """A stream's entries."""
+        """Return a stream's entries."""
         reader = reader.format("pystreams").schema(schema).option("url", self.connection.url)
         return reader.option("stream", stream).option("minPartitions", CORES).load()  # type: ignore[no-any-return]
 
     def to(self, writer: Any, stream: str) -> Any:
-        """A writer to a stream."""
+        """Return a writer to a stream."""
         return writer.format("pystreams").option("url", self.connection.url).option("stream", stream)
 
     def follow(self, begin: str, end: str, group: str) -> Any:
-        """A writer from a stream to another, of each row and when it was appended."""
+        """Return a writer from one stream to another, of each row and the time of its append."""
         read = self.source(self.starting(group), begin, f"{SCHEMA}, _timestamp timestamp")
         sent = read.selectExpr("`sensor-id`", "temperature", "unix_millis(_timestamp) AS sent")
         return self.to(sent.writeStream, end)
 
     def delays(self, stream: str) -> list[Any]:
-        """Of each row of a stream that `follow` has written: when it was appended, and how long it took, in ms."""
+        """Return the time of the first append and the delay in milliseconds, for each row of a stream written by
+        `follow`.
+        """
         found = self.source(session().read, stream, "sent long, _timestamp timestamp")
         return found.selectExpr("sent", "unix_millis(_timestamp) - sent AS took").collect()
 
 
 def nothing() -> None:
-    """Nothing was written."""
+    """Check nothing, because nothing was written."""
 
 
 def throw_away(frame: DataFrame) -> None:
-    """Read a frame to its end."""
+    """Read a whole frame."""
     frame.write.format("noop").mode("overwrite").save()
 
 
 def run(writer: Any, batch: int) -> tuple[int, float]:
-    """Run a streaming query to its end. The rows and seconds of its triggers without the first, which warms up."""
+    """Run a streaming query to its end; return the rows and seconds of its triggers without the first, a warm-up."""
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()

@@ -1,4 +1,4 @@
-"""Run the soak, draw it, and judge it: 0 if nothing grew without bound and the data survived a restart."""
+"""Run the soak test, draw it, and judge it: 0 if nothing grew without bound and the data survived a restart."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _FLAGS = [
 
 
 def main() -> int:
-    """Run, draw, judge."""
+    """Run, draw and judge."""
     about = "Mixed load for a long time: memory, latency and files must not grow without bound."
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=about)
-    parser.add_argument("--minutes", type=float, default=20, help="how long (default 20)")
-    parser.add_argument("--seed", type=int, default=1, help="what the load chooses follows from it (default 1)")
+    parser.add_argument("--minutes", type=float, default=20, help="duration (default 20)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the load's random choices (default 1)")
     parser.add_argument(
         "--output", type=Path, default=results.RESULTS, metavar="FOLDER", help="for soak.csv and soak.svg"
     )
@@ -47,7 +47,7 @@ def main() -> int:
             before = _contents(server.port)
         with servers.running("soak", command, directory=data) as server:
             if _contents(server.port) != before:
-                troubles.append("the data are others after a restart")
+                troubles.append("the data changed over a restart")
     _keep(found, options.output, options.minutes)
     for trouble in troubles:
         print(trouble)
@@ -56,7 +56,7 @@ def main() -> int:
 
 @contextmanager
 def _loaded(port: int, seconds: float, seed: int) -> Iterator[multiprocessing.process.BaseProcess]:
-    """The load in a process of its own, so that the PINGs of this one wait for the server alone."""
+    """Run the load in a separate process, so that the PINGs of this one wait only for the server."""
     worker = multiprocessing.get_context("spawn").Process(target=load.run, args=(port, seconds, seed), daemon=True)
     worker.start()
     try:
@@ -69,7 +69,7 @@ def _loaded(port: int, seconds: float, seed: int) -> Iterator[multiprocessing.pr
 
 
 def _contents(port: int) -> list[object]:
-    """What must survive: the streams and their groups."""
+    """Return the data that must survive: the streams and their groups."""
     with closing(Client(port)) as client:
         found: list[object] = []
         for stream in load.STREAMS:

@@ -1,4 +1,4 @@
-"""A client whose replies are parsed, because what it does next depends on them."""
+"""Client that parses its replies, because its next command depends on them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Client:
         self._reader = hiredis.Reader(notEnoughData=self)
 
     def close(self) -> None:
-        """Close the socket, whatever is under way."""
+        """Close the socket, even if a command is in progress."""
         self._socket.close()
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self._socket.sendall(data)
 
     def send(self, *words: Word) -> None:
-        """Send a command and leave its reply."""
+        """Send a command without waiting for its reply."""
         self._socket.sendall(hiredis.pack_command(words))
 
     def receive(self) -> Any:
-        """The next reply; a RuntimeError where it is an error."""
+        """Return the next reply; raise RuntimeError if it is an error."""
         while (reply := self._reader.gets()) is self:
             data = self._socket.recv(1 << 18)
             if not data:
@@ -42,11 +42,11 @@ class Client:
         return reply
 
     def run(self, *words: Word) -> Any:
-        """Send a command, receive its reply."""
+        """Send a command and return its reply."""
         self.send(*words)
         return self.receive()
 
     def run_all(self, commands: list[tuple[Word, ...]]) -> list[Any]:
-        """Send commands together, receive their replies."""
+        """Send commands together and return their replies."""
         self._socket.sendall(b"".join(map(hiredis.pack_command, commands)))
         return [self.receive() for _ in commands]

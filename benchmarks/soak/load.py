@@ -1,8 +1,8 @@
-"""The load: what a busy server goes through in a day, in small portions, for as long as it is told to.
+"""The load: the work of a busy server, in small portions.
 
 Everything that is kept is bounded: streams are trimmed, keys expire or are deleted, consumers and connections come and
-go. So the data have one size after the first minutes, and whatever still grows is a leak. A portion is due ten times a
-second; where the server cannot follow, portions are left out rather than made up for.
+go. So the size of the data is constant after the first minutes, and any further growth is a leak. Ten portions per
+second are due; if the server cannot keep up, portions are skipped.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from benchmarks.soak.client import Client
 
 STREAMS = [f"stream:{number}" for number in range(4)]
 GROUPS = ["readers", "auditors"]
-#: Entries that a stream keeps.
+#: Maximum number of entries per stream.
 KEPT = 20_000
-#: Portions a second.
+#: Portions per second.
 PACE = 10
-#: Entries that each stream gets in a portion.
+#: Entries added to each stream per portion.
 _ADDED = 50
 _CONSUMERS = 3
 _SECOND = PACE
-#: Database of keys that are all dropped from time to time.
+#: Database whose keys are all deleted from time to time.
 _OTHER_DB = 1
 
 
 class Load:
-    """The clients of one server. ``portion`` does the next one; ``count`` are those that were done."""
+    """Clients of one server. ``portion`` does the next portion of work; ``count`` is the number of portions so far."""
 
     def __init__(self, port: int, seed: int, stack: ExitStack) -> None:
         self._port = port
@@ -64,7 +64,7 @@ class Load:
         return self._stack.enter_context(closing(Client(self._port)))
 
     def portion(self) -> None:
-        """Do what is due."""
+        """Do the work that is due."""
         self.count += 1
         for every, work in self._every:
             if self.count % every == 0:
@@ -89,7 +89,7 @@ class Load:
                 read = ("XREADGROUP", "GROUP", group, name, "COUNT", 2 * _ADDED, "STREAMS", stream, ">")
                 found = self._consumer.run(*read)
                 ids = [entry[0] for entry in found[0][1]] if found else []
-                # A few stay pending: they are claimed later.
+                # A few stay pending, and are claimed later.
                 done = [one for one in ids if self._chooser.random() < 0.95]
                 if done:
                     self._consumer.run("XACK", stream, group, *done)
@@ -159,7 +159,7 @@ class Load:
     # -- connections --------------------------------------------------------------------------------------------------
 
     def _come_and_go(self) -> None:
-        """Clients that leave in every way: politely, in the middle of a command, with replies that they never read."""
+        """Run clients that leave in every way: with QUIT, in the middle of a command, without reading their replies."""
         leave = self._chooser.randrange(5)
         with closing(Client(self._port)) as one:
             one.run("CLIENT", "SETNAME", f"guest-{self.count}")
@@ -175,7 +175,7 @@ class Load:
                 one.run("SUBSCRIBE", f"channel-{self.count}")
 
     def _wait(self) -> None:
-        """Clients that wait for entries, and go before or after they got some."""
+        """Run clients that wait for entries, and disconnect before or after they got some."""
         one = Client(self._port)
         stream = self._chooser.choice([*STREAMS, "never"])
         one.send("XREAD", "BLOCK", self._chooser.choice((50, 5000)), "STREAMS", stream, "$")
@@ -186,7 +186,7 @@ class Load:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        with suppress(RuntimeError):  # a rewrite is under way
+        with suppress(RuntimeError):  # a rewrite is running
             self._admin.run("BGSAVE", "SCHEDULE")
 
     def _rewrite(self) -> None:
@@ -198,13 +198,13 @@ class Load:
         self._admin.run("CONFIG", "SET", "appendonly", "yes")
 
     def close(self) -> None:
-        """End the clients that wait."""
+        """Close the waiting clients."""
         for one in self._waiting:
             one.close()
 
 
 def run(port: int, seconds: float, seed: int) -> int:
-    """Put the load on the server for so long; how many portions there were. An error reply is a RuntimeError."""
+    """Put the load on the server for ``seconds``; return the number of portions. An error reply raises RuntimeError."""
     with ExitStack() as stack:
         load = Load(port, seed, stack)
         stack.callback(load.close)

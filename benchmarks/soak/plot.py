@@ -1,4 +1,4 @@
-"""The samples as a picture."""
+"""Chart of the samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.soak.samples import Sample
 
 _MB = 1 << 20
 
-#: Panel with its unit -> line -> what of a sample it shows.
+#: Panel with its unit -> line -> function that returns its value in a sample.
 PANELS: dict[str, dict[str, Callable[[Sample], float]]] = {
     "resident memory, MB": {"engine": lambda one: one.memory / _MB},
     "PING of another client, ms": {
@@ -27,7 +27,7 @@ PANELS: dict[str, dict[str, Callable[[Sample], float]]] = {
 
 
 def svg(samples: Sequence[Sample], title: str) -> str:
-    """The picture, a point of each line for every sample."""
+    """Return the chart, with a point on each line for every sample."""
     panels = {
         panel: {name: [(one.seconds / 60, show(one)) for one in samples] for name, show in lines.items()}
         for panel, lines in PANELS.items()

@@ -1,7 +1,7 @@
-"""What is watched: memory, descriptors, files and PINGs, a sample every few seconds; and the verdict on it all.
+"""Samples of memory, descriptors, files and PINGs, taken every few seconds, and the verdict on them.
 
-Something grows without bound where the last quarter of the run needs clearly more than the second one. The first
-quarter does not count: caches fill, the allocator and the files find their size.
+A value grows without bound if it is clearly greater in the last quarter of the run than in the second. The first
+quarter does not count: caches fill, the allocator and the files reach their size.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _PAGE = 4096
 #: Seconds between two PINGs.
 _PING_EVERY = 0.02
 _MB = 1 << 20
-#: Seconds after which the load keeps no more than it will.
+#: Seconds after which the size of the data is stable.
 WARM = 180.0
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One moment; the PINGs are those since the sample before it. Sizes in bytes, PINGs in milliseconds."""
+    """One sample; its PINGs are those since the previous one. Sizes are in bytes, PINGs in milliseconds."""
 
     seconds: float
     memory: int
@@ -49,14 +49,14 @@ NAMES = [field.name for field in fields(Sample)]
 
 @dataclass(frozen=True)
 class Bound:
-    """``name`` may grow from the second quarter to the last one by ``ratio``, and by ``slack`` more."""
+    """Maximum growth of ``name`` from the second quarter to the last: factor ``ratio``, plus ``slack``."""
 
     name: str
     ratio: float
     slack: float
 
 
-#: A log grows until it is rewritten, so its largest sizes are compared; of the others, the medians.
+#: Of sizes that drop at a rewrite, the maxima are compared; of other values, the medians.
 BOUNDS = [
     Bound("memory", 1.1, 8 * _MB),
     Bound("log", 1.3, 8 * _MB),
@@ -70,7 +70,7 @@ _LARGEST = {"log", "snapshot"}
 
 
 def grown(samples: Sequence[Sample]) -> list[str]:
-    """What grew without bound, each as a line; a run whose first quarter is no warm-up tells nothing."""
+    """Return a line for each value that grew without bound; none if the first quarter was too short as a warm-up."""
     quarter = len(samples) // 4
     if not quarter or samples[quarter].seconds < WARM:
         return []
@@ -85,7 +85,7 @@ def grown(samples: Sequence[Sample]) -> list[str]:
 
 
 def csv(samples: Sequence[Sample]) -> str:
-    """The samples as a table of comma-separated values."""
+    """Return the samples as a table of comma-separated values."""
     rows = [
         ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in asdict(one).values())
         for one in samples
@@ -94,7 +94,7 @@ def csv(samples: Sequence[Sample]) -> str:
 
 
 def watch(port: int, pid: int, seconds: float, every: float) -> Iterator[Sample]:
-    """PING the server for so long, and look at it every so many seconds."""
+    """PING the server for ``seconds``, and yield a sample after every ``every`` seconds."""
     client = Client(port)
     directory = Path(client.run("CONFIG", "GET", "dir")[1].decode())
     begin = due = time.monotonic()
@@ -138,7 +138,7 @@ def _sample(client: Client, pid: int, directory: Path, seconds: float, pings: Se
 
 
 def file_sizes(directory: Path) -> dict[str, int]:
-    """Bytes of the server's log, of its snapshot, and of files that are being written."""
+    """Return the sizes in bytes of the server's log, its snapshot, and its unfinished files."""
     sizes = dict.fromkeys(("log", "snapshot", "temporary"), 0)
     for path in directory.rglob("*"):
         if path.name.startswith("temp-"):
@@ -149,6 +149,6 @@ def file_sizes(directory: Path) -> dict[str, int]:
             kind = "log"
         else:
             continue
-        with suppress(FileNotFoundError):  # it has got its name, or was removed
+        with suppress(FileNotFoundError):  # it was renamed or removed
             sizes[kind] += path.stat().st_size
     return sizes

@@ -1,4 +1,4 @@
-"""The connector beside what one would write without it and beside Spark's own ceiling, and what it costs the driver.
+"""The connector compared with simple code without it and with Spark's own limit, and its cost for the driver.
 
 May import the connector, and the servers and reports of `benchmarks`.
 """

@@ -1,7 +1,7 @@
-"""Spark's own ceiling: a source that yields record batches which are ready already, a sink that throws them away.
+"""Spark's own limit: a source that yields prepared record batches, and a sink that discards them.
 
-What any source or sink of these columns could reach at best, in a batch and in micro-batches: planning, scheduling,
-handing batches to the JVM or getting them from it, throwing rows away.
+This is the maximum for any source or sink of these columns, in batches and micro-batches: planning, scheduling, passing
+batches to the JVM or receiving them from it, discarding rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-_BATCH = 10_000  # as many rows as Spark itself puts into one
+_BATCH = 10_000  # rows, as in Spark's own batches
 
 
 class CeilingSource(DataSource):

@@ -1,8 +1,8 @@
-"""What many streams cost the driver: the calls with which Spark plans micro-batches, without Spark.
+"""Driver's cost of many streams: the calls with which Spark plans micro-batches, without Spark.
 
-For a query by `streamPattern` without and with a group: wall and processor milliseconds of this process for where to
-begin, the first batch's end, its partitions, the next trigger (which acknowledges), an idle trigger, and one after a
-stream got one entry. It adds the streams, which are to be none of the server's, and removes them again.
+For a query by `streamPattern` without and with a group, it prints wall and processor milliseconds of this process for
+the initial offset, the end of the first batch, its partitions, the next trigger (which acknowledges), an idle trigger,
+and one after a new entry in one stream. It adds its own streams to the server, and removes them at the end.
 
 Run with `python -m benchmarks.spark.driver --url redis+cluster://host:port`.
 """
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def main() -> None:
-    """Measure what the arguments ask for."""
+    """Measure as the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--streams", type=int, default=10_000)

@@ -1,10 +1,10 @@
-"""What many streams cost, and an idle query: the same number of entries in one stream, in ten, up to ten thousand.
+"""Cost of many streams, and of an idle query: the same number of entries in one to ten thousand streams.
 
-For each number of streams, without a group, with one, and sharing one: the milliseconds of a batch `count()`, of the
-first trigger of a streaming query that reads everything, and of a trigger after one stream got one entry; and the size
-of the offset. Each figure is the best of `--repeats`. `--idle SECONDS` measures an idle query instead: processor
-seconds of Spark and its Python processes, and bytes to and from the server, for a minute with the default trigger, with
-values of four megabytes.
+For each number of streams, without a group, with one, and sharing one, it prints the milliseconds of a batch `count()`,
+of the first trigger of a streaming query that reads everything, and of a trigger after one stream got one entry; and
+the size of the offset. Each figure is the best of `--repeats`. `--idle SECONDS` measures an idle query instead:
+processor seconds per minute of Spark and its Python processes, and bytes to and from the server, with the default
+trigger and values of four megabytes.
 
 Run with `python -m benchmarks.spark.many_streams`.
 """
@@ -39,14 +39,14 @@ _COMMANDS = 5000  # in one request
 
 
 def main() -> None:
-    """Measure what the arguments ask for."""
+    """Measure as the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 10, 100, 1000, 10_000])
     parser.add_argument("--entries", type=int, default=200_000)
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--servers", nargs="+", default=["engine", "redis"], choices=["engine", "redis"])
     parser.add_argument("--repeats", type=int, default=3, help="runs of which the best counts")
-    parser.add_argument("--idle", type=float, metavar="SECONDS", help="measure an idle query for so long instead")
+    parser.add_argument("--idle", type=float, metavar="SECONDS", help="measure an idle query for this time instead")
     given = parser.parse_args()
     for name in given.servers:
         start = servers.engine_command() if name == "engine" else servers.redis_command()
@@ -98,7 +98,7 @@ def _options(connection: Connection, prefix: str) -> dict[str, str]:
 
 
 def _count(connection: Connection, prefix: str) -> float:
-    """Milliseconds of a batch count()."""
+    """Return the milliseconds of a batch count()."""
     frame = session().read.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix)).load()
     begin = time.perf_counter()
     frame.count()
@@ -106,7 +106,7 @@ def _count(connection: Connection, prefix: str) -> float:
 
 
 def _stream(connection: Connection, prefix: str, said: dict[str, str]) -> tuple[float, float, int]:
-    """Milliseconds of the trigger that reads all, and of one that reads an entry; the size of the offset."""
+    """Return the milliseconds of a trigger that reads everything and of one that reads an entry; the offset's size."""
     reader = session().readStream.format("pystreams").schema(SCHEMA).options(**_options(connection, prefix), **said)
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         writer = reader.load().writeStream.format("noop").option("checkpointLocation", checkpoint)
@@ -148,7 +148,7 @@ def _idle(name: str, server: int, connection: Connection, seconds: float) -> Non
 
 @contextmanager
 def _running(connection: Connection, said: dict[str, str]) -> Iterator[None]:
-    """A query that has read everything and finds no more."""
+    """Run a query that has read everything and finds no more."""
     options = {**_options(connection, "large"), **said}
     trigger = {"processingTime": options.pop("trigger", "0 seconds")}
     reader = session().readStream.format("pystreams").schema("value binary").options(**options)
@@ -163,7 +163,7 @@ def _running(connection: Connection, said: dict[str, str]) -> Iterator[None]:
 
 
 def _bytes(connection: Connection) -> tuple[int, int]:
-    """Bytes that the server has received and sent."""
+    """Return the numbers of bytes that the server has received and sent."""
     lines = dict(
         line.split(":", 1) for line in connection.reply(command("INFO", "stats")).decode().splitlines() if ":" in line
     )

@@ -1,9 +1,9 @@
-"""More masters, more executors: reading and writing the same streams on a Redis Cluster of one, two and three masters,
-with one and with two cores of Spark.
+"""Scaling by masters and executors: the same streams on a Redis Cluster of one to three masters, with one and two Spark
+cores.
 
-Each row: rows a second, best of `--repeats`; and what a million rows cost in processor seconds: in Spark with its
-Python processes, and on the busiest master. The latter is what bounds the rate where each master has a core of its
-own; on a machine with fewer cores than processes the rate itself cannot grow.
+Each row has the rows per second, best of `--repeats`, and the processor seconds per million rows of Spark with its
+Python processes, and of the busiest master. The latter limits the rate if each master has a core of its own; on a
+machine with fewer cores than processes the rate itself cannot grow.
 
 Run with `python -m benchmarks.spark.masters`.
 """
@@ -30,8 +30,8 @@ from benchmarks.spark.session import session
 _SLOTS = 16_384
 _STREAMS = 12
 _SCHEMA = "`sensor-id` int, temperature double"
+#: Timeout in seconds for the nodes of a cluster to agree.
 _SECONDS = 30
-"""How long a cluster may take to agree."""
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def _measure(
 
 
 def _write(url: str, rows: int) -> None:
-    """Append so many rows, exactly once."""
+    """Append ``rows`` rows, exactly once."""
     names = F.array(*map(F.lit, _streams()))
     frame = (
         SparkSession.active()
@@ -93,7 +93,7 @@ def _write(url: str, rows: int) -> None:
 
 
 def _read(url: str, _rows: int) -> None:
-    """Read what was written last."""
+    """Read the rows that were written last."""
     reader = SparkSession.active().read.format("pystreams").schema(_SCHEMA)
     reader = reader.options(url=url, streams=",".join(_streams()), startingOffsets="earliest")
     reader.load().write.format("noop").mode("overwrite").save()
@@ -101,7 +101,7 @@ def _read(url: str, _rows: int) -> None:
 
 @functools.cache
 def _streams() -> list[str]:
-    """Names of streams whose slots are spread evenly, so that each of one to four masters has as many of them."""
+    """Return names of streams with evenly spread slots, so that each of one to four masters has the same number."""
     found: dict[int, str] = {}
     for number in itertools.count():
         name = f"stream:{number}"
@@ -113,7 +113,7 @@ def _streams() -> list[str]:
 
 @contextmanager
 def _cluster(start: list[str], masters: int) -> Iterator[list[servers.Server]]:
-    """A Redis Cluster of so many masters, each with its stretch of the slots."""
+    """Run a Redis Cluster of this many masters, each with an equal range of the slots."""
     with ExitStack() as stack:
         nodes, buses = [], [servers.free_port() for _ in range(masters)]
         for number, bus in enumerate(buses):

@@ -1,6 +1,6 @@
-"""The reading source that one would write in an afternoon: redis-py, Python objects, tuples. What ours is measured by.
+"""A simple source as a baseline for the connector's: redis-py, Python objects, tuples.
 
-It reads a whole stream as a batch, in one partition, with the columns of the measurements and nothing else.
+It reads a whole stream as a batch, in one partition, with only the columns of the measurements.
 """
 
 from __future__ import annotations

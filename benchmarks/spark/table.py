@@ -1,4 +1,4 @@
-"""The ways through Spark in turns, in one run: a table of their rates, and of the ratios that are to be reached."""
+"""Runs the ways through Spark in turns, and prints a table of their rates and of the ratios with targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SLOW_ROUNDS = 2
 
 
 def measure(rows: int, rounds: int, only: str) -> dict[str, Any]:
-    """Run every way whose name contains `only` in every round; the first round warms up and is not counted."""
+    """Run every way whose name contains `only` in every round; the first round is a warm-up and is not counted."""
     with ExitStack() as stack:
         connections: dict[str, Connection] = {}
         starts = {
@@ -69,5 +69,5 @@ def _ratios(rates: Mapping[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def wanted(only: str) -> bool:
-    """Whether the name of any way that is judged contains `only`."""
+    """Whether the name of any judged way contains `only`."""
     return any(only in name for ours, peer, _ in targets.SPARK for name in (ours, peer))

@@ -1,7 +1,7 @@
-"""The connector's own share of a trigger: latestOffset, partitions and commit, on streams of two sizes on the engine.
+"""The connector's part of a trigger: latestOffset, partitions and commit, on streams of two sizes on the engine.
 
-Driven as Spark drives it, without Spark: some entries are added, the reader is asked for the next offset and its
-partitions, what they hold is read (which is not timed), the batch is committed.
+The calls are those of Spark, without Spark: some entries are added, the reader returns the next offset and its
+partitions, their entries are read (which is not timed), and the batch is committed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SETTLE_SECONDS = 3
 
 
 def measure(sizes: Sequence[int], triggers: int) -> dict[str, Any]:
-    """Milliseconds of each trigger, by kind and size of the stream; printed with their medians."""
+    """Return the milliseconds of each trigger, by kind and size of the stream, and print their medians."""
     figures: dict[str, Any] = {}
     columns = [f"{size:,} entries" for size in sizes]
     print(report.head(*columns) + "   growth; milliseconds, median and 90th percentile")
     with servers.running("engine", servers.engine_command()) as server, Connection(server.port) as connection:
         for size in sizes:
             add_entries(connection, size, _key(size))
-        time.sleep(_SETTLE_SECONDS)  # segments are packed a second after they are full, a little at a time
+        time.sleep(_SETTLE_SECONDS)  # segments are packed one second after they are full, a few at a time
         taken = {
             name: _in_turns([_Query(connection, _key(size), said) for size in sizes], triggers)
             for name, said in (("no group", {}), ("group", {"group": "bench"}))
@@ -62,7 +62,7 @@ def _key(size: int) -> str:
 
 
 class _Query:
-    """A query that begins at a stream's end."""
+    """A query that starts at the end of a stream."""
 
     def __init__(self, connection: Connection, key: str, options: dict[str, str]) -> None:
         source = PystreamsDataSource({"url": connection.url, "stream": key, "startingOffsets": "latest", **options})
@@ -72,7 +72,7 @@ class _Query:
         self._start = self.reader.initialOffset()
 
     def trigger(self) -> float:
-        """Run one trigger; what it cost, in milliseconds."""
+        """Run one trigger; return its cost in milliseconds."""
         self._connection.lines(self._add, 2 * _NEW)
         begin = time.perf_counter()
         end = self.reader.latestOffset(self._start, ReadAllAvailable())
@@ -88,7 +88,7 @@ class _Query:
 
 
 def _in_turns(queries: list[_Query], triggers: int) -> list[list[float]]:
-    """The triggers of each query, in milliseconds, without those that warm up."""
+    """Return the triggers of each query, in milliseconds, without the warm-up."""
     spent: list[list[float]] = [[] for _ in queries]
     for number in range(_WARM_UP + triggers):
         for query, times in zip(queries, spent, strict=True):

@@ -1,8 +1,8 @@
-"""The ways through Spark that are compared: the connector's, those of an afternoon's work, and Spark's ceiling.
+"""The compared ways through Spark: the connector's, simple code, and Spark's limit.
 
-Owns what each of them does and how its work is checked; who takes turns with whom is `benchmarks.spark.table`'s. The
-stream to read is filled once; what is written goes to another stream, which `clear` removes before every turn. All ways
-that can be split have as many tasks as there are cores.
+Owns the work of each way and its check; `benchmarks.spark.table` decides on turns. The stream to read is filled once;
+writes go to another stream, which `clear` removes before every turn. All ways that can be split have as many tasks as
+there are cores.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PIPELINE = 1000  # commands in one round trip of redis-py's
 
 @dataclass(frozen=True)
 class Way:
-    """One way to move `rows` rows; `slow` ones are run in fewer rounds.
+    """One way to move `rows` rows; `slow` ones run in fewer rounds.
 
-    `work` gives the seconds that count where these are not all that it takes: a streaming query's are its triggers',
-    without the second in which it starts.
+    `work` returns the seconds that count, or None if that is the whole duration: for a streaming query, the time of its
+    triggers, without the second that it takes to start.
     """
 
     name: str
@@ -40,8 +40,8 @@ class Way:
 
 
 def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
-    """All ways, in the order in which they are run and shown; `servers` are those by the names engine,
-    columns (an engine that keeps cold entries as columns) and redis.
+    """Return all ways, in the order in which they run; `servers` are by the names engine, columns (an engine that
+    stores cold entries as columns) and redis.
     """
     found = [Way("Spark ceiling", rows, lambda: _throw_away(_ceiling(rows)), _nothing)]
     for name, server in servers.items():
@@ -63,7 +63,7 @@ def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
 
 
 def clear(servers: Mapping[str, Connection]) -> None:
-    """Remove what was written, from all servers: none is to be busy still, packing it, when it is another's turn."""
+    """Remove the written stream from all servers, so that none is still packing it during another's turn."""
     for server in servers.values():
         server.reply(command("DEL", OUT))
 
@@ -81,7 +81,7 @@ def _ceiling(rows: int) -> DataFrame:
 
 
 def _endless(rows: int) -> DataFrame:
-    """The ceiling as a stream."""
+    """Return the ceiling source as a stream."""
     reader = session().readStream.format("ceiling").option("rows", rows).option("partitions", CORES)
     return reader.option("rowsPerTrigger", _PER_TRIGGER).load()
 
@@ -120,12 +120,12 @@ def _write(server: Connection, rows: int) -> None:
 
 
 def write_to_nowhere(rows: int) -> None:
-    """Write to a sink that throws record batches away: what no sink in Python can do without."""
+    """Write to a sink that discards record batches: the minimum for any sink in Python."""
     _rows(rows).write.format("ceiling").mode("append").save()
 
 
 def _write_by_pipeline(server: Connection, rows: int) -> None:
-    """As the guides of redis-py have it: a pipeline for each partition, sent every thousand rows."""
+    """Write as redis-py's guides do: a pipeline for each partition, sent every thousand rows."""
     url = server.url
 
     def write(part: Iterable[Any]) -> None:
@@ -149,7 +149,7 @@ def _arriving(server: Connection) -> DataFrame:
 
 
 def _run(writer: Any) -> float:
-    """Run a streaming query to its end; how long its triggers took, in seconds."""
+    """Run a streaming query to its end; return the duration of its triggers in seconds."""
     with tempfile.TemporaryDirectory(prefix="bench-checkpoint-") as checkpoint:
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
@@ -161,7 +161,7 @@ def _noop(frame: DataFrame) -> Any:
 
 
 def _streaming(mode: str) -> Callable[[Connection, int], float]:
-    def work(server: Connection, rows: int) -> float:  # noqa: ARG001 - all there are are written
+    def work(server: Connection, rows: int) -> float:  # noqa: ARG001 - it writes all existing rows
         writer = _arriving(server).writeStream.format("pystreams").option("url", server.url)
         return _run(writer.option("stream", OUT).option("writeMode", mode))
 

@@ -1,9 +1,9 @@
-"""What the write modes cost beside each other, without Spark: rows in Arrow batches in, entries out, and the commit.
+"""Comparison of the write modes without Spark: rows in Arrow batches in, entries out, and the commit.
 
-Each mode writes the same rows, in turns, as one task of a write with a `writeId` would, and its driver commits. `staged
-by the driver` is `staged` for a user who may have the server move nothing. The rates are rows per second of wall time
-for task and commit together, and processor nanoseconds of the connector per row; the server's are not in them. Last,
-for how long another client's PING was kept waiting at most.
+Each mode writes the same rows, in turns, like one task of a write with a `writeId`, and its driver commits. `staged by
+the driver` is `staged` for a user without permission to move entries on the server. The rates are rows per second of
+wall time for task and commit together, and processor nanoseconds of the connector per row, without the server's. The
+last column is the longest PING of another client.
 
 Run with `python -m benchmarks.spark.write_modes`.
 """
@@ -31,7 +31,7 @@ _BATCH = 10_000
 
 
 def main() -> None:
-    """Measure what the arguments ask for."""
+    """Measure as the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--repetitions", type=int, default=5)
@@ -66,7 +66,7 @@ def _rows(count: int) -> Any:
 
 
 def _measure(port: int, mode: str, table: Any) -> tuple[float, float, float]:
-    """Seconds, processor seconds, and the longest PING in milliseconds."""
+    """Return seconds, processor seconds, and the longest PING in milliseconds."""
     user = "driver:x@" if mode == "staged by the driver" else ""
     said: dict[str, Any] = {"stream": "s", "mode": mode.split(maxsplit=1)[0]}
     if mode != "append":
@@ -81,7 +81,7 @@ def _measure(port: int, mode: str, table: Any) -> tuple[float, float, float]:
 
 
 class _Pings(threading.Thread):
-    """Another client, that pings as often as it can."""
+    """Another client, which sends PINGs as often as possible."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Measure, print the table, keep the figures: see ``table`` for what is shown."""
+"""Measure, print the table and save the figures; see ``table`` for its columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from benchmarks.stalls.table import TITLE, run
 
 
 def main() -> int:
-    """Measure, print, keep."""
+    """Measure, print and save."""
     about = "How long a client's command keeps another client waiting, on the engine and on redis-server."
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stalls", description=about)
-    parser.add_argument("--rounds", type=int, default=3, help="of each case on each server (default 3)")
-    parser.add_argument("--scale", type=float, default=1.0, help="a part of the full sizes (default 1)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each case on each server (default 3)")
+    parser.add_argument("--scale", type=float, default=1.0, help="fraction of the full sizes (default 1)")
     parser.add_argument("--quick", action="store_true", help="one round at a twentieth of the sizes")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains TEXT")
     parser.add_argument("--server", default="", metavar="SERVER", help="engine or redis")

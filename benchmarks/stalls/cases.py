@@ -1,7 +1,7 @@
-"""The commands that are measured, on which scene each, and what others found worth a look.
+"""The measured commands, each with its scene.
 
 A case that ``spoils`` its scene gets a new one for the next round. Redis lacks some commands, or has them only in newer
-releases; where it answers with an error, nothing is shown for it.
+releases; if it replies with an error, nothing is shown for it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from benchmarks.stalls.scenes import CONSUMER, GROUP, Bench, Scene
 
 MILLION = 1_000_000
 _LOG = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
-#: Seconds in which background work that a command began may trouble others.
+#: Seconds during which background work of a command may affect other clients.
 _BACKGROUND = 10.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """One command: its name in the table, and what makes the request on a prepared server."""
+    """One command: its name in the table, and the function that makes the request on a prepared server."""
 
     name: str
     request: Callable[[Bench], bytes]
     spoils: bool = False
-    #: Seconds behind the reply that are shown as a row of their own.
+    #: Seconds after the reply that are shown in a separate row.
     after: float = 0.0
 
 
@@ -41,7 +41,7 @@ def _every_tenth(count: int) -> Callable[[Bench], list[str]]:
 
 
 def _ids(count: int, *before: str | int) -> Callable[[Bench], bytes]:
-    """A command with every tenth ID, so that no two are neighbours."""
+    """Return a function for a command with every tenth ID, so that no two are adjacent."""
     chosen = _every_tenth(count)
     return lambda bench: command(*before, *chosen(bench))
 
@@ -71,7 +71,7 @@ def _expire_anew(bench: Bench) -> bytes:
 
 
 def _expire_together(bench: Bench) -> bytes:
-    """All keys are to expire a second after the last one was told so; how long telling takes is tried on some."""
+    """Make all keys expire one second after the last PEXPIREAT; the duration of setting them is estimated with some."""
     sample, keys = _keys(bench, scenes.STRINGS // 50), _keys(bench, scenes.STRINGS)
     begin = time.monotonic()
     scenes.send(bench, (command("PEXPIRE", key, 3_600_000) for key in sample))
@@ -105,7 +105,7 @@ COLLECTIONS = Scene("a hash and a list of a million", scenes.collections)
 EMPTY = Scene("an empty server", scenes.nothing)
 REPLICA = Scene("a server that is to be a replica", scenes.nothing)
 
-#: In the order in which they are run; what spoils a scene stands last on it.
+#: In the order in which they run; cases that spoil a scene come last.
 CASES: list[tuple[Scene, list[Case]]] = [
     (
         EMPTY,

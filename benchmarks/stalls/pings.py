@@ -1,8 +1,8 @@
-"""One command of a first client, and how long a second client's PINGs take meanwhile.
+"""One command of a first client, and the duration of a second client's PINGs during it.
 
-Both clients are sockets of one thread, which sleeps in select. The second one sends a PING every millisecond, whether
-or not the last one was answered: a server that says nothing for a second owes a thousand answers, not one. The first
-client sends its request and receives the reply without parsing it; a PING behind the request marks its end.
+Both clients are sockets of one thread, which sleeps in select. The second one sends a PING every millisecond without
+waiting for replies: a server that is silent for one second owes a thousand replies, not one. The first client sends its
+request and receives the reply without parsing it; a PING after the request marks its end.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from benchmarks.engine.client import PING, PONG
 _EVERY_NS = 1_000_000
 _PIECE = 1 << 20
 _HEAD = 300
-#: Seconds for which PINGs go on behind the reply: what was put off to the next moment belongs to the command.
+#: Seconds for which PINGs continue after the reply: work deferred by the command belongs to it.
 TAIL = 0.1
-#: Seconds after which a command counts as not answered.
+#: Timeout of a command in seconds.
 DEADLINE = 600.0
 
 
 class RefusedError(Exception):
-    """The server answered with an error, which is the text."""
+    """The server replied with an error, which is the text."""
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Milliseconds: the longest PING, what 99 of 100 PINGs took at most, and the command itself."""
+    """Milliseconds: the longest PING, the 99th percentile of PINGs, and the command itself."""
 
     worst: float
     p99: float
@@ -43,9 +43,9 @@ class Pause:
 
 
 def measure(port: int, request: bytes, after: float = 0.0) -> tuple[Pause, Pause | None]:
-    """The pause that a request makes until it is answered, and that of ``after`` seconds behind it.
+    """Return the pause caused by a request until its reply, and the pause in the ``after`` seconds after that.
 
-    Raises RefusedError where the reply begins with an error.
+    Raises RefusedError if the reply is an error.
     """
     with _connected(port) as first, _connected(port) as second, _no_collection():
         run = _Run(first, second, request)
@@ -81,7 +81,7 @@ def _no_collection() -> Iterator[None]:
 
 
 class _Run:
-    """The two clients at work. Times are of the monotonic clock, in nanoseconds."""
+    """The two clients. Times are in nanoseconds of the monotonic clock."""
 
     def __init__(self, first: socket.socket, second: socket.socket, request: bytes) -> None:
         self._first = first
@@ -97,14 +97,14 @@ class _Run:
         self._next = self._deadline = 0
 
     def until_answered(self) -> None:
-        """Send the request, and go on until its reply is there."""
+        """Send the request, and continue until its reply has arrived."""
         self.begin = self._next = time.monotonic_ns()
         self._deadline = self.begin + int(DEADLINE * 1e9)
         while not self.end:
             self._turn()
 
     def went_on(self, seconds: float) -> list[float]:
-        """Go on so long; what the PINGs took that were sent since the last call, in milliseconds."""
+        """Continue for ``seconds``; return the durations in milliseconds of the PINGs sent since the last call."""
         stop = time.monotonic_ns() + int(seconds * 1e9)
         while time.monotonic_ns() < stop:
             self._turn()
@@ -118,7 +118,7 @@ class _Run:
         if now > self._deadline:
             raise TimeoutError(f"no reply within {DEADLINE:g} seconds; it began with {self.head!r}")
         if send and now >= self._next:
-            # Whatever this client missed itself is not sent later: it would wait for the client, not for the server.
+            # PINGs that this client failed to send in time are skipped: they would measure the client, not the server.
             self._next = max(self._next + _EVERY_NS, now)
             self._second.send(PING)
             self._owed.append(time.monotonic_ns())
@@ -137,7 +137,7 @@ class _Run:
         if not size:
             raise ConnectionError("the server closed the second client's connection")
         now = time.monotonic_ns()
-        # A PONG that came in part is counted with its last byte.
+        # A PONG received in pieces is counted with its last byte.
         for _ in range(bytes(self._buffer[:size]).count(b"\n")):
             self._taken.append((now - self._owed.popleft()) / 1e6)
 

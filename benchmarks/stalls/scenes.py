@@ -1,6 +1,6 @@
-"""What servers contain before a command is measured. Entries have two fields, IDs are 1-1, 2-1, ...
+"""Content of servers before a command is measured. Entries have two fields, and the IDs 1-1, 2-1, ...
 
-A scene is prepared on a new server. ``Bench.scaled`` makes its sizes smaller for a quick look.
+A scene is prepared on a new server. ``Bench.scaled`` reduces its sizes for a quick run.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _READ = 10_000
 
 @dataclass
 class Bench:
-    """A server that is being prepared, and how much smaller than in full everything is."""
+    """A server being prepared, and the scale of its content."""
 
     server: Server
     connection: Connection
     scale: float
     stack: ExitStack
-    #: The last reply to DUMP, which RESTORE gets.
+    #: The last reply to DUMP, for RESTORE.
     dumped: bytes = b""
 
     def scaled(self, count: int) -> int:
-        """A size at this scale."""
+        """Return a size at this scale."""
         return max(int(count * self.scale), 1)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Flags of the server, and what is done on it first."""
+    """Content of a server: its command-line flags, and the preparation."""
 
     name: str
     prepare: Callable[[Bench], None]
@@ -51,20 +51,20 @@ class Scene:
 
 
 def batched(items: Iterable[T]) -> Iterator[list[T]]:
-    """A thousand at a time."""
+    """Yield the items in lists of a thousand."""
     rest = iter(items)
     while page := list(islice(rest, _PAGE)):
         yield page
 
 
 def send(bench: Bench, commands: Iterable[bytes], lines: int = 1) -> None:
-    """Run commands, a thousand in a write; each is answered by so many lines."""
+    """Run commands, a thousand per write; each reply has ``lines`` lines."""
     for page in batched(commands):
         bench.connection.lines(b"".join(page), lines * len(page))
 
 
 def add_entries(bench: Bench, entries: int) -> None:
-    """A stream of so many entries at the scale."""
+    """Add a stream of ``entries`` entries, scaled."""
     numbers = range(1, bench.scaled(entries) + 1)
     adds = (
         command(
@@ -76,7 +76,7 @@ def add_entries(bench: Bench, entries: int) -> None:
 
 
 def stream(entries: int) -> Callable[[Bench], None]:
-    """A stream and a group that has read nothing."""
+    """Return the preparation of a stream and a group that has read nothing."""
 
     def prepare(bench: Bench) -> None:
         add_entries(bench, entries)
@@ -86,7 +86,7 @@ def stream(entries: int) -> Callable[[Bench], None]:
 
 
 def pending(entries: int) -> Callable[[Bench], None]:
-    """A stream whose entries are all pending at one consumer."""
+    """Return the preparation of a stream whose entries are all pending at one consumer."""
 
     def prepare(bench: Bench) -> None:
         stream(entries)(bench)
@@ -98,7 +98,7 @@ def pending(entries: int) -> Callable[[Bench], None]:
 
 
 def consumers(bench: Bench) -> None:
-    """A group with many consumers."""
+    """Add a group with many consumers."""
     bench.connection.reply(command("XGROUP", "CREATE", KEY, GROUP, 0, "MKSTREAM"))
     create = (
         command("XGROUP", "CREATECONSUMER", KEY, GROUP, f"consumer-{number}")
@@ -108,13 +108,13 @@ def consumers(bench: Bench) -> None:
 
 
 def strings(bench: Bench) -> None:
-    """Keys with short strings."""
+    """Add keys with short strings."""
     sets = (command("SET", f"key:{number}", f"value-{number}") for number in range(bench.scaled(STRINGS)))
     send(bench, sets)
 
 
 def expiring(bench: Bench) -> None:
-    """Keys with short strings that end in an hour."""
+    """Add keys with short strings that expire in an hour."""
     sets = (
         command("SET", f"key:{number}", f"value-{number}", "EX", 3600 + number % 600)
         for number in range(bench.scaled(STRINGS))
@@ -123,19 +123,19 @@ def expiring(bench: Bench) -> None:
 
 
 def long_keys(bench: Bench) -> None:
-    """Keys that a pattern of many stars matches in very many ways but for their end."""
+    """Add keys that a pattern with many stars matches in very many ways except for their end."""
     sets = (command("SET", "a" * 40 + str(number), "value") for number in range(bench.scaled(LONG_KEYS)))
     send(bench, sets)
 
 
 def subscriber(bench: Bench) -> None:
-    """A client that has subscribed to a pattern of 200 kB."""
+    """Subscribe a client to a pattern of 200 kB."""
     other = bench.stack.enter_context(Connection(bench.server.port))
     other.lines(command("PSUBSCRIBE", "*a" * bench.scaled(100_000) + "b"), 6)
 
 
 def collections(bench: Bench) -> None:
-    """A hash and a list of a million elements each."""
+    """Add a hash and a list of a million elements each."""
     numbers = range(bench.scaled(STRINGS))
     for page in batched(numbers):
         fields = [word for number in page for word in (f"field-{number}", number)]
@@ -144,7 +144,7 @@ def collections(bench: Bench) -> None:
 
 
 def followed_by_redis(bench: Bench) -> bytes:
-    """Start a redis-server that follows the server; a command that is answered at once."""
+    """Start a redis-server that follows the server; return a command with an immediate reply."""
     start = redis_command()
     if start is not None:
         bench.stack.enter_context(running("replica", [*start, "--replicaof", f"127.0.0.1 {bench.server.port}"]))
@@ -152,11 +152,11 @@ def followed_by_redis(bench: Bench) -> bytes:
 
 
 def nothing(_bench: Bench) -> None:
-    """An empty server."""
+    """Leave the server empty."""
 
 
 def following_redis(entries: int) -> Callable[[Bench], bytes]:
-    """The command that makes the server follow a redis-server with a stream of so many entries, all pending."""
+    """Return a function for the command that makes the server follow a redis-server with this many pending entries."""
 
     def request(bench: Bench) -> bytes:
         start = redis_command()

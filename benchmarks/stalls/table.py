@@ -1,8 +1,8 @@
-"""Run the cases on the engine and on redis-server in turns, and lay out the table.
+"""Run the cases on the engine and on redis-server in turns, and print the table.
 
-Shown are medians of the rounds, in milliseconds: the longest PING of a second client, what 99 of 100 of its PINGs took
-at most, and the first client's command itself. Nothing is shown for a server that does not have the command. The
-longest PING beside the engine is judged by ``benchmarks.targets.STALL_MS``.
+It shows medians of the rounds, in milliseconds: the longest PING of a second client, the 99th percentile of its PINGs,
+and the first client's command. Nothing is shown for a server that does not have the command. The engine's longest PING
+is judged by ``benchmarks.targets.STALL_MS``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Pauses = dict[str, list[Pause]]  # of each round, by server
 
 
 class Stage:
-    """A scene on one kind of server, prepared anew where a case spoiled it.
+    """A scene on one kind of server, prepared again after a case has spoiled it.
 
-    ``rests``: wait until the server has done what preparing left to it, packing cold entries for example.
+    ``rests``: wait until the server has finished background work of the preparation, such as packing cold entries.
     """
 
     def __init__(self, name: str, start: list[str], scene: Scene, scale: float, *, rests: bool) -> None:
@@ -43,7 +43,7 @@ class Stage:
         self._stack = ExitStack()
 
     def bench(self) -> Bench:
-        """The prepared server."""
+        """Return the prepared server."""
         if self._bench is None:
             server = self._stack.enter_context(servers.running(self.name, self._start))
             connection = self._stack.enter_context(Connection(server.port, DEADLINE))
@@ -55,14 +55,14 @@ class Stage:
         return self._bench
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._bench = None
         self._stack.close()
 
 
 @contextmanager
 def stages(scene: Scene, scale: float, only: str, *, rests: bool = True) -> Iterator[list[Stage]]:
-    """The scene on each server that is there and whose name contains ``only``."""
+    """Yield the scene on each installed server whose name contains ``only``."""
     starts = {"engine": servers.engine_command(), "redis": servers.redis_command()}
     there = [
         Stage(name, start, scene, scale, rests=rests)
@@ -77,7 +77,7 @@ def stages(scene: Scene, scale: float, only: str, *, rests: bool = True) -> Iter
 
 
 def run_case(case: Case, there: list[Stage], rounds: int) -> tuple[Pauses, Pauses]:
-    """What the case costs on each server until it is answered, and behind that."""
+    """Measure a case on each server, until its reply and after it."""
     answered: Pauses = {stage.name: [] for stage in there}
     later: Pauses = {stage.name: [] for stage in there}
     for _ in range(rounds):
@@ -96,14 +96,14 @@ def run_case(case: Case, there: list[Stage], rounds: int) -> tuple[Pauses, Pause
 
 
 def medians(pauses: list[Pause]) -> Pause | None:
-    """The medians of the rounds; None without any."""
+    """Return the medians of the rounds; None without any."""
     if not pauses:
         return None
     return Pause(*(statistics.median(column) for column in zip(*(asdict(one).values() for one in pauses), strict=True)))
 
 
 def shown(pauses: Pauses, *, own: bool) -> str:
-    """A row's columns, and whether the engine's longest PING is what it should be."""
+    """Return a row's columns, and a mark if the engine's longest PING misses its target."""
     cells = []
     for rounds in pauses.values():
         median = medians(rounds)
@@ -115,7 +115,7 @@ def shown(pauses: Pauses, *, own: bool) -> str:
 
 
 def head(there: list[str]) -> str:
-    """The lines above the table."""
+    """Return the heading of the table."""
     names = "  ".join(f"{name:^{10 * _COLUMNS}}" for name in there)
     columns = "  ".join(f"{'longest':>10}{'99 %':>10}{'command':>10}" for _ in there)
     return f"{'':{_WIDTH}}{names}\n{'PING beside it, milliseconds':{_WIDTH}}{columns}"
