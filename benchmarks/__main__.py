@@ -73,7 +73,7 @@ def beside(
             if len(rates) == 2:
                 ours, peer = map(statistics.median, rates.values())
                 least = targets.SERVER.get(case.name) if "redis" in commands else None
-                rest.append(report.judged(ours / peer, least))
+                rest.append(report.with_target(ours / peer, least))
                 if least is not None:
                     result |= {"target": least, "reached": report.reached(ours / peer, least)}
             rest += reference(case, known)
@@ -109,7 +109,7 @@ def measure_latency(seconds: float, pending: int) -> dict[str, Any]:
         rest = []
         if len(found) == 2:
             ratio = found["engine"]["p99.9_ms"] / found["redis"]["p99.9_ms"]
-            rest.append(report.judged(ratio, most=targets.LATENCY))
+            rest.append(report.with_target(ratio, most=targets.LATENCY))
             found |= {"target": targets.LATENCY, "reached": report.reached(ratio, most=targets.LATENCY)}
         figures[f"{unacknowledged} unacknowledged"] = found
         print(report.line(f"{unacknowledged:,} unacknowledged", cells, rest), flush=True)
@@ -127,7 +127,7 @@ def version(name: str, connection: Connection) -> str:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Run the requested measurements; return the figures and a description of the machine."""
     full, only, repetitions = options.full, options.only, options.repetitions
-    figures = results.begun()
+    figures = results.new_figures()
     known = figures["machine"]
     print(f"Median and spread of up to {repetitions} runs, one client unless noted.")
     print(f"{known['processor']}, {known['cores']} cores, load {known['load_before']:.1f}")

@@ -28,7 +28,7 @@ def line(name: str, cells: Sequence[str], rest: Sequence[str] = ()) -> str:
     return "  ".join([f"{name:{NAME}}", *(f"{cell:>{_CELL}}" for cell in cells), *rest]).rstrip()
 
 
-def judged(ratio: float, least: float | None = None, most: float | None = None) -> str:
+def with_target(ratio: float, least: float | None = None, most: float | None = None) -> str:
     """Return a ratio with its target and whether that is reached, if there is one."""
     target = least if most is None else most
     if target is None:

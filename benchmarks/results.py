@@ -18,7 +18,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="default: a new file in benchmarks/results")
 
 
-def begun() -> dict[str, Any]:
+def new_figures() -> dict[str, Any]:
     """Return the start of a run's figures: the time and the machine."""
     return {"taken": datetime.now(UTC).isoformat(), "machine": machine.description()}
 

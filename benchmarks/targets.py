@@ -1,6 +1,6 @@
 """Targets on two cores, as ratios between medians of the same run.
 
-Every measurement with a target is judged where it is printed, and in the file of figures.
+Every measurement with a target is judged in the printed table and in the file of figures.
 """
 
 from __future__ import annotations

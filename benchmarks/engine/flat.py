@@ -93,7 +93,7 @@ def look_up_ends(connection: Connection, stream: Stream) -> None:
     stream.first_ms, stream.last_ms = (int(one.split(b"-")[0]) for one in (first, last))
 
 
-def alternately(
+def times_in_turns(
     connection: Connection, streams: Iterable[Stream], make: Callable[[Stream], bytes], runs: int
 ) -> list[float]:
     """Return the median of a command on each stream, in microseconds, after a warm-up of a tenth of the runs."""
@@ -204,7 +204,7 @@ def measure(name: str, connection: Connection, pid: int, entries: int, pending: 
     for one in streams:
         look_up_ends(connection, one)
     for what, make, runs in commands():
-        of_small, of_large = alternately(connection, streams, make, runs)
+        of_small, of_large = times_in_turns(connection, streams, make, runs)
         ratio = of_large / of_small
         good &= ratio <= MOST_RATIO
         print(f"  {what:30} {of_small:8.0f} us {of_large:8.0f} us {ratio:6.2f}", flush=True)

@@ -37,7 +37,7 @@ def measure(entries: int) -> dict[str, dict[str, Any]]:
                     found[name] = bytes_per_entry(connection, server.pid, entries, values == "constant")
         ratio = found["engine"] / found["redis"] if len(found) == 2 else None
         most = target if entries >= JUDGED_FROM else None
-        rest = [] if ratio is None else [report.judged(ratio, most=most)]
+        rest = [] if ratio is None else [report.with_target(ratio, most=most)]
         print(report.line(f"{values} values", [f"{size:.1f}" for size in found.values()], rest), flush=True)
         if ratio is not None and most is not None:
             found |= {"target": most, "reached": report.reached(ratio, most=most)}

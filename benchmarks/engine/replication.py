@@ -58,7 +58,7 @@ def main() -> None:
     results.add_option(parser)
     given = parser.parse_args()
     servers.end_with_this_process()
-    figures = results.begun()
+    figures = results.new_figures()
     entries = _LARGE if given.large else given.entries
     figures["synchronisations"] = synchronisations(entries, given.repeats)
     figures["adds"] = adds(given.adds, given.repeats)

@@ -57,7 +57,7 @@ def main() -> int:
         print(f"Kafka is not measured: {missing}")
         return 0
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {os.pathsep.join(map(str, files))} pyspark-shell"
-    figures = results.begun()
+    figures = results.new_figures()
     known = figures["machine"]
     print(f"{known['processor']}, {known['cores']} cores, load {known['load_before']:.1f}")
     print(f"Broker {brokers}, Spark's connector {version}, {known['packages']['pyspark']} local[2]")
@@ -112,7 +112,7 @@ def _show(runs: Runs, rows: int) -> list[dict[str, Any]]:
         peer, least = TARGETS.get(name, (None, None))
         if peer in runs:
             ratio = statistics.median(rates) / statistics.median(rate for rate, _ in runs[peer])
-            rest.append(report.judged(ratio, least))
+            rest.append(report.with_target(ratio, least))
             found.append({"way": name, "ratio": ratio, "target": least, "reached": report.reached(ratio, least)})
         print(report.line(name, [report.rate(rates), f"{statistics.median(processor):.2f}"], rest), flush=True)
     return found

@@ -61,16 +61,16 @@ class Kafka:
         numbers = itertools.count(1)
         topics: list[str] = []
 
-        def anew() -> str:
+        def new_topic() -> str:
             topics.append(f"{OUT}-{next(numbers)}")
             return topics[-1]
 
         def stream() -> tuple[int, float]:
             frame = columns(self.source(session().readStream.option("maxOffsetsPerTrigger", batch), IN))
-            return run(self.to(texts(frame).writeStream, anew()), batch)
+            return run(self.to(texts(frame).writeStream, new_topic()), batch)
 
         def write() -> None:
-            self.write(rows_of(rows), anew())
+            self.write(rows_of(rows), new_topic())
 
         def check() -> None:
             found = self.source(session().read, topics[-1]).count()

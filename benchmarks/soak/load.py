@@ -43,7 +43,7 @@ class Load:
             (1, self._produce),
             (1, self._consume),
             (1, self._change_keys),
-            (2, self._come_and_go),
+            (2, self._connect_and_leave),
             (3, self._wait),
             (5, self._claim),
             (7, self._transact),
@@ -158,7 +158,7 @@ class Load:
 
     # -- connections --------------------------------------------------------------------------------------------------
 
-    def _come_and_go(self) -> None:
+    def _connect_and_leave(self) -> None:
         """Run clients that leave in every way: with QUIT, in the middle of a command, without reading their replies."""
         leave = self._chooser.randrange(5)
         with closing(Client(self._port)) as one:

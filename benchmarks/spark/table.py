@@ -61,7 +61,10 @@ def _ratios(rates: Mapping[str, list[float]]) -> list[dict[str, Any]]:
     for ours, peer, least in targets.SPARK:
         if ours in rates and peer in rates:
             ratio = statistics.median(rates[ours]) / statistics.median(rates[peer])
-            print(report.line(f"{ours} : {peer.removeprefix('Spark ')}", [], [report.judged(ratio, least)]), flush=True)
+            print(
+                report.line(f"{ours} : {peer.removeprefix('Spark ')}", [], [report.with_target(ratio, least)]),
+                flush=True,
+            )
             found.append(
                 {"way": ours, "to": peer, "ratio": ratio, "target": least, "reached": report.reached(ratio, least)}
             )

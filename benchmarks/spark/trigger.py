@@ -47,7 +47,7 @@ def measure(sizes: Sequence[int], triggers: int) -> dict[str, Any]:
             for median, runs in zip(medians, of_sizes, strict=True)
         ]
         good = max(medians) <= targets.TRIGGER_MS and report.reached(growth, most=targets.TRIGGER_GROWTH)
-        rest = [report.judged(growth, most=targets.TRIGGER_GROWTH)]
+        rest = [report.with_target(growth, most=targets.TRIGGER_GROWTH)]
         print(report.line(f"Spark trigger, {name}", cells, rest), flush=True)
         figures[name] = {
             "milliseconds": dict(zip(map(str, sizes), of_sizes, strict=True)),

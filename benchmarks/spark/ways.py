@@ -48,7 +48,7 @@ def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
         found.append(Way(f"Spark read, {name}", rows, _reading(server), _nothing))
     for name in [name for name in ("redis", "engine") if name in servers]:
         server = servers[name]
-        found.append(Way(f"Spark read, naive, {name}", rows, _naively(server), _nothing, slow=True))
+        found.append(Way(f"Spark read, naive, {name}", rows, _reading_naively(server), _nothing, slow=True))
     found.append(Way("Spark write, ceiling", rows, lambda: write_to_nowhere(rows), _nothing))
     for name, server in servers.items():
         found.append(_writer(f"Spark write, {name}", server, rows, _write))
@@ -94,7 +94,7 @@ def _reading(server: Connection) -> Callable[[], None]:
     return lambda: _throw_away(session().read.format("pystreams").schema(SCHEMA).options(**_options(server)).load())
 
 
-def _naively(server: Connection) -> Callable[[], None]:
+def _reading_naively(server: Connection) -> Callable[[], None]:
     return lambda: _throw_away(session().read.format("naive").option("url", server.url).option("stream", KEY).load())
 
 

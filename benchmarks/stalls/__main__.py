@@ -22,7 +22,7 @@ def main() -> int:
     options = parser.parse_args()
     servers.end_with_this_process()
     scale, rounds = (0.05, 1) if options.quick else (options.scale, options.rounds)
-    figures = results.begun()
+    figures = results.new_figures()
     figures[TITLE] = run(scale, rounds, options.only, options.server)
     results.keep(figures, options.output, f"{TITLE}-")
     return 0

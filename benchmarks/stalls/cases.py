@@ -66,7 +66,7 @@ def _keys(bench: Bench, count: int) -> list[str]:
     return [f"key:{number}" for number in range(bench.scaled(count))]
 
 
-def _expire_anew(bench: Bench) -> bytes:
+def _renew_expiry(bench: Bench) -> bytes:
     return b"".join(command("PEXPIRE", key, 7_200_000) for key in _keys(bench, scenes.STRINGS))
 
 
@@ -201,7 +201,7 @@ CASES: list[tuple[Scene, list[Case]]] = [
     (
         EXPIRING,
         [
-            Case("a million TTLs set anew", _expire_anew),
+            Case("a million TTLs set anew", _renew_expiry),
             Case("a million keys expire together", _expire_together, spoils=True, after=_BACKGROUND),
         ],
     ),

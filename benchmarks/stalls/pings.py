@@ -49,9 +49,9 @@ def measure(port: int, request: bytes, after: float = 0.0) -> tuple[Pause, Pause
     """
     with _connected(port) as first, _connected(port) as second, _no_collection():
         run = _Run(first, second, request)
-        run.until_answered()
-        answered = run.went_on(TAIL)
-        later = run.went_on(after) if after else None
+        run.run_until_reply()
+        answered = run.run_for(TAIL)
+        later = run.run_for(after) if after else None
     if run.head.startswith(b"-"):
         raise RefusedError(run.head.split(b"\r\n")[0][1:].decode(errors="replace"))
     own = (run.end - run.begin) / 1e6
@@ -96,14 +96,14 @@ class _Run:
         self.begin = self.end = 0
         self._next = self._deadline = 0
 
-    def until_answered(self) -> None:
+    def run_until_reply(self) -> None:
         """Send the request, and continue until its reply has arrived."""
         self.begin = self._next = time.monotonic_ns()
         self._deadline = self.begin + int(DEADLINE * 1e9)
         while not self.end:
             self._turn()
 
-    def went_on(self, seconds: float) -> list[float]:
+    def run_for(self, seconds: float) -> list[float]:
         """Continue for ``seconds``; return the durations in milliseconds of the PINGs sent since the last call."""
         stop = time.monotonic_ns() + int(seconds * 1e9)
         while time.monotonic_ns() < stop:

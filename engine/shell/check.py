@@ -26,11 +26,11 @@ from engine.shell.clock import now_us
 from engine.shell.durability.files import Files, replace_file
 from engine.shell.durability.formats import manifest as manifests
 from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.durability.formats.blocks import TornError, blocks_behind, end_of_writing, pieces_from
+from engine.shell.durability.formats.blocks import TornError, blocks_after, pieces_from, written_size
 from engine.shell.durability.formats.manifest import Entry, Manifest
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import Replay, parse_command
-from engine.shell.durability.segments.checking import check_file, check_stored, files_beside
+from engine.shell.durability.segments.checking import check_file, check_stored, segment_files_near
 from engine.shell.durability.segments.file import MAGIC
 from engine.shell.durability.segments.store import FOLDER
 
@@ -40,7 +40,7 @@ usage: python -m engine check PATH [--fix]
 
 PATH is a snapshot, an RDB file, a segment file, a file of an append-only log, its manifest, its directory, or a data
 directory.
-Reports what PATH contains, the byte where it is damaged, and what truncating it there would lose. --fix truncates
+Reports what PATH contains, the byte where it is damaged, and the loss if it is truncated there. --fix truncates
 it, and keeps a copy of each file that it changes. Segment files are never changed. Do not check files that a running
 engine writes to.
 Exit status: 0 no damage (or repaired), 1 damage found, 2 the check could not run.
@@ -121,7 +121,7 @@ class _Check:
 
     def _snapshot(self, path: Path, data: memoryview, core: Core) -> _Fault | None:
         try:
-            keys = snapshot.load(data, core, segments=files_beside(self._files, path))
+            keys = snapshot.load(data, core, segments=segment_files_near(self._files, path))
         except DamagedError as error:
             return _Fault(path, error.offset, error.what)
         self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: whole")
@@ -235,7 +235,7 @@ class _Check:
         path, lost = fault.path, len(data) - fault.good
         self._say(f"{path}: damaged at byte {fault.offset}: {fault.what}")
         self._say(f"{path}: good up to byte {fault.good} ({commands} commands); {lost} bytes would be lost")
-        behind = list(blocks_behind(data, fault.good + 1))
+        behind = list(blocks_after(data, fault.good + 1))
         whole = sum(1 for one in behind for _ in _parsed(data, one.start, one.end))
         if whole:
             self._say(f"{path}: among them {whole} commands that are whole, in {len(behind)} blocks")
@@ -316,7 +316,7 @@ def _core() -> Core:
 
 def _read(path: Path, data: memoryview) -> tuple[_Fault | None, int]:
     """Return the first syntax fault in a log's file, and the number of commands in its good part."""
-    written = end_of_writing(data)
+    written = written_size(data)
     good = commands = 0
     try:
         for good, commands in _ends(data[:written]):  # noqa: B007 - the last values are used

@@ -159,11 +159,11 @@ def test_every_target_of_the_server_is_that_of_a_measurement(monkeypatch: pytest
 
 def test_a_ratio_is_judged_by_its_target() -> None:
     """At least, at most, or not at all."""
-    assert "reached" in report.judged(0.8, least=0.8)
-    assert "MISSED" in report.judged(0.79, least=0.8)
-    assert "reached" in report.judged(0.6, most=0.6)
-    assert "MISSED" in report.judged(0.61, most=0.6)
-    assert report.judged(3.0).strip() == "3.00"
+    assert "reached" in report.with_target(0.8, least=0.8)
+    assert "MISSED" in report.with_target(0.79, least=0.8)
+    assert "reached" in report.with_target(0.6, most=0.6)
+    assert "MISSED" in report.with_target(0.61, most=0.6)
+    assert report.with_target(3.0).strip() == "3.00"
 
 
 @long_only

@@ -73,7 +73,7 @@ class Keeper:
             else:
                 self._end(self._process)
 
-    def ask_to_end(self) -> None:
+    def request_stop(self) -> None:
         """Stop it permanently. `wait` waits until it has ended."""
         with self._lock:
             self._machine.fire(CompanionEvent.UNWANTED)
@@ -161,10 +161,10 @@ class Keepers:
         for keeper in self._keepers:
             keeper.start()
 
-    def ask_to_end(self) -> None:
+    def request_stop(self) -> None:
         """Ask all companions to end."""
         for keeper in self._keepers:
-            keeper.ask_to_end()
+            keeper.request_stop()
 
     def wait(self) -> None:
         """Wait until they have ended, for a few seconds at most."""

@@ -102,7 +102,7 @@ class DiskDurability:
 
     # -- startup and shutdown -----------------------------------------------------------------------------------------
 
-    def know_position(self, position: Callable[[], Position | None]) -> None:
+    def set_position_source(self, position: Callable[[], Position | None]) -> None:
         """Set the function that returns the data's current position in a replication history, to be stored in files."""
         self.snapshots.position = position
 
@@ -278,9 +278,9 @@ class DiskDurability:
         """Run periodic work, ten times a second."""
         self.log.flush()
         self._judge()
-        self.begin_what_is_due()
+        self.start_due_work()
 
-    def begin_what_is_due(self) -> None:
+    def start_due_work(self) -> None:
         """Start writing a file in the background, if one is due and no other is being written.
 
         Must not be called within a command: an image contains a transaction entirely, or not at all.
@@ -321,7 +321,7 @@ class DiskDurability:
     def _go_on(self) -> None:
         """Start work that waited for a file to be written."""
         self._follow()
-        self.begin_what_is_due()
+        self.start_due_work()
 
     # -- configuration ------------------------------------------------------------------------------------------------
 
@@ -348,7 +348,7 @@ class DiskDurability:
                 self.switch.turn_on()
         finally:
             self._follow()
-        # Clients that wait for the log must learn that it is closed.
+        # Wake the clients that wait for the log: it may be closed now.
         self.waiters.wake()
 
     # -- requests of the core -----------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ class DiskDurability:
         self.snapshots.ask()
         if must_wait:
             return Simple(persistence.SAVE_SCHEDULED)
-        self.core.host.after_reply(self.begin_what_is_due)
+        self.core.host.after_reply(self.start_due_work)
         return Simple(persistence.SAVE_SCHEDULED if within else persistence.SAVE_STARTED)
 
     def all_deleted(self) -> None:
@@ -400,7 +400,7 @@ class DiskDurability:
         if self.snapshots.points and self._life.state is Life.RUNNING and self._ownership.acquire():
             self.snapshots.abandon()
             self.snapshots.ask()
-            self.core.host.after_reply(self.begin_what_is_due)
+            self.core.host.after_reply(self.start_due_work)
 
     def rewrite_log(self, *, within: bool) -> Reply:
         if self.rewrites.is_running:
@@ -409,7 +409,7 @@ class DiskDurability:
         self.rewrites.ask()
         if self.snapshots.is_running:
             return Simple(persistence.REWRITE_SCHEDULED)
-        self.core.host.after_reply(self.begin_what_is_due)
+        self.core.host.after_reply(self.start_due_work)
         return Simple(persistence.REWRITE_SCHEDULED if within else persistence.REWRITE_STARTED)
 
     def last_save(self) -> int:
@@ -452,7 +452,7 @@ class DiskDurability:
         if not from_log and not (save and flush):
             self.on_other_data()
             if self.switch.is_wanted:
-                self._log_what_was_loaded()
+                self._rewrite_log_after_loading()
 
     def begin_replacing(self) -> None:
         """Leave the files on disk as they are: until the new data is complete they are the only copy."""
@@ -472,7 +472,7 @@ class DiskDurability:
                 self.switch.resume()
             self._follow()
 
-    def _log_what_was_loaded(self) -> None:
+    def _rewrite_log_after_loading(self) -> None:
         """Rewrite the log: it describes other data than is in memory now, so nothing may be added to it before."""
         try:
             self.switch.rewrite_now()

@@ -24,7 +24,7 @@ from engine.shell.durability.segments.store import FOLDER, SegmentFiles
 from engine.shell.observation.reporting import LOG
 
 #: Seconds between two checks whether a new base of the log would free segment files.
-_LOOK_EVERY = 10.0
+_CHECK_EVERY = 10.0
 #: Pause between two moves of records between segment files: a multiple of the last move's duration, or seconds after
 #: the disk rejected one.
 _REST, _REST_AFTER_ERROR = 4, 1.0
@@ -51,7 +51,7 @@ class Keeping:
         self._directory = directory
         self._background = background
         self._clock = clock
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._rest_until = 0.0
         self._log_folder = directory
         disk = config.text("stream-storage") == b"disk"
@@ -85,12 +85,12 @@ class Keeping:
         for folder in (self._directory, log_folder):
             for name in self._files.names(folder):
                 if name.endswith(".psb") and not name.startswith("temp-"):
-                    self._know(folder / name)
+                    self._note_document(folder / name)
 
     def _follow(self) -> None:
         self._storage.cache.limit = self._config.integer("stream-cache-size")
 
-    def _know(self, path: Path) -> None:
+    def _note_document(self, path: Path) -> None:
         """Note which files a document refers to."""
         try:
             named = snapshot.named_files(self._files.map(path))
@@ -143,13 +143,13 @@ class Keeping:
     def wants_new_base(self) -> bool:
         """Whether the log's base holds at least a full segment file's worth of dead records."""
         now = self._clock()
-        if now < self._look_at or not self.segments.is_in_use:
+        if now < self._check_at or not self.segments.is_in_use:
             return False
-        self._look_at = now + _LOOK_EVERY
+        self._check_at = now + _CHECK_EVERY
         return self.segments.held_by(self._log_folder) >= self._config.integer("stream-file-size")
 
     def facts(self) -> dict[str, Any]:
-        """Return INFO's facts about segment files, empty if there are none. Sizes are in bytes."""
+        """Return INFO's facts about segment files, empty without such files. Sizes are in bytes."""
         if not self.segments.is_in_use and not self.segments.has_files:
             return {}
         return {**self.segments.facts(), "engine_segment_cached_bytes": self._storage.cache.size}

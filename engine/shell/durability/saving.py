@@ -21,7 +21,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.settings.special_kinds import SavePoint
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.taking import Soon, when_complete
+from engine.shell.durability.background.taking import Soon, run_when_complete
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
@@ -136,7 +136,7 @@ class Snapshots:
         }
 
     def load(self, *, merge: bool = False) -> Path | None:
-        """Fill the core from the newest file; return its path, None if there is none. With ``merge``, its keys replace
+        """Fill the core from the newest file; return its path, None without a file. With ``merge``, its keys replace
         existing keys of the same name.
 
         Expired keys are skipped, except in a file that belongs to a replication history: other servers have them until
@@ -206,7 +206,7 @@ class Snapshots:
         taking = image.Taking(
             self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
         )
-        attempt, write = self._prepared(rdb_file.give_way(), taking.image, self.position())
+        attempt, write = self._prepared(rdb_file.periodic_pause(), taking.image, self.position())
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)
         self._attempt, self._began = attempt, began
@@ -218,7 +218,7 @@ class Snapshots:
             self._end(began, error, dirty)
             self.on_ended()
 
-        when_complete(taking, attempt, self._soon, lambda: self._background(write, done))
+        run_when_complete(taking, attempt, self._soon, lambda: self._background(write, done))
 
     def abandon(self) -> None:
         """Cancel the background save that is running or requested, if any."""

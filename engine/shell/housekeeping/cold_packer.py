@@ -122,7 +122,7 @@ class ColdPacker:
         #: Whether packing has freed memory that was not returned yet, and the number of searches since some was
         #: returned.
         self._freed = False
-        self._looks_since_trim = 0
+        self._searches_since_trim = 0
         self._shelf = shelf
         storage.sealed.stores = shelf is not None
         #: Packed segments to be stored, and the number of searches until the next attempt.
@@ -136,7 +136,7 @@ class ColdPacker:
     def start(self) -> None:
         """Start searching for cold segments."""
         self._move(Event.START)
-        self._timer = self._loop.call_later(_PERIOD, self._look)
+        self._timer = self._loop.call_later(_PERIOD, self._search)
 
     def stop(self) -> None:
         """Stop searching. The result of work in progress is dropped."""
@@ -150,20 +150,20 @@ class ColdPacker:
         works = self._machine.fire(event) in (State.PACKING, State.STORING, State.TRIMMING)
         sys.setswitchinterval(_SHORT_INTERVAL if works else _USUAL_INTERVAL)
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(_PERIOD, self._look)
+    def _search(self) -> None:
+        self._timer = self._loop.call_later(_PERIOD, self._search)
         age = max(round(self._config.integer("stream-cold-age") / _PERIOD), 1)
         self._queued.append(len(self._storage.sealed))
         while len(self._queued) > age:
             self._queued.popleft()
         self._knows_age = len(self._queued) == age
-        self._looks_since_trim += 1
+        self._searches_since_trim += 1
         self._rest = max(self._rest - 1, 0)
         if self.state is not State.IDLE:
             return
         if self._pack() or self._store():
             return
-        if self._freed and self._looks_since_trim >= _TRIM_EVERY:
+        if self._freed and self._searches_since_trim >= _TRIM_EVERY:
             self._trim()
 
     def _pack(self) -> bool:
@@ -234,7 +234,7 @@ class ColdPacker:
     def _trim(self) -> None:
         """Return freed memory to the system; the allocator would keep it."""
         self._freed = False
-        self._looks_since_trim = 0
+        self._searches_since_trim = 0
         if malloc_trim is not None:
             self._move(Event.TRIM)
             self._in_thread(lambda _: None, malloc_trim, 0)

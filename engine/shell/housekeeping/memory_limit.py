@@ -48,7 +48,7 @@ class MemoryLimit:
         self._now_us = now
         self._measured_us = self._released_us = -_GIVE_BACK_US
         self._size = self._sent = 0
-        #: ``maxmemory`` in bytes; 0 for no limit, and then `look` need not be called.
+        #: ``maxmemory`` in bytes; 0 for no limit, and then `check` need not be called.
         self.limit = 0
         config.on_change("maxmemory", self._follow)
         config.on_change("maxmemory-policy", self._tell_policy)
@@ -60,14 +60,14 @@ class MemoryLimit:
         self._admission.memory_full = False
         if self.limit:
             self._measured_us = -_EVERY_US
-            self.look(self._now_us())
+            self.check(self._now_us())
 
     def _tell_policy(self) -> None:
         policy = self._config.text("maxmemory-policy").decode()
         if policy != "noeviction":
             self._warn("maxmemory-policy %s: no key is evicted; above maxmemory, adding data is rejected", policy)
 
-    def look(self, now_us: int) -> None:
+    def check(self, now_us: int) -> None:
         """Update ``memory_full``; call this before commands are run."""
         if not 0 <= now_us - self._measured_us < _EVERY_US:
             self._measure_now(now_us)

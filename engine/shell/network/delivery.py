@@ -74,7 +74,7 @@ class Delivery:
                 if session is caller:
                     own.append(reply)
                 elif session.reply_mode == "on" or isinstance(reply, Push):
-                    encode_or_say_so(reply, session, parts.setdefault(session.id, []))
+                    encode_or_error(reply, session, parts.setdefault(session.id, []))
             for session_id, pieces in parts.items():
                 connection = self._connections.get(session_id)
                 if connection is not None:
@@ -108,7 +108,7 @@ class Delivery:
                 LOG.exception("unexpected error in the work after a reply")
 
 
-def encode_or_say_so(reply: Reply, session: Session, out: Out) -> None:
+def encode_or_error(reply: Reply, session: Session, out: Out) -> None:
     """Encode a reply, or an error if that fails: the client must get one reply per command."""
     before = len(out)
     try:

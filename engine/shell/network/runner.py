@@ -29,7 +29,7 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.network.connections.idle import IdleClients
 from engine.shell.network.connections.limits import Limits
 from engine.shell.network.connections.reply_batch import ReplyBatch
-from engine.shell.network.delivery import Delivery, encode_or_say_so
+from engine.shell.network.delivery import Delivery, encode_or_error
 from engine.shell.network.protection import is_refused
 from engine.shell.network.timers import Timers
 from engine.shell.observation.reporting import LOG, report_fatal
@@ -42,7 +42,7 @@ from engine.wire.encode import Out, encode, pages_of
 
 #: A client's share of an event-loop iteration in microseconds, and the number of commands between two checks of it.
 _SHARE_US = 2000
-_LOOK_EVERY = 63
+_CHECK_EVERY = 63
 #: Bytes of replies that are sent before all commands have run, so that a client that does not read them is noticed.
 _FLUSH_BYTES = 256 * 1024
 #: Seconds after which a command that runs in steps checks whether CLIENT PAUSE is over.
@@ -163,7 +163,7 @@ class Runner:
             if type(reply) is Pages:
                 pages = reply
             elif reply is not NO_REPLY:
-                encode_or_say_so(reply, session, out)
+                encode_or_error(reply, session, out)
             if own:
                 _append(own, session, out)
             if after_reply:
@@ -179,7 +179,7 @@ class Runner:
                     made = 0
                     if self._must_wait(connection, out):
                         break
-            if not at & _LOOK_EVERY and at < count and self._had_its_share(connection, out, now):
+            if not at & _CHECK_EVERY and at < count and self._has_used_its_share(connection, out, now):
                 break
         self._finish(connection, out, pages, now, commands, first, at)
 
@@ -188,9 +188,9 @@ class Runner:
         core, now = self.core, now_us()
         core.telemetry.measured_ns = now * 1000
         if self.memory_limit.limit:
-            self.memory_limit.look(now)
+            self.memory_limit.check(now)
         if self.client_memory.limit:
-            self.client_memory.look(now)
+            self.client_memory.check(now)
         if len(connection.commands) - connection.at > 1 and core.databases[connection.session.db].waiting:
             # Waiting clients are served after all XADDs of this client, as for a pipeline that is added at once.
             core.serve_later = all(argv[0] in _ADDS for argv in connection.commands)
@@ -227,7 +227,7 @@ class Runner:
             return True
         return False
 
-    def _had_its_share(self, connection: Connection, out: Out, began: int) -> bool:
+    def _has_used_its_share(self, connection: Connection, out: Out, began: int) -> bool:
         """Whether other clients come first: this one does not read, or its commands have used up its share."""
         if sum(map(len, out)) > _FLUSH_BYTES:
             self.delivery.flush(connection, out[:])
@@ -271,7 +271,7 @@ class Runner:
             connection.pieces = pages_of(pages, session.proto)
             connection.send_piece()
         if core.telemetry.latency_ms:
-            self.watchdog.worked(began, commands[first:at])
+            self.watchdog.note_work(began, commands[first:at])
         if pages is None and (session.close_after_reply or session.close_requested):
             connection.close()
 
@@ -295,7 +295,7 @@ class Runner:
             reply = _muted(session, reply)
         pieces = pages_of(reply, session.proto) if type(reply) is Pages else None
         if is_done and reply is not NO_REPLY and pieces is None:
-            encode_or_say_so(reply, session, out)
+            encode_or_error(reply, session, out)
         _append(own, session, out)
         self.delivery.flush(connection, out)
         if self.delivery.after_reply:
@@ -312,7 +312,7 @@ class Runner:
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if core.telemetry.latency_ms:
-            self.watchdog.worked(now, [steps.argv])
+            self.watchdog.note_work(now, [steps.argv])
 
     def run_adds(self, connection: Connection, run: AddRun) -> bool:
         """Run a pipeline of XADDs at once and send its replies; return False if its commands must run one by one."""
@@ -322,7 +322,7 @@ class Runner:
         now = now_us()
         core.telemetry.measured_ns = now * 1000
         if self.memory_limit.limit:
-            self.memory_limit.look(now)
+            self.memory_limit.check(now)
         try:
             replies = core.execute_run(session, run, now)
         except (FatalError, Exception) as error:  # noqa: BLE001 - no command may run after it
@@ -338,7 +338,7 @@ class Runner:
         if core.changes.next_expiry != self.timers.expiry_at:
             self.timers.follow_expiry()
         if core.telemetry.latency_ms:
-            self.watchdog.worked(now, b"%d * xadd" % run.count)
+            self.watchdog.note_work(now, b"%d * xadd" % run.count)
         return True
 
     # -- unexpected errors --------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ class Runner:
         if self.core.changes.discarded and self.core.changes.free():
             self.loop.call_soon(self._free)
         if self.core.telemetry.latency_ms:
-            self.watchdog.worked(began, b"freeing what was deleted")
+            self.watchdog.note_work(began, b"freeing what was deleted")
 
     def tick(self) -> None:
         """Run the periodic work of each second."""
@@ -417,11 +417,11 @@ class Runner:
             self.core.tick(now_us())
         self._free()
         if self.client_memory.limit:
-            self.client_memory.look(now_us())
+            self.client_memory.check(now_us())
         for connection in list(self.connections.values()):
             if connection.transport.get_write_buffer_size():
                 connection.check_output()
-        self.idle_clients.look(self.core.changes.now)
+        self.idle_clients.check(self.core.changes.now)
 
 
 def _append(messages: Iterable[Reply], session: Session, out: Out) -> None:

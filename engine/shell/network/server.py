@@ -95,7 +95,7 @@ class Server:
         shelf = self._durability.disk.keeping.shelf
         self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop, shelf)
         self._cold_packer.start()
-        self._companions = Keepers(self.config, self._way_here)
+        self._companions = Keepers(self.config, self._connection_options)
         self._companions.start()
         self._announce()
         try:
@@ -152,7 +152,7 @@ class Server:
         self.announce(line)
         LOG.info("accepting clients: %s", line)
 
-    def _way_here(self) -> dict[str, str]:
+    def _connection_options(self) -> dict[str, str]:
         """Return the connection options for processes on this machine."""
         port = self._port if self._sockets else 0
         return way.options(self.config, self._host, port, self._tls_port)
@@ -258,7 +258,7 @@ class Server:
     async def _close(self, pid_file: Path | None) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
-        self._companions.ask_to_end()
+        self._companions.request_stop()
         self._cold_packer.stop()
         self._node.stop()
         for listener in self._listeners:

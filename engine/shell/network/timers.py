@@ -97,7 +97,7 @@ class Timers:
                 if session.waiter is not None:
                     self.follow(connection, now)
             if self._core.telemetry.latency_ms:
-                self._watchdog.worked(now, session.last_command)
+                self._watchdog.note_work(now, session.last_command)
         elif session.waiter is not None:
             self.follow(connection, now)
 
@@ -131,7 +131,7 @@ class Timers:
             if self._expiry is None:
                 self.follow_expiry()
         if self._core.telemetry.latency_ms:
-            self._watchdog.worked(now, b"keys that expire", b"expire-cycle")
+            self._watchdog.note_work(now, b"keys that expire", b"expire-cycle")
 
     # -- pauses -------------------------------------------------------------------------------------------------------
 
@@ -139,15 +139,15 @@ class Timers:
         """Check the clients that are held back, soon and when a pause ends: a pause has started or ended."""
         if self._pause is not None:
             self._pause.cancel()
-        self._pause = self._loop.call_later(0, self._look_at_pauses)
+        self._pause = self._loop.call_later(0, self._check_pauses)
 
-    def _look_at_pauses(self) -> None:
+    def _check_pauses(self) -> None:
         self._pause = None
         pause, now = self._core.pause, now_us()
         end = pause.next_end(now // 1000)
         if end:
             delay = min(max(end * 1000 - now, 0), _LONGEST_US)
-            self._pause = self._loop.call_later(delay / 1e6, self._look_at_pauses)
+            self._pause = self._loop.call_later(delay / 1e6, self._check_pauses)
         else:
             pause.clear()
             self._expire()

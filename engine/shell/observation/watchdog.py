@@ -1,9 +1,9 @@
 """Event-loop watchdog: reports iterations that took at least ``latency-monitor-threshold``, and their cause.
 
 During an iteration only the clients whose commands it runs are served. Code that has worked in the loop calls
-`Watchdog.worked` afterwards, but only while the threshold is set; the telemetry reports single long commands. For the
-watchdog an iteration ends with a callback that it schedules at the first report: this runs after everything else that
-was received. An iteration that took too long becomes a LATENCY event, and a log line, at most once per second.
+`Watchdog.note_work` afterwards, but only while the threshold is set; the telemetry reports single long commands. For
+the watchdog an iteration ends with a callback that it schedules at the first report: this runs after everything else
+that was received. An iteration that took too long becomes a LATENCY event, and a log line, at most once per second.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Watchdog:
     def __init__(self, telemetry: Telemetry, loop: asyncio.AbstractEventLoop) -> None:
         self._telemetry = telemetry
         self._loop = loop
-        telemetry.on_latency = self._saw
+        telemetry.on_latency = self._note_event
         #: Start of work in the present iteration in microseconds; 0 if none was reported.
         self._began = 0
         self._longest = self._longest_command = _NOTHING
@@ -49,14 +49,14 @@ class Watchdog:
         #: Number of long iterations since the last log line.
         self._left_out = 0
 
-    def worked(self, began_us: int, done: bytes | list[list[bytes]], event: bytes = b"command") -> None:
+    def note_work(self, began_us: int, done: bytes | list[list[bytes]], event: bytes = b"command") -> None:
         """Report work from ``began_us`` until now: these commands, or a text about other work."""
         spent = now_us() - began_us
         self._open(began_us)
         if spent > self._longest.microseconds:
             self._longest = _Piece(spent, event, done)
 
-    def _saw(self, event: bytes, what: bytes, milliseconds: int) -> None:
+    def _note_event(self, event: bytes, what: bytes, milliseconds: int) -> None:
         """Note that an operation has just ended that is an event by itself."""
         spent = milliseconds * 1000
         self._open(now_us() - spent)

@@ -93,9 +93,9 @@ class Failover:
         self._machine = failover()
         self._target: tuple[str, int] | None = None
         self._force = False
-        self._held = HeldWrites(core, loop, "failover", self._look)
+        self._held = HeldWrites(core, loop, "failover", self._check)
         #: To be called when a replica may have caught up.
-        self.look_soon = self._held.look_soon
+        self.check_soon = self._held.check_soon
 
     @property
     def is_on(self) -> bool:
@@ -130,8 +130,8 @@ class Failover:
         self._machine.fire(FailoverEvent.BEGIN)
         self._target, self._force = address, force
         self._held.begin(timeout / 1000, self._time_out)
-        self._master.ask_soon()
-        self._held.look_soon()
+        self._master.request_acks_soon()
+        self._held.check_soon()
 
     def abort(self) -> None:
         """Run FAILOVER ABORT."""
@@ -141,7 +141,7 @@ class Failover:
 
     # -- events -------------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         offset = self._offset()
         for replica in self._master.roster.reachable():
             if replica.offset >= offset and self._target in (None, replica.address):

@@ -10,15 +10,15 @@ from engine.core.keyspace.changes import NEVER
 
 
 class HeldWrites:
-    """One reason to hold writes, and its wait for replicas. ``owner`` is the name of the reason; ``look`` is called
+    """One reason to hold writes, and its wait for replicas. ``owner`` is the name of the reason; ``check`` is called
     when a replica may have caught up.
     """
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, owner: str, look: Callable[[], None]) -> None:
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, owner: str, check: Callable[[], None]) -> None:
         self._core = core
         self._loop = loop
         self._owner = owner
-        self._look = look
+        self._check = check
         self._timer: asyncio.TimerHandle | None = None
         self._waits = self._is_due = False
 
@@ -37,16 +37,16 @@ class HeldWrites:
         """Seconds until the wait times out; 0 without a wait or a timeout."""
         return max(self._timer.when() - self._loop.time(), 0.0) if self._timer is not None else 0.0
 
-    def look_soon(self) -> None:
-        """Call ``look`` soon, when the present command's effects are in the stream: a replica may have caught up."""
+    def check_soon(self) -> None:
+        """Call ``check`` soon, when the present command's effects are in the stream: a replica may have caught up."""
         if self._waits and not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._look_now)
+            self._loop.call_soon(self._check_now)
 
-    def _look_now(self) -> None:
+    def _check_now(self) -> None:
         self._is_due = False
         if self._waits:
-            self._look()
+            self._check()
 
     def stop_waiting(self) -> None:
         """Stop waiting for replicas; writes remain held."""

@@ -50,7 +50,7 @@ class Node:
         self.follows = False
         self.master.may_serve = lambda: not self.follows or self.following.is_up
         self.master.full_syncs.stream_db = lambda: self.following.stream_db if self.follows else -1
-        self._waiters = AckWaiters(core, loop, clients.settle, self.master.ask_soon)
+        self._waiters = AckWaiters(core, loop, clients.settle, self.master.request_acks_soon)
         self._failover = Failover(core, self.master, self, loop, self.offset)
         self._shutdown = Shutdown(core, self.master, loop, clients.settle, self.offset)
         self.master.failover_state = lambda: self._failover.shown
@@ -61,7 +61,7 @@ class Node:
         """Start to serve the core's requests."""
         self._core.replication = self
         self._disk.on_other_data = self.master.restart
-        self._disk.know_position(lambda: self.following.position if self.follows else self.master.position)
+        self._disk.set_position_source(lambda: self.following.position if self.follows else self.master.position)
         self.master.judge()
         self._tick()
         master = self._core.config.value("replicaof", tuple)
@@ -89,8 +89,8 @@ class Node:
 
     def _acknowledged(self) -> None:
         self._waiters.wake()
-        self._failover.look_soon()
-        self._shutdown.look_soon()
+        self._failover.check_soon()
+        self._shutdown.check_soon()
 
     def _tick(self) -> None:
         # Schedule first, so that an error does not end the ticking.

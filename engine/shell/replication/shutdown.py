@@ -77,9 +77,9 @@ class Shutdown:
         self._words: frozenset[bytes] = frozenset()
         #: Clients that have called SHUTDOWN, and get an error if it fails.
         self._callers: dict[Session, None] = {}
-        self._held = HeldWrites(core, loop, "shutdown", self._look)
+        self._held = HeldWrites(core, loop, "shutdown", self._check)
         #: To be called when a replica may have caught up, or has disconnected.
-        self.look_soon = self._held.look_soon
+        self.check_soon = self._held.check_soon
 
     # -- commands and signals -----------------------------------------------------------------------------------------
 
@@ -121,9 +121,9 @@ class Shutdown:
         self._machine.fire(ShutdownEvent.BEGIN)
         self._words = words
         self._held.begin(seconds, self._time_out)
-        self._master.ask_soon()
+        self._master.request_acks_soon()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if not self._lagging():
             self._finish(ShutdownEvent.LEVEL)
 

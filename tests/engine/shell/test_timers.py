@@ -61,7 +61,7 @@ def look_for_cold_segments(loop: Any, core: Core, monkeypatch: Any) -> Any:
     loop.later.clear()
     monkeypatch.setattr(packer, "_pack", fails)
     packer._queued.extend([1] * 1000)
-    return packer._look
+    return packer._search
 
 
 def expiry(loop: Any, core: Core, monkeypatch: Any) -> Any:

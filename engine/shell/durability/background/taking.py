@@ -11,7 +11,7 @@ from engine.shell.durability.background.attempt import Attempt
 Soon = Callable[[Callable[[], None]], None]
 
 
-def when_complete(taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
+def run_when_complete(taking: Taking, attempt: Attempt, soon: Soon, work: Callable[[], None]) -> None:
     """Run ``work`` when the image is complete, now or later; never if the attempt is abandoned before."""
     _Completing(taking, attempt, soon, work).step()
 

@@ -22,7 +22,7 @@ Background = Callable[[Work, Done], None]
 _LARGE = 1 << 20
 
 
-def free_aside(free: Work, size: int) -> None:
+def free_in_thread(free: Work, size: int) -> None:
     """Free an unlinked file, or its mapping, of ``size`` bytes. If it is large, a separate thread does it, and nothing
     waits for it: the system takes a third of a millisecond per megabyte. ``free`` must not raise.
     """

@@ -46,7 +46,7 @@ class TornError(Exception):
         self.offset = offset
 
 
-def end_of_writing(data: memoryview) -> int:
+def written_size(data: memoryview) -> int:
     """Return the offset of the zeros at the end of a file. (Written content always ends with a line break.)"""
     end = len(data)
     while end:
@@ -74,7 +74,7 @@ class Piece:
 
 
 def pieces(data: memoryview) -> Iterator[Piece]:
-    """Yield the pieces of a file with commands, in order; raise at the first place where it is damaged or torn.
+    """Yield the pieces of a file with commands, in order; raise at the first damage or torn end.
 
     A piece without a head extends to the end of the file. Its reader finds where the commands end, and calls
     `pieces_from` with that offset.
@@ -114,7 +114,7 @@ def pieces_from(data: memoryview, place: int) -> Iterator[Piece]:
         place = end
 
 
-def blocks_behind(data: memoryview, place: int) -> Iterator[Piece]:
+def blocks_after(data: memoryview, place: int) -> Iterator[Piece]:
     """Yield the verified blocks that start at ``place`` or later, skipping anything between them."""
     for found in _HEAD.finditer(data, place):
         start, end = found.end(), found.end() + int(found[1], 16)

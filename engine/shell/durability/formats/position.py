@@ -58,7 +58,7 @@ def from_about(about: Mapping[bytes, bytes]) -> Position | None:
 
 
 def from_packed(data: bytes) -> Position | None:
-    """Return the position in the header of a snapshot; None if there is none."""
+    """Return the position in the header of a snapshot; None without one."""
     if not any(data):
         return None
     history, rest = data[:_ID_BYTES], data[_ID_BYTES:]

@@ -40,11 +40,11 @@ def taken_at(data: memoryview) -> int:
 
 
 def position_of(data: memoryview) -> Position | None:
-    """Return the position in a replication history stored in an RDB file, None if there is none."""
+    """Return the position in a replication history stored in an RDB file, None without one."""
     return from_about(reader.beginning(bytes(data[:_PIECE])).about)
 
 
-def give_way() -> Callable[[], None]:
+def periodic_pause() -> Callable[[], None]:
     """Return a function for a background thread to call often: it yields to the event loop after some work."""
     until = time.perf_counter() + _WORK
 

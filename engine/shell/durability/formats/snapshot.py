@@ -176,7 +176,7 @@ def taken_at(data: memoryview) -> int:
 
 
 def position_of(data: memoryview) -> Position | None:
-    """Return the position in a replication history stored in a snapshot's header, None if there is none."""
+    """Return the position in a replication history stored in a snapshot's header, None without one."""
     return from_packed(_header(data)[4])
 
 

@@ -153,7 +153,7 @@ def _stored_from(row: Sequence[int], parts: Parts, storage: Storage, files: Segm
     """Restore a segment from its row in the segment files. If these are not in use, read its entries into memory."""
     number, size, count, start, flags, first_ms, first_seq, last_ms, last_seq, offset, length = row
     if files is None:
-        raise ValueError("it refers to segment files, and there are none")
+        raise ValueError("it refers to segment files, but there is no folder of them")
     place = files.place(number & _LOW, offset, length, flags >> _HALF)
     last_id = ids.make(last_ms, last_seq)
     in_use = files.is_in_use

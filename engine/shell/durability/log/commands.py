@@ -58,7 +58,7 @@ class Commands:
                 raise DamagedError(place, "EXEC without MULTI")
             queue, self._queue = self._queue, None
             first = len(self._core.changes.effects)
-            for at, queued in _claims_together(queue):
+            for at, queued in _merged_claims(queue):
                 self._run(queued, at)
             self.count += len(queue)
             self._core.changes.seal_as_one(first)
@@ -67,10 +67,6 @@ class Commands:
         else:
             self.count += 1
             self._run(argv, place)
-
-    def forget(self) -> None:
-        """Discard an open transaction whose end will not arrive."""
-        self._queue = None
 
     def _run(self, argv: list[bytes], place: int) -> None:
         name = argv[0].upper()
@@ -112,7 +108,7 @@ class Commands:
 _CLAIM_WORDS, _CLAIMED, _BEHIND_IDS = 14, 5, 6
 
 
-def _claims_together(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, list[bytes]]]:
+def _merged_claims(queue: list[tuple[int, list[bytes]]]) -> Iterator[tuple[int, list[bytes]]]:
     """Yield the commands of a transaction; adjacent claims that differ only in their entry are merged into one.
 
     Redis records an XREADGROUP as one claim per entry. The last LASTID is the greatest, because groups only move

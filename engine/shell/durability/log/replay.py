@@ -21,7 +21,7 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.core.formats.damage import DamagedError
-from engine.shell.durability.formats.blocks import Piece, TornError, end_of_writing, pieces_from
+from engine.shell.durability.formats.blocks import Piece, TornError, pieces_from, written_size
 from engine.shell.durability.log.commands import Commands
 from engine.shell.observation.reporting import LOG
 from engine.wire.alike import AlikeAdds
@@ -31,7 +31,7 @@ from engine.wire.bulk import Scanner
 _TOGETHER = 1 << 20
 _WINDOW = 4 * _TOGETHER
 #: Bytes until the next search for a run after none was found: a search costs as much as parsing some of them.
-_NEXT_LOOK = 1 << 16
+_NEXT_SEARCH = 1 << 16
 _NOTHING: Any = object()
 
 
@@ -79,7 +79,7 @@ class Replay:
 
         Zeros at the end count as torn: after a power failure a file may have its length before its content.
         """
-        written = end_of_writing(data)
+        written = written_size(data)
         self._run_written(data[:written])
         if written < len(data):
             raise TornError(written)
@@ -135,11 +135,11 @@ class Replay:
                     if run_end:
                         at = run_end
                         continue
-                    no_run_before = at + _NEXT_LOOK
+                    no_run_before = at + _NEXT_SEARCH
                 at = self._parsed(commands, at, end, piece.end - end + at)
 
     def _as_run(self, commands: bytes, at: int, place: int) -> int:
-        """Run a run of XADDs at offset ``place`` of the file; return where it ends, 0 if there is none."""
+        """Run a run of XADDs at offset ``place`` of the file; return where it ends, 0 if no run starts there."""
         try:
             alike = self._alike.scan(commands, at)
             if alike is not None and self._core.load_run(self._session, alike, self._now_us):
@@ -149,7 +149,7 @@ class Replay:
             if run is None or self._core.execute_run(self._session, run, self._now_us) is None:
                 return 0
         except (FatalError, Exception) as error:
-            raise _unforeseen(place, b"XADD", error) from error
+            raise _unexpected(place, b"XADD", error) from error
         self._added += run.count
         return run.end
 
@@ -186,7 +186,7 @@ class Replay:
                 if run_end:
                     at = run_end
                     continue
-                no_run_before = place + _NEXT_LOOK
+                no_run_before = place + _NEXT_SEARCH
             try:
                 argv, at = parse_command(window, at, base)
             except TornError:
@@ -204,10 +204,10 @@ class Replay:
         except DamagedError:
             raise
         except (FatalError, Exception) as error:
-            raise _unforeseen(place, argv[0], error) from error
+            raise _unexpected(place, argv[0], error) from error
 
 
-def _unforeseen(place: int, word: bytes, error: BaseException) -> DamagedError:
+def _unexpected(place: int, word: bytes, error: BaseException) -> DamagedError:
     """Return the error for a command that raised an unexpected exception: later commands would run on a half-done
     change.
 

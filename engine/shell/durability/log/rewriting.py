@@ -12,7 +12,7 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.taking import Soon, when_complete
+from engine.shell.durability.background.taking import Soon, run_when_complete
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.formats import rdb_file
 from engine.shell.durability.log.appendonly import AppendOnly
@@ -25,7 +25,7 @@ from engine.shell.observation.reporting import LOG
 #: Seconds between automatic attempts after a failure: first and longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 #: Number of checks (ten per second) after which a rewrite starts although the log is still being synced.
-_MOST_LOOKS = 50
+_MAX_CHECKS = 50
 
 
 class Rewrites:
@@ -62,7 +62,7 @@ class Rewrites:
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
         #: Number of times that `is_prepared` has returned False.
-        self._looks = 0
+        self._checks = 0
 
     @property
     def is_running(self) -> bool:
@@ -81,10 +81,10 @@ class Rewrites:
 
     def is_prepared(self) -> bool:
         """Whether the fsync at the start of a rewrite will be short; call this repeatedly until it is."""
-        if not self._log.is_nearly_synced() and self._looks < _MOST_LOOKS:
-            self._looks += 1
+        if not self._log.is_nearly_synced() and self._checks < _MAX_CHECKS:
+            self._checks += 1
             return False
-        self._looks = 0
+        self._checks = 0
         return True
 
     def has_grown(self) -> bool:
@@ -121,7 +121,7 @@ class Rewrites:
         suffix = self._appendonly.base_suffix()
         self._began = self._clock()
         try:
-            self._look()
+            self._find_manifest()
             beside = log.is_open and log.flush_and_sync()
             first = self._appendonly.new_increment() if beside else 0
         except OSError as error:
@@ -137,16 +137,16 @@ class Rewrites:
             log.tee = []
 
         def write_base() -> None:
-            self._appendonly.write_base(attempt, taking.image, suffix, rdb_file.give_way())
+            self._appendonly.write_base(attempt, taking.image, suffix, rdb_file.periodic_pause())
             taking.image.free()
             give_back()
 
         def write() -> None:
             self._background(write_base, lambda error: self._written(attempt, suffix, first, error))
 
-        when_complete(taking, attempt, self._soon, write)
+        run_when_complete(taking, attempt, self._soon, write)
 
-    def _look(self) -> None:
+    def _find_manifest(self) -> None:
         """Find the manifest of an earlier use of the directory, so that file numbers continue from it; the content of
         its files does not matter. Raises OSError if the manifest is unreadable.
         """
@@ -180,7 +180,7 @@ class Rewrites:
         self._attempt = attempt = self._appendonly.attempt()
         self._machine.fire(RewriteEvent.BEGUN_WITHOUT_LOG)
         try:
-            self._look()
+            self._find_manifest()
             self._appendonly.write_base(
                 attempt,
                 image.take(

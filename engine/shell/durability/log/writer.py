@@ -182,7 +182,7 @@ class Log:
         try:
             self.size += write_all(self._files, self._fd, [line(self.size)])
         except OSError as error:
-            if not self._take_back():
+            if not self._cut_rejected():
                 self.give_up(error)
             raise
 
@@ -238,14 +238,14 @@ class Log:
             size = write_all(self._files, self._fd, block)
         except OSError as error:
             self.error = error
-            self._file.fire(LogFileEvent.REFUSED if self._take_back() else LogFileEvent.SPOILT)
+            self._file.fire(LogFileEvent.REFUSED if self._cut_rejected() else LogFileEvent.SPOILT)
             raise
         self.size += size
         self._waiting = []
         self._waits_since = None
         self.written = self.appended
 
-    def _take_back(self) -> bool:
+    def _cut_rejected(self) -> bool:
         """Cut off the part of a block that a rejected write may have left; return whether that succeeded."""
         try:
             self._files.cut(self._fd, self.size)

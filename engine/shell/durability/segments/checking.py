@@ -19,8 +19,8 @@ Damage = tuple[Path, int, str]
 Say = Callable[[str], None]
 
 
-def files_beside(files: Files, document: Path) -> SegmentFiles | None:
-    """Return the segment files that a snapshot or the base of a log can refer to; None if there are none."""
+def segment_files_near(files: Files, document: Path) -> SegmentFiles | None:
+    """Return the segment files that a snapshot or the base of a log can refer to; None if the folder is missing."""
     for folder in document.absolute().parents[:2]:
         if (folder / FOLDER).is_dir():
             found = SegmentFiles(files, folder / FOLDER, lambda: 0, is_in_use=True)

@@ -187,7 +187,7 @@ class SegmentFiles:
         try:
             write_all(self._files, self._fd, [head(file.number, offset, size, total), *buffers, bytes(-size % 8)])
         except OSError:
-            self._take_back(file)
+            self._cut_rejected(file)
             raise
         file.size += padded(size)
         self._unsynced.setdefault(file.number, self._fd)
@@ -222,7 +222,7 @@ class SegmentFiles:
         self._by_number[number] = file
         return file
 
-    def _take_back(self, file: SegmentFile) -> None:
+    def _cut_rejected(self, file: SegmentFile) -> None:
         """Cut off the rest of a rejected write; if that fails too, leave the file."""
         try:
             self._files.cut(self._fd, file.size)

@@ -36,7 +36,7 @@ class ClientMemory:
         self._traffic = traffic
         self._now_us = now
         self._next_us = 0
-        #: Limit in bytes; 0 for none, and then `look` need not be called.
+        #: Limit in bytes; 0 for none, and then `check` need not be called.
         self.limit = 0
         for name in ("maxmemory", "maxmemory-clients"):
             config.on_change(name, self._follow)
@@ -47,7 +47,7 @@ class ClientMemory:
         percent = word.endswith(b"%")
         self.limit = self._config.integer("maxmemory") * int(word[:-1]) // 100 if percent else int(word)
 
-    def look(self, now: int) -> None:
+    def check(self, now: int) -> None:
         """Disconnect the largest clients until the others are within the limit; ``now`` in microseconds."""
         if 0 <= self._next_us - now <= _PART * _EVERY_US:
             return

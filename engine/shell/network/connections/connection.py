@@ -157,16 +157,16 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.runner.closed(self)
-        self._let_go()
+        self._release_buffers()
 
-    def _let_go(self) -> None:
+    def _release_buffers(self) -> None:
         """Free its buffers, and break its reference cycles: garbage collection runs too rarely for them."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
         self.session.buffers = Buffers
         self.session.multi = None
-        self.replies.forget(self)
+        self.replies.drop(self)
         self.transport = GONE
         self.parser = RequestParser(0)
         self.scanner = Scanner()

@@ -17,7 +17,7 @@ class IdleClients:
         self._config = config
         self._connections = connections
 
-    def look(self, now: int) -> None:
+    def check(self, now: int) -> None:
         """Disconnect the clients that have been idle for too long at ``now``, in milliseconds since the epoch."""
         limit = self._config.integer("timeout") * 1000
         if not limit:

@@ -107,7 +107,7 @@ class ReplyBatch:
             self._release(connection)
             connection.transport.close()
 
-    def forget(self, connection: Held) -> None:
+    def drop(self, connection: Held) -> None:
         """Drop a closed connection."""
         self._served.discard(connection)
         self._closing.discard(connection)

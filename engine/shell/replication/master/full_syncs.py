@@ -57,7 +57,7 @@ class Owner(Protocol):
     def go_online(self, replica: Replica) -> None:
         """Send a replica that has its whole file the waiting stream, and then the stream as it continues."""
 
-    def forget_database(self) -> None:
+    def reselect_database(self) -> None:
         """Select the database again before the next command: a reader that starts here does not know it."""
 
 
@@ -201,7 +201,7 @@ class FullSyncs:
         taking = Taking(databases, config, core.changes.now, core.functions.codes())
         transfer = Transfer(form, receivers, taking, options, self._loop, self._ended)
         self._transfer = transfer
-        self._owner.forget_database()
+        self._owner.reselect_database()
         for replica in receivers:
             self._receive(replica, self._history.offset)
         names = ", ".join(one.name for one in receivers)

@@ -119,7 +119,7 @@ class Master:
         history = self.history
         return Position(history.id, history.offset, max(self._db, 0)) if history.keeps else None
 
-    def forget_database(self) -> None:
+    def reselect_database(self) -> None:
         """Select the database again before the next command: a reader that starts here does not know it."""
         self._db = -1
 
@@ -287,7 +287,7 @@ class Master:
             return sum(one.on_disk >= offset for one in self._roster.online)
         return sum(one.offset >= offset for one in self._roster.online)
 
-    def ask_soon(self) -> None:
+    def request_acks_soon(self) -> None:
         """Request the offsets of all replicas, once for all requests in this event-loop iteration."""
         if not self._getack_due and self._roster.online:
             self._getack_due = True
@@ -341,7 +341,7 @@ class Master:
                 self.send(_PING)
         ttl = config.integer("repl-backlog-ttl")
         if self.history.keeps and not self._roster.all and ttl and now - self._left_at > ttl:
-            self.forget()
+            self.release_backlog()
 
     # -- roles --------------------------------------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class Master:
         self.history.renew()
         self.cut_off_all()
 
-    def forget(self) -> None:
+    def release_backlog(self) -> None:
         """Drop the backlog and stop recording effects: there are no replicas any more."""
         self._clients.settle()
         self._core.changes.record_for("replicas", False)

@@ -23,7 +23,7 @@ class Roster:
         return [one for one in self.all.values() if one.state is Sync.WAITING]
 
     def at(self, address: tuple[str, int]) -> Replica | None:
-        """Return the replica with this announced address, None if there is none."""
+        """Return the replica with this announced address, None if no replica has it."""
         return next((one for one in self.all.values() if one.address == address), None)
 
     def reachable(self) -> list[Replica]:

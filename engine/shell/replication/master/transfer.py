@@ -20,7 +20,7 @@ from typing import Any
 from engine.core.formats.rdb import writer
 from engine.core.keyspace.image import Image, Taking
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.threads import Background, free_aside
+from engine.shell.durability.background.threads import Background, free_in_thread
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
 from engine.shell.observation.reporting import LOG
@@ -31,7 +31,7 @@ _SLICE, _SLICE_BYTES = 0.001, 1 << 18
 #: Approximate number of bytes to send per event-loop iteration, to all receivers together.
 _TURN_BYTES = 1 << 20
 #: Seconds after which to check again whether slow receivers have read more.
-_LOOK = 0.002
+_CHECK_SECONDS = 0.002
 
 
 class Form(Enum):
@@ -95,7 +95,7 @@ class Transfer:
             if self.form is Form.OWN_BY_LENGTH:
                 snapshot.write(files, attempt.temporary, image, attempt.check)
             else:
-                pause = rdb_file.give_way()
+                pause = rdb_file.periodic_pause()
                 rdb_file.write(files, attempt.temporary, image, check=attempt.check, pause=pause, **self._options)
             # Free the image: it would keep data that is deleted meanwhile.
             image.free()
@@ -123,7 +123,7 @@ class Transfer:
         """Cancel the transfer: no receiver needs it any more."""
         self._is_over = True
         self._stretches = None
-        free_aside(self._file.release, len(self._file))
+        free_in_thread(self._file.release, len(self._file))
         self._file = memoryview(b"")
         self._taking.cancel()
         if self._attempt is not None:
@@ -142,7 +142,7 @@ class Transfer:
         self.is_sending = True
         if not self._unsent:
             if self._is_slow():
-                self._loop.call_later(_LOOK, self._step)
+                self._loop.call_later(_CHECK_SECONDS, self._step)
                 return
             try:
                 self._stretch, self._is_last = next(self._stretches)

@@ -22,7 +22,7 @@ class ApplyingOwner(Protocol):
     def tell_master(self) -> None:
         """Send an acknowledgement, which the master has requested."""
 
-    def restrain(self) -> None:
+    def limit_reading(self) -> None:
         """Decide again whether to read more bytes: some have been processed."""
 
     def lost(self, why: str) -> None:
@@ -101,7 +101,7 @@ class Applying:
         if not intake.is_idle:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._work)
-        self._owner.restrain()
+        self._owner.limit_reading()
 
     def _settle(self) -> None:
         self._around.settle()

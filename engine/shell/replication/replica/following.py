@@ -26,7 +26,7 @@ from engine.shell.durability.formats.position import Position
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.replica.applying import Applying
-from engine.shell.replication.replica.full_sync import FullSync, tell_what_is_discarded
+from engine.shell.replication.replica.full_sync import FullSync, log_discarded_data
 from engine.shell.replication.replica.handshake import (
     LINE_LIMIT,
     Continue,
@@ -98,7 +98,7 @@ class Following:
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.Handle | None = None
         self._pause, self._costly_pause = _SHORTEST_PAUSE, _SHORTEST_COSTLY_PAUSE
-        #: Why the link is down, if known; and since when, -1 if it was never up.
+        #: Why the link is down, if known; and the time of the loss, -1 if it was never up.
         self.trouble = ""
         self._down_since = -1.0
         self._logged = Logged()
@@ -111,7 +111,7 @@ class Following:
     @property
     def position(self) -> Position | None:
         """Position of a replica's data in its master's history; None if it has none."""
-        is_cleared = self._machine.state is Link.LOADING and not self._is_beside
+        is_cleared = self._machine.state is Link.LOADING and not self._keeps_old_data
         if not self._has_history or is_cleared:
             return None
         return Position(self._history.id, self._history.offset, self.stream_db)
@@ -141,9 +141,9 @@ class Following:
         return self._db if self._applying is None else self._applying.db
 
     @property
-    def _is_beside(self) -> bool:
+    def _keeps_old_data(self) -> bool:
         """Whether the present data is served until the new data is complete (repl-diskless-load swapdb)."""
-        return self._sync is not None and self._sync.is_beside
+        return self._sync is not None and self._sync.keeps_old_data
 
     def follow(self, host: bytes, port: int, handover: Handover | None = None) -> Reply:
         """Become a replica of another server. The link is opened after the present command.
@@ -154,7 +154,7 @@ class Following:
             return Simple(server.ALREADY_FOLLOWS)
         LOG.info("following the master %s:%d", host.decode("utf-8", "backslashreplace"), port)
         was_on = self.is_on
-        self._let_go()
+        self._close_link()
         self._machine.fire(LinkEvent.FOLLOW)
         self._host, self._port, self._handover = host, port, handover
         self._core.config.note("replicaof", (host, b"%d" % port))
@@ -189,7 +189,7 @@ class Following:
         if not self.is_on:
             return
         LOG.info("following no master; the history has %d bytes so far", self._history.offset)
-        self._let_go()
+        self._close_link()
         self._handover = None
         self._machine.fire(LinkEvent.LEAD)
         self._core.config.note("replicaof", ())
@@ -205,7 +205,7 @@ class Following:
 
     def stop(self) -> None:
         """Close the link: the process is exiting."""
-        self._let_go()
+        self._close_link()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -214,7 +214,7 @@ class Following:
         read_only = state is not Link.OFF and config.flag("replica-read-only")
         stale = state not in (Link.OFF, Link.FOLLOWING) and not config.flag("replica-serve-stale-data")
         loading = state is Link.LOADING
-        beside = loading and self._is_beside
+        beside = loading and self._keeps_old_data
         admission.memory_counts = state is Link.OFF or not config.flag("replica-ignore-maxmemory")
         admission.refuse(Refusal.READONLY, server.READONLY if read_only else b"")
         admission.refuse(Refusal.STALE, server.MASTER_DOWN if stale else b"")
@@ -266,14 +266,14 @@ class Following:
         if state is Link.FOLLOWING and self._applying is not None:
             self._applying.feed(data)
         elif state is Link.HANDSHAKE:
-            self._talk(data)
+            self._continue_handshake(data)
         elif state is Link.TRANSFER and self._sync is not None:
             rest = self._sync.feed(data)
             if rest:
                 self.received(rest)
         elif state is Link.LOADING:
             self._early.append(data)
-            self.restrain()
+            self.limit_reading()
 
     def lost(self, why: str, *, costly: bool = False) -> None:
         """Handle a broken link, a silent master, or unusable bytes: try again later."""
@@ -289,7 +289,7 @@ class Following:
         self.trouble = why
         is_rejected = self._handshake is not None and self._handshake.has_asked
         pause = self._costly_pause if costly or state is Link.TRANSFER else self._pause
-        self._let_go()
+        self._close_link()
         self._machine.fire(LinkEvent.LOST)
         self._follow_directives()
         if costly or state is Link.TRANSFER:
@@ -311,12 +311,12 @@ class Following:
         if self._machine.state is Link.FOLLOWING:
             self._down_since = self._clock()
         self.trouble = why
-        self._let_go()
+        self._close_link()
         self._has_history = False
         self._machine.fire(LinkEvent.UNUSABLE)
         self._follow_directives()
 
-    def _let_go(self) -> None:
+    def _close_link(self) -> None:
         """Close everything that is open; the caller changes the state."""
         if self._retry is not None:
             self._retry.cancel()
@@ -339,7 +339,7 @@ class Following:
         if self._link is not None:
             self._link.send(data)
 
-    def restrain(self) -> None:
+    def limit_reading(self) -> None:
         """Pause reading from the master if too many bytes are waiting."""
         if self._link is not None:
             waiting = self._applying.intake.waiting if self._applying is not None else sum(map(len, self._early))
@@ -348,7 +348,7 @@ class Following:
 
     # -- handshake ----------------------------------------------------------------------------------------------------
 
-    def _talk(self, data: bytes) -> None:
+    def _continue_handshake(self, data: bytes) -> None:
         assert self._handshake is not None
         self._lines += data
         while self._handshake.outcome is None:
@@ -389,18 +389,18 @@ class Following:
 
     def _begin_full_sync(self, full: Full) -> None:
         self._machine.fire(LinkEvent.FULL)
-        tell_what_is_discarded(self._core, full, self._history if self._has_history else None, self._unconfirmed)
+        log_discarded_data(self._core, full, self._history if self._has_history else None, self._unconfirmed)
         try:
             self._sync = FullSync(self._core, self._clock, full, self)
         except TransferError as error:
             self.lost(str(error), costly=True)
 
-    def data_came(self) -> None:
+    def data_arrived(self) -> None:
         """Start loading: all bytes have arrived."""
         self._machine.fire(LinkEvent.RECEIVED)
         self._follow_directives()
 
-    def data_read(self) -> None:
+    def data_loaded(self) -> None:
         """Put the loaded data in place, and start applying the stream."""
         sync = self._sync
         assert sync is not None
@@ -409,7 +409,7 @@ class Following:
         self._sync = None
         self._history.adopt(sync.full.id, sync.full.offset)
         self._has_history, self._unconfirmed = True, 0
-        self._logged.forget()
+        self._logged.reset()
         selected = summary.about.get(b"repl-stream-db", b"")
         self._db = int(selected) if selected.isdigit() and int(selected) < len(self._core.databases) else 0
         self._machine.fire(LinkEvent.LOADED)
@@ -456,9 +456,9 @@ class Following:
                 return
         elif state in (Link.TRANSFER, Link.LOADING):
             self._send(b"\n")
-        silent = self._clock() - self._link.heard_at if self._link is not None else 0.0
-        hears = self._link is not None and not self._link.is_paused
-        if state is not Link.LOADING and hears and silent > self._core.config.integer("repl-timeout"):
+        silent = self._clock() - self._link.received_at if self._link is not None else 0.0
+        is_reading = self._link is not None and not self._link.is_paused
+        if state is not Link.LOADING and is_reading and silent > self._core.config.integer("repl-timeout"):
             self.lost(f"nothing received for {int(silent)} seconds (repl-timeout)")
 
     # -- facts --------------------------------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ class Following:
             offset=self._history.offset if self._has_history else None,
             link=self._link,
             transfer=self._sync.transfer if self._sync is not None else None,
-            is_beside=self._is_beside,
+            keeps_old_data=self._keeps_old_data,
             intake=self._applying.intake if self._applying is not None else None,
             trouble=self.trouble,
             down_since=self._down_since,

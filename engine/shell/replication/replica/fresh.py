@@ -30,7 +30,7 @@ class Fresh:
 
     def load_own(self, data: memoryview) -> None:
         """Load a complete snapshot in the engine's own format; call this in a background thread."""
-        self._loading.summary.keys = snapshot.load(data, self, rdb_file.give_way())
+        self._loading.summary.keys = snapshot.load(data, self, rdb_file.periodic_pause())
 
     def add_library(self, code: bytes) -> None:
         """Add a library of functions."""

@@ -22,13 +22,13 @@ from engine.shell.replication.replica.transfer import Transfer, TransferError
 class FullSyncOwner(Protocol):
     """Owner of the synchronisation, with callbacks for its progress."""
 
-    def data_came(self) -> None:
+    def data_arrived(self) -> None:
         """Note that all bytes have arrived and are being loaded."""
 
-    def data_read(self) -> None:
+    def data_loaded(self) -> None:
         """Put the loaded data in place."""
 
-    def restrain(self) -> None:
+    def limit_reading(self) -> None:
         """Decide again whether to read more bytes: some have been loaded."""
 
     def lost(self, why: str, *, costly: bool = False) -> None:
@@ -49,8 +49,8 @@ class FullSync:
         load = core.config.text("repl-diskless-load")
         is_empty = not any(len(db) for db in core.databases)
         #: Whether the present data is served until the new data is complete.
-        self.is_beside = load == b"swapdb"
-        self.transfer = Transfer(core, clock, directly=self.is_beside or (load == b"on-empty-db" and is_empty))
+        self.keeps_old_data = load == b"swapdb"
+        self.transfer = Transfer(core, clock, directly=self.keeps_old_data or (load == b"on-empty-db" and is_empty))
         self.transfer.on_loaded = self._read
         self._is_due = self._is_over = False
         #: Whether the present data is gone, and the new data is not complete yet.
@@ -66,13 +66,13 @@ class FullSync:
             return b""
         if transfer.is_received:
             LOG.info("received all data of the master: %d bytes", transfer.received)
-            if not self.is_beside:
+            if not self.keeps_old_data:
                 self._begin_replacing()
                 for db in self._core.databases:
                     db.clear()
-            owner.data_came()
+            owner.data_arrived()
         if transfer.is_received or transfer.is_direct:
-            owner.restrain()
+            owner.limit_reading()
             if not self._is_due:
                 self._read()
         return rest
@@ -100,15 +100,15 @@ class FullSync:
             owner.lost(f"its data cannot be read: {error!r}", costly=True)
         else:
             if self.transfer.is_done:
-                owner.data_read()
+                owner.data_loaded()
                 return
             if self._is_due:
                 asyncio.get_running_loop().call_soon(self._read)
-            owner.restrain()
+            owner.limit_reading()
 
     def put_in_place(self) -> Summary:
         """Replace the core's data with the loaded data; return its summary."""
-        if self.is_beside:
+        if self.keeps_old_data:
             self._begin_replacing()
         self.transfer.put_in_place()
         self._end_replacing()
@@ -129,7 +129,7 @@ class FullSync:
         return True
 
 
-def tell_what_is_discarded(core: Core, full: Full, history: History | None, unconfirmed: int) -> None:
+def log_discarded_data(core: Core, full: Full, history: History | None, unconfirmed: int) -> None:
     """Log what a full synchronisation discards. ``history``: that of the present data, if any; ``unconfirmed``: number
     of its last bytes that this server made and no replica has acknowledged.
     """

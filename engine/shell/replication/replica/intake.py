@@ -27,7 +27,7 @@ from engine.wire.parser import RequestParser
 _PIECE = 1 << 16
 #: Microseconds of work per event-loop iteration, and the number of commands between two checks of it.
 _SHARE_US = 2000
-_LOOK_EVERY = 15
+_CHECK_EVERY = 15
 #: Minimum size of input that is searched for a pipeline of XADDs.
 _PIPELINE = 256
 
@@ -137,7 +137,7 @@ class Intake:
             else:
                 take(argv, self._position)
             self._position += _size(argv)
-            if not self._at & _LOOK_EVERY and now_us() > until:
+            if not self._at & _CHECK_EVERY and now_us() > until:
                 return
         self._end_piece()
 

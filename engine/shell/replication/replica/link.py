@@ -31,7 +31,7 @@ class MasterLink(asyncio.Protocol):
         self._opening: asyncio.Task[None] | None = None
         self.is_paused = False
         #: Time of the last bytes received, or of opening the link.
-        self.heard_at = clock()
+        self.received_at = clock()
 
     def open(self, host: str, port: int, context: ssl.SSLContext | None, source: str) -> None:
         """Connect, from the address ``source`` if it is not empty. The owner's callbacks report the result."""
@@ -91,11 +91,11 @@ class MasterLink(asyncio.Protocol):
         if self._owner is None:
             self._transport.abort()
             return
-        self.heard_at = self._clock()
+        self.received_at = self._clock()
         self._owner.connected()
 
     def data_received(self, data: bytes) -> None:
-        self.heard_at = self._clock()
+        self.received_at = self._clock()
         if self._owner is not None:
             self._owner.received(data)
 

@@ -14,7 +14,7 @@ class Logged:
         #: Offset known to be on disk; -1 for none.
         self._on_disk = -1
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Reset everything: the data was replaced, and none of it is known to be on disk."""
         self._waiting.clear()
         self._on_disk = -1

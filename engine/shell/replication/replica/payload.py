@@ -26,7 +26,7 @@ class Payload:
         self._mark = b""
         #: The last bytes received, which may contain the start of the mark.
         self._tail = b""
-        #: Length announced by the master; -1 if there is none.
+        #: Length announced by the master; -1 if unknown.
         self.size = -1
         self._begun = False
         #: Number of bytes of the file received; whether it is complete.

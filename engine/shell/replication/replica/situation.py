@@ -37,9 +37,9 @@ class Situation:
     link: MasterLink | None
     transfer: Transfer | None
     #: Whether the present data is served until the new data is complete.
-    is_beside: bool
+    keeps_old_data: bool
     intake: Intake | None
-    #: Why the link is down, if known; and since when, -1 if it was never up.
+    #: Why the link is down, if known; and the time of the loss, -1 if it was never up.
     trouble: str
     down_since: float
     now: float
@@ -86,7 +86,7 @@ class Situation:
     @property
     def _silent(self) -> int:
         """Seconds since the last bytes of the master."""
-        return int(self.now - self.link.heard_at) if self.link is not None else -1
+        return int(self.now - self.link.received_at) if self.link is not None else -1
 
     def _progress(self) -> list[tuple[str, Any]]:
         transfer = self.transfer
@@ -101,7 +101,7 @@ class Situation:
         ]
 
     def loading(self, time_of_day: int) -> list[tuple[str, Any]]:
-        """Return INFO persistence's lines about data being loaded, empty if there is none. ``time_of_day``: seconds
+        """Return INFO persistence's lines about data being loaded, empty if no data is. ``time_of_day``: seconds
         since the epoch.
         """
         transfer = self.transfer
@@ -109,8 +109,8 @@ class Situation:
             return []
         seconds, read, total = transfer.seconds, transfer.read, transfer.received
         return [
-            ("loading", int(not self.is_beside)),
-            ("async_loading", int(self.is_beside)),
+            ("loading", int(not self.keeps_old_data)),
+            ("async_loading", int(self.keeps_old_data)),
             ("loading_start_time", time_of_day - int(seconds)),
             ("loading_total_bytes", total),
             ("loading_loaded_bytes", read),

@@ -18,7 +18,7 @@ from engine.core.dispatch import Core
 from engine.core.formats.rdb.reader import State, Summary
 from engine.shell.clock import now_us
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.threads import free_aside
+from engine.shell.durability.background.threads import free_in_thread
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats import snapshot
 from engine.shell.replication.replica.fresh import Fresh
@@ -49,7 +49,7 @@ class Transfer:
         skips = core.config.text("load-unknown") == b"skip"
         self._fresh = Fresh(core, skip_unknown=skips)
         self._attempt: Attempt | None = None
-        #: Descriptor of the file, first for writing, then for reading; -1 if there is none.
+        #: Descriptor of the file, first for writing, then for reading; -1 if closed.
         self._fd = -1
         self._began = clock()
         self.is_direct = directly
@@ -162,7 +162,7 @@ class Transfer:
         """Close and remove the file; ``on_loaded`` is no longer called."""
         self.on_loaded = lambda: None
         if self._attempt is not None:
-            free_aside(partial(_close, self._files, self._fd, self._attempt), self._payload.received)
+            free_in_thread(partial(_close, self._files, self._fd, self._attempt), self._payload.received)
         self._fd = -1
 
     # -- facts --------------------------------------------------------------------------------------------------------

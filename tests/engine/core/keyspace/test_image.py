@@ -19,7 +19,7 @@ from engine.core.keyspace import frozen, image
 from engine.core.keyspace.database import Database
 from engine.core.keyspace.image import Taking
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.taking import when_complete
+from engine.shell.durability.background.taking import run_when_complete
 from engine.shell.durability.formats import records
 from tests.faults.disk import Disk
 from tests.harness.replay import NOW_US, new_core
@@ -324,7 +324,7 @@ def test_a_complete_image_keeps_nothing_that_is_deleted_later():
     gc.disable()
     try:
         attempt = Attempt(Disk(), Path("/nowhere"), "temp-", "")
-        when_complete(taking, attempt, lambda step: step(), lambda image=taking.image: written.append(image.keys))
+        run_when_complete(taking, attempt, lambda step: step(), lambda image=taking.image: written.append(image.keys))
         assert written == [1]
         core.execute(session, [b"FLUSHALL"], 1)
         while core.changes.discarded:

@@ -65,7 +65,7 @@ def _kept(config: Config, path: Path) -> Iterator[Told]:
     try:
         yield Told(path)
     finally:
-        made.ask_to_end()
+        made.request_stop()
         made.wait()
 
 
@@ -131,7 +131,7 @@ def test_a_program_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, ca
     with caplog.at_level(logging.INFO, LOG.name):
         made.start()
         wait_for(lambda: caplog.text.count("could not be started: No such file") > 1, "two attempts")
-        made.ask_to_end()
+        made.request_stop()
         made.wait()
 
 

@@ -70,8 +70,8 @@ def test_no_compression_leaves_segments_as_they_are():
     async def run() -> None:
         packer = ColdPacker(core.config, core.streams.storage, asyncio.get_running_loop())
         packer.start()
-        packer._look()
-        packer._look()
+        packer._search()
+        packer._search()
         packer.stop()
 
     asyncio.run(run())
@@ -120,7 +120,7 @@ def test_only_what_is_old_enough_is_packed():
     for look in range(20):
         segments = list(stream.segments())
         sealed_ever.append(sum(segment.sealed for segment in segments))
-        packer._look()
+        packer._search()
         # Ten looks are a second.
         assert sum(segment.is_packed for segment in segments) == (sealed_ever[look - 9] if look >= 9 else 0)
         for number in range(6000 if look < 5 else 0):
@@ -165,13 +165,13 @@ def test_what_the_disk_refuses_stays_in_memory_and_is_stored_later():
     packer = ColdPacker(core.config, core.streams.storage, Hand(), shelf)
     packer.start()
     for _ in range(5):
-        packer._look()
+        packer._search()
     cold = list(stream.segments())[:-1]
     assert len(cold) >= 3
     assert all(one.is_packed and not one.is_stored for one in cold)
     shelf.room = 1000
     for _ in range(2 * cold_packer._REST):
-        packer._look()
+        packer._search()
     packer.stop()
     assert [one.body.place for one in cold] == shelf.kept
     assert b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts) == before
@@ -194,7 +194,7 @@ def test_every_transition(monkeypatch):
         core.config.change([(b"stream-cold-age", b"0")])
         hand = Hand(at_once=False)
         packer = ColdPacker(core.config, core.streams.storage, hand, Shelf())
-        moves = [packer.start, packer._look, hand.finish, hand.finish, packer._look, hand.finish]
+        moves = [packer.start, packer._search, hand.finish, hand.finish, packer._search, hand.finish]
         for move, state in zip(moves[:steps], life[1:], strict=False):
             move()
             assert packer.state is state

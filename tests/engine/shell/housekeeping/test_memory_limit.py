@@ -45,7 +45,7 @@ class Machine:
         self.spare = 0
 
     def full(self, milliseconds: int) -> bool:
-        self.memory.look(NOW_US + 1000 * milliseconds)
+        self.memory.check(NOW_US + 1000 * milliseconds)
         return self.core.admission.memory_full
 
 

@@ -68,5 +68,6 @@ def test_a_line_of_a_log(position, at, data):
     changed = bytearray(file)
     changed[len(block) + at] ^= data.draw(st.integers(1, 255))
     assert line_at(memoryview(bytes(changed)), len(block)) is None
-    with pytest.raises((DamagedError, TornError)):
-        list(pieces(memoryview(bytes(changed))))
+    if changed[len(block)] != ord("*"):  # which would start a command without a checksum, parsed by the replay
+        with pytest.raises((DamagedError, TornError)):
+            list(pieces(memoryview(bytes(changed))))

@@ -131,7 +131,7 @@ def test_a_file_says_where_in_a_history_its_data_are(tmp_path, save_format):
     """The next start knows it. Keys whose time has come are there as well: a master may have given them more time."""
     engine = Engine(tmp_path, **SETTINGS, save_format=save_format)
     position = Position(b"a" * 40, 5, 3)
-    engine.durability.know_position(lambda: position)
+    engine.durability.set_position_source(lambda: position)
     engine.run(f"SET k v PXAT {NOW_US // 1000 + 10}")
     engine.run("SAVE")
     engine.die()

@@ -17,18 +17,18 @@ def shell() -> Shell:
     return shell
 
 
-def look(shell: Shell, connection: Connection, seconds: float) -> None:
+def check(shell: Shell, connection: Connection, seconds: float) -> None:
     """Look for idle clients so many seconds after the client's last command."""
-    shell.runner.idle_clients.look(connection.session.last_ms + int(seconds * 1000))
+    shell.runner.idle_clients.check(connection.session.last_ms + int(seconds * 1000))
 
 
 def test_a_client_that_asks_nothing_is_cut_off(shell: Shell) -> None:
     """It is cut off after ``timeout`` seconds, not before."""
     connection, transport = shell.client()
     connection.data_received(b"PING\r\n")
-    look(shell, connection, 10)
+    check(shell, connection, 10)
     assert not transport.ended
-    look(shell, connection, 10.001)
+    check(shell, connection, 10.001)
     assert transport.ended
 
 
@@ -54,7 +54,7 @@ def test_a_client_that_the_engine_keeps_waiting_stays(shell: Shell, state) -> No
     """Held back by CLIENT PAUSE, in a long command, blocked or subscribed: it is not the client that is idle."""
     connection, transport = shell.client()
     state(shell, connection)
-    look(shell, connection, 1000)
+    check(shell, connection, 1000)
     assert not transport.ended
 
 
@@ -65,9 +65,9 @@ def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> N
     transport.waiting = 5000
     for _ in range(4):
         transport.waiting -= 1000
-        look(shell, connection, 9)
+        check(shell, connection, 9)
     assert not transport.ended
-    look(shell, connection, 11)
+    check(shell, connection, 11)
     assert transport.ended == "aborted"
 
 

@@ -38,7 +38,7 @@ def test_other_data_are_not_on_the_disk():
     logged, log = Logged(), Log()
     assert logged.on_disk(log, 1_000_000) == 1_000_000
     log.written = 1
-    logged.forget()
+    logged.reset()
     assert logged.on_disk(log, 7) == -1
     log.synced = 1
     assert logged.on_disk(log, 7) == 7
