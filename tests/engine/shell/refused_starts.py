@@ -1,6 +1,6 @@
-"""Starts of the engine that are refused, one after the other in a single process, so that many of them cost little.
+"""Refused starts of the engine, one after another in a single process, to save time.
 
-A process of its own for each would spend most of its time on imports. ``refused`` runs this module as such a process.
+A separate process for each would spend most of its time on imports. ``refused`` runs this module as such a process.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tests.suite.waiting import DEADLINE
 
 
 def refused(starts: Sequence[Sequence[str]]) -> list[str]:
-    """What the engine says when it is started with each of these arguments; each start must end with status 1.
+    """Return the engine's output for a start with each of these arguments; each start must exit with status 1.
 
-    Nothing must be announced on stdout.
+    Nothing may be announced on stdout.
     """
     command = [sys.executable, "-m", "tests.engine.shell.refused_starts", json.dumps(starts)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, cwd=ROOT, check=False)

@@ -1,4 +1,4 @@
-"""``python -m engine check``: finds every damage, says where, and cuts so that the engine starts with what is good."""
+"""``python -m engine check`` finds all damage, reports its place, and truncates so that the engine can start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INCREMENT = "appendonly.aof.1.incr.aof"
 
 
 def run(path: Path, *flags: str) -> tuple[int, str]:
-    """The exit status and what is said."""
+    """Return the exit status and the output."""
     said: list[str] = []
     return check.main([str(path), *flags], said.append), "\n".join(said)
 
@@ -37,7 +37,7 @@ def folder(tmp_path) -> Path:
 
 
 def test_whole_files_are_said_to_be_whole(folder):
-    """A log is found by its manifest, its directory, the data directory, and file by file; a snapshot beside it too."""
+    """A log is found by its manifest, its directory, the data directory, and file by file; so is a snapshot."""
     engine = Engine(folder.parent)
     engine.run("SAVE")
     engine.die()
@@ -76,7 +76,7 @@ def test_every_damage_is_found_and_cut_off(folder):
 
 @pytest.mark.parametrize("zeros", [0, 5000])
 def test_a_torn_end_is_shown_with_what_it_loses(folder, zeros):
-    """Half a block, with zeros behind it or without, is cut at the block's beginning."""
+    """A partial block, with or without zeros after it, is truncated at its start."""
     path = folder / INCREMENT
     whole = path.read_bytes()
     path.write_bytes(whole + b"#PS 000000" + bytes(zeros))
@@ -90,14 +90,14 @@ def test_a_torn_end_is_shown_with_what_it_loses(folder, zeros):
 
 
 def test_zeros_alone_are_named(folder):
-    """A tail of zeros is what a power failure leaves."""
+    """A tail of zeros is reported as the result of a power failure."""
     path = folder / INCREMENT
     path.write_bytes(path.read_bytes() + bytes(100))
     assert "all of them are zeros" in run(folder)[1]
 
 
 def test_whole_commands_behind_the_damage_are_counted(folder):
-    """What cutting would lose is told in bytes and in commands."""
+    """The loss by truncation is reported in bytes and in commands."""
     path = folder / INCREMENT
     data = bytearray(path.read_bytes())
     data[40] ^= 1
@@ -155,7 +155,7 @@ def test_files_behind_the_damage_are_set_aside(folder):
 
 
 def test_a_damaged_snapshot_is_not_changed(folder):
-    """Every flipped bit of a snapshot is found, and --fix leaves the file as it is."""
+    """Every flipped bit of a snapshot is found, and --fix leaves the file unchanged."""
     engine = Engine(folder.parent)
     engine.run("SAVE")
     engine.die()
@@ -194,7 +194,7 @@ def test_what_cannot_be_checked(arguments, tmp_path, monkeypatch):
 
 
 def test_the_command_line(folder):
-    """The verb of the engine's command line says the same, with the exit status."""
+    """The verb of the engine's command line has the same output and exit status."""
     done = servers.run_engine("check", str(folder))
     assert (done.returncode, "keys: whole" in done.stdout) == (0, True)
     (folder / INCREMENT).write_bytes(b"*")

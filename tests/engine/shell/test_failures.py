@@ -1,4 +1,4 @@
-"""What a client and the disk see when the engine has a mistake: it stops, and starts again from whole data."""
+"""Unexpected errors in the engine, as seen by clients and on disk: it stops, and restarts with complete data."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_a_signal_stops_the_engine_cleanly(number: int) -> None:
 
 
 def test_a_rotated_log_file_is_made_again(tmp_path: Path) -> None:
-    """Lines go to a new file once the old one was moved, before SIGHUP and after it, and clients go on."""
+    """Log lines go to a new file after the old one was moved, before and after SIGHUP, and clients continue."""
     log = tmp_path / "engine.log"
     with servers.engine("--logfile", str(log)) as engine, Connection(engine) as client:
         for number in range(2):
@@ -85,7 +85,7 @@ def test_sighup_while_data_are_loaded_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_an_engine_that_loads(tmp_path: Path, number: signal.Signals) -> None:
-    """SIGTERM and SIGINT end the start with status 0 and a line in the log, and the files stay as they are."""
+    """SIGTERM and SIGINT during loading exit with status 0 and a log line, and the files are unchanged."""
     process = _loading(tmp_path, 1_000_000, "--logfile", str(tmp_path / "engine.log"))
     try:
         process.send_signal(number)
@@ -107,7 +107,7 @@ def test_shutdown_stops_the_engine() -> None:
 
 
 def test_a_unix_socket_serves_as_well(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """unixsocket with its permissions, beside TCP, and gone at the end."""
+    """A unixsocket has its permissions, works alongside TCP, and is removed at the end."""
     path = tmp_path_factory.mktemp("u") / "s"
     port = str(servers.free_port())
     with servers.engine("--port", port, "--unixsocket", str(path), "--unixsocketperm", "700") as engine:
@@ -139,7 +139,7 @@ def test_a_unix_socket_may_be_all_there_is(tmp_path_factory: pytest.TempPathFact
 
 
 def test_what_cannot_be_configured_is_said() -> None:
-    """An unknown flag, a wrong value, a missing file and an occupied port end the process with a word about it."""
+    """An unknown flag, a wrong value, a missing file and an occupied port end the process with a message."""
     with servers.engine() as engine:
         cases = (
             (("--prot", "1"), "--prot: unknown directive 'prot'; did you mean 'port'?"),

@@ -52,7 +52,7 @@ def paths(table: Table, first: Any) -> dict[Any, list[Any]]:
 
 @each_machine
 def test_every_move_of_the_table_is_made_and_no_other(table, start, states, events):
-    """From each state each event leads where the table says; where it says nothing the machine complains and stays."""
+    """Each event leads from each state to the next one in the table; other events raise and keep the state."""
     ways = paths(table, start().state)
     for state, event in itertools.product(states, events):
         machine = start()

@@ -20,7 +20,7 @@ from tests.harness.injection import MistakeError
 
 
 class Loop:
-    """An event loop that keeps what is to be called later."""
+    """An event loop that stores delayed calls."""
 
     def __init__(self) -> None:
         self.later: list[Any] = []
@@ -85,7 +85,7 @@ def test_a_timer_is_armed_again_after_an_error(timer, monkeypatch):
 
 
 def test_an_error_while_keys_expire_stops_the_engine(monkeypatch):
-    """Keys that expire half way leave no state to go on with: what the runner does in that case is done."""
+    """A fatal error while keys expire calls the runner's failure handler."""
     core, loop, told = Core(Config(), lambda n: 0), Loop(), []
     monkeypatch.setattr(Core, "expire_due", fails)
     timers = Timers(core, loop, {}, fails, told.append, Watchdog(core.telemetry, loop))  # type: ignore[arg-type]

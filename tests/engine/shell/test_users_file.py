@@ -1,4 +1,4 @@
-"""Users of a configuration and of a file, over a restart; what is replayed from the log asks nobody."""
+"""Users of a configuration and of a file, over a restart; replay of the log needs no permissions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_users_are_kept_in_a_file(directory: Path) -> None:
-    """aclfile is read at the start; SAVE replaces it, LOAD has what it says, all or nothing."""
+    """aclfile is read at startup; SAVE replaces it, LOAD applies it completely or not at all."""
     file = directory / "users.acl"
     file.write_text("# ours\nuser alice on >pw ~a* +@all\n")
     with servers.engine("--aclfile", str(file)) as engine, Connection(engine) as admin, Connection(engine) as client:
@@ -59,7 +59,7 @@ def test_users_stand_in_the_configuration_too(directory: Path) -> None:
 
 
 def test_wrong_users_stop_the_start(directory: Path) -> None:
-    """And what is wrong is said."""
+    """An invalid users file is reported."""
     file = directory / "users.acl"
     file.write_text("user q on +foo\nbar\n")
     cases = (

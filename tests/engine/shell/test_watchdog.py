@@ -1,6 +1,6 @@
-"""The watchdog of the event loop: iterations that took too long, in LATENCY and in the log.
+"""Event-loop watchdog: iterations that took too long, in LATENCY and in the log.
 
-The thresholds are far above what a busy machine takes from a process, so that no other iteration is an event.
+The thresholds are far above the delays of a busy machine, so that no other iteration is an event.
 """
 
 from __future__ import annotations

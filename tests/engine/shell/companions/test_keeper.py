@@ -1,4 +1,4 @@
-"""Companions: what they are told, and when they are started and ended."""
+"""Companions: their settings, and when they are started and stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.shell.observation.reporting import LOG
 from tests import servers
 from tests.suite.waiting import wait_for
 
-# Writes what it was told and its process ID to a file, says something, and ends with its standard input.
+# Writes its settings and process ID to a file, prints a line, and exits when its standard input closes.
 _PROGRAM = """
 import os, pathlib, sys
 line = sys.stdin.readline()
@@ -36,7 +36,7 @@ sys.stdin.read()
 
 
 class Told:
-    """What the processes of a companion were told, one after the other."""
+    """Return the settings received by the processes of a companion, one after another."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -46,7 +46,7 @@ class Told:
         return [(int(line.split(" ", 1)[0]), json.loads(line.split(" ", 1)[1])) for line in lines]
 
     def wait_for(self, options: dict[str, str], *but: int) -> int:
-        """The last process, once it has been told these options and is none of those."""
+        """Return the last process with these settings that is not one of ``before``."""
 
         def found() -> int:
             pid, told = (self.all() or [(0, {})])[-1]
@@ -83,7 +83,7 @@ def _runs(pid: int) -> bool:
 
 
 def test_it_runs_while_its_port_is_set(tmp_path: Path) -> None:
-    """CONFIG SET starts, renews and ends it; it is told the way, and the login that the directives give it."""
+    """CONFIG SET starts, restarts and stops it; it receives the connection options and the login of the directives."""
     config = Config()
     with _kept(config, tmp_path / "told") as told:
         assert told.all() == []
@@ -122,7 +122,7 @@ def test_one_that_ends_is_started_again_after_a_rest(
 
 
 def test_a_program_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """And tried again: the engine goes on."""
+    """A companion that cannot be started is retried, and the engine continues."""
     monkeypatch.setattr(keeper, "_FIRST_REST", 0.01)
     monkeypatch.setattr(LOG, "propagate", True)
     config = Config()
@@ -176,7 +176,7 @@ def _answers(port: int, text: bytes) -> Callable[[], bool]:
 
 
 def test_the_exporter_beside_an_engine() -> None:
-    """It knows the password without showing it, follows CONFIG SET, and ends with an engine that is killed."""
+    """It has the password without exposing it, follows CONFIG SET, and exits when the engine is killed."""
     port, other = servers.free_port(), servers.free_port()
     with servers.engine("--metrics-port", str(port), "--requirepass", "sesame") as one:
         wait_for(_answers(port, b"\nredis_up 1.0\n"), "the metrics", 60)

@@ -31,7 +31,7 @@ class Client(Connection):
         return str(reply) if isinstance(reply, hiredis.ReplyError) else reply
 
     def info(self) -> dict[str, str]:
-        """What INFO says of persistence."""
+        """Return the lines of INFO persistence."""
         text = self("INFO persistence").decode()
         return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
 

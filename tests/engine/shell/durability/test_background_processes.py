@@ -1,6 +1,4 @@
-"""Saving, rewriting and switching at the same time, as clients of a process see it; beside a real Redis where replies
-are compared.
-"""
+"""Saving, rewriting and switching at the same time, as clients of a process see it; compared with Redis's replies."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 def together(client: Client, *lines: str) -> list[Any]:
-    """The replies to commands that are sent at once: what one begins is not over when the next one comes."""
+    """Send commands together and return the replies: background work of one still runs when the next one runs."""
     client.send_lines(*lines)
     return [client.receive() for _ in lines]
 
@@ -47,7 +45,7 @@ def test_a_signal_during_a_long_save(tmp_path):
 
 
 def test_a_reload_during_a_long_save(tmp_path):
-    """DEBUG RELOAD while many keys are being saved reads what it has saved itself; the older image becomes nothing."""
+    """DEBUG RELOAD while many keys are being saved loads its own save; the older image is discarded."""
     flags = ("--enable-debug-command", "yes")
     with life(tmp_path, *flags) as (running, client):
         assert client("DEBUG POPULATE 100000 key 50") == b"OK"
@@ -65,7 +63,7 @@ def test_a_reload_during_a_long_save(tmp_path):
 
 @pytest.mark.parametrize("busy", [(), ("BGSAVE",)], ids=["idle", "while saving"])
 def test_a_flush_is_saved(tmp_path, busy):
-    """FLUSHALL writes a snapshot where there are save points: no change is left to save, and no key comes back."""
+    """FLUSHALL writes a snapshot if there are save points: no change is left to save, and no key comes back."""
     flags = ("--save", "3600 1000000", "--enable-debug-command", "yes")
     with life(tmp_path, *flags) as (running, client):
         assert client("DEBUG POPULATE 50000 key 50") == b"OK"
@@ -101,7 +99,7 @@ def test_a_flush_without_save_points_is_not_saved(tmp_path):
 )
 @pytest.mark.redis
 def test_what_clients_hear_while_files_are_written(tmp_path, lines):
-    """Whoever asks for one more file while one is being written gets the reply that Redis gives."""
+    """A request for a file while one is being written gets Redis's reply."""
     with servers.redis("--rdb-key-save-delay", "200000") as running:
         redis = Client(running)
         redis("SET k v")
@@ -113,7 +111,7 @@ def test_what_clients_hear_while_files_are_written(tmp_path, lines):
 
 
 def test_the_log_switched_off_and_on_again_at_once(tmp_path):
-    """CONFIG SET appendonly no and yes during a rewrite: what is written after the last OK is there after a restart."""
+    """After CONFIG SET appendonly no and yes during a rewrite, later writes survive a restart."""
     with life(tmp_path, *ALWAYS) as (running, client):
         for number in range(5):
             together(

@@ -1,6 +1,6 @@
-"""A disk that is full, and has room again, under an engine that is a process of its own: a limit of the size of files.
+"""A full disk that has room again, under an engine in a separate process with a limit for the size of files.
 
-The kernel takes the bytes that still go in and refuses the rest, as a full disk does.
+The kernel accepts the bytes that fit and rejects the rest, as a full disk does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 def limit(running: servers.Running, size: int) -> None:
-    """Let no file of the process grow beyond so many bytes; ``RLIM_INFINITY``: there is room again."""
+    """Limit the size of the process's files in bytes; ``RLIM_INFINITY`` makes room again."""
     resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
@@ -67,8 +67,8 @@ def newest_increment(directory: Path) -> Path:
 
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
 def test_a_full_disk_destroys_nothing(tmp_path, policy):
-    """Writes are refused while the disk is full and taken when it has room; every acknowledged entry is there after a
-    restart, and the file has no byte that was not written.
+    """Writes are rejected while the disk is full and accepted when it has room; every acknowledged entry survives a
+    restart, and the file contains no byte that was not written.
     """
     flags = ("--appendonly", "yes", "--appendfsync", policy)
     with life(tmp_path, *flags) as (running, client), closing(Writer(running)) as writer:
@@ -98,8 +98,8 @@ def test_a_full_disk_destroys_nothing(tmp_path, policy):
 
 @pytest.mark.parametrize("method", ["zstd", "columns"])
 def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path, method):
-    """With stream-storage disk, what the disk refuses stays in memory and is read there, and is stored when there is
-    room; nothing is lost at any time.
+    """With stream-storage disk, segments that the disk rejects stay readable in memory, and are stored when there is
+    room; nothing is lost.
     """
     flags = ("--appendonly", "yes", "--stream-storage", "disk", "--stream-cold-compression", method)
     with (
@@ -114,7 +114,7 @@ def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path, method):
         add(50)
         wait_for(lambda: int(client.info()["engine_segment_bytes"]) > 1000, "segments on the disk")
         wait_for(lambda: client.info()["aof_buffer_length"] == "0", "the log to be written")
-        # The log goes on in a new file, which has room for a while.
+        # The log continues in a new file, which has room at first.
         client("BGREWRITEAOF")
         wait_for(lambda: client.info()["aof_current_rewrite_time_sec"] == "-1", "the rewrite")
         path = next((tmp_path / "segments").iterdir())

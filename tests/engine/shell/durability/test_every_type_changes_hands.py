@@ -26,7 +26,7 @@ from tests.suite.waiting import DEADLINE
 pytestmark = pytest.mark.redis
 
 PROGRAMS = real_files.programs()
-#: The newest version of RDB files that a server of this kind reads, where it is not the engine's default.
+#: Newest version of RDB files that a server of this kind reads, if it is not the engine's default.
 _VERSIONS = {"redis-8.0": "12", "redis-8.6": "13", "valkey-8": "11", "valkey-9": "80"}
 each_server = pytest.mark.parametrize(
     "name", [name if name == "redis-server" else pytest.param(name, marks=long_only) for name in PROGRAMS or ("none",)]
@@ -44,7 +44,7 @@ def version_of(name: str) -> str:
 
 
 def without_times(found: dict[bytes, Any]) -> dict[bytes, Any]:
-    """Without what depends on the moment at which a keyspace was made: IDs that a server chose, times of deliveries."""
+    """Return the state without parts that depend on the time of its creation: generated IDs, delivery times."""
     out = dict(found)
     for key, (kind, _, content, more) in ((k, v) for k, v in found.items() if k != b"FUNCTIONS"):
         if kind == b"stream":
@@ -60,7 +60,7 @@ def without_times(found: dict[bytes, Any]) -> dict[bytes, Any]:
 
 
 def as_commands(found: dict[bytes, Any]) -> dict[bytes, Any]:
-    """Without the pending records of entries that are gone, which no command can make."""
+    """Return the state without pending records of deleted entries, which no command can create."""
     _, _, content, _ = found[b"s"]
     there = {entry[0] for entry in content["entries"]}
     for group in content["groups"].values():
@@ -71,7 +71,7 @@ def as_commands(found: dict[bytes, Any]) -> dict[bytes, Any]:
 
 
 def check(name: str, tool: str, path: Path) -> str:
-    """What a server's tool says of a file of ours, which it must find whole."""
+    """Return the output of a server's tool for an engine's file, which it must accept."""
     program = Path(PROGRAMS[name]).with_name(tool)
     done = subprocess.run([program, path], capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -112,8 +112,8 @@ def test_every_type_goes_to_the_engine_and_back(name, tmp_path):
 @each_server
 @pytest.mark.parametrize("form", ["rdb", "aof"])
 def test_what_the_engine_made_itself_is_there(name, form, tmp_path):
-    """A server finds in the engine's RDB file, and in its log, what the same commands give it; its tools find both
-    whole.
+    """A server loads from the engine's RDB file, and from its log, the same data as from the commands; its tools accept
+    both files.
     """
     with real_files.server(PROGRAMS[name]) as client:
         refused = real_files.fill(client.run)

@@ -105,7 +105,7 @@ def asker(engine: Engine) -> Any:
 
 
 def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
-    """Without pending records of entries that are gone, which no command can bring back."""
+    """Return the state without pending records of deleted entries, which no command can restore."""
     for value in found.values():
         if isinstance(value, dict):
             there = {entry[0] for entry in value["entries"]}
@@ -118,8 +118,8 @@ def visible(found: dict[bytes, Any]) -> dict[bytes, Any]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_redis_starts_on_our_directory(tmp_path, seed):
-    """A real Redis finds in our directory the same keys, entries, counters, groups, consumers and pending entries; it
-    writes on, and we start on what it has written.
+    """A real Redis loads from the engine's directory the same keys, entries, counters, groups, consumers and pending
+    entries; it continues to write, and the engine starts with the result.
     """
     now_us = int(time.time()) * 10**6
     engine = Engine(tmp_path, now_us=now_us, aof_use_rdb_preamble="no")
@@ -208,7 +208,7 @@ def test_we_start_on_the_directory_of_redis(tmp_path, seed, stamps):
 
 
 def test_redis_refuses_our_own_base(tmp_path):
-    """A base in our own format is nothing that Redis misreads: it says so and ends."""
+    """Redis does not misread a base in the engine's own format: it reports an error and exits."""
     engine = Engine(tmp_path)
     engine.run("XADD s 1-1 a 1")
     engine.run("BGREWRITEAOF")
@@ -221,7 +221,7 @@ def test_redis_refuses_our_own_base(tmp_path):
 
 
 def test_we_start_on_an_rdb_base_of_redis(tmp_path):
-    """Redis's default base is an RDB file with a log behind it: the engine has all of both, and writes on."""
+    """Redis's default base is an RDB file followed by a log: the engine loads both, and continues to write."""
     with redis_on(tmp_path, "--aof-use-rdb-preamble", "yes") as ask:
         fill(ask)
         ask("BGREWRITEAOF")

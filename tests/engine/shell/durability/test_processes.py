@@ -1,4 +1,4 @@
-"""Durability of the engine as a process: what clients are told, and when; signals; INFO."""
+"""Durability of the engine as a process: replies to clients and their timing; signals; INFO."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 def test_it_lives_again(tmp_path):
-    """What was written is there after SIGKILL, after SIGTERM and after SHUTDOWN."""
+    """Writes survive SIGKILL, SIGTERM and SHUTDOWN."""
     for number, end in enumerate(("kill", "term", "shutdown", "last")):
         with life(tmp_path, *ALWAYS) as (running, client):
             assert client("XLEN s") == number
@@ -48,7 +48,7 @@ def test_a_pipeline_costs_one_fsync(tmp_path):
 
 
 def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
-    """A blocked consumer gets an entry in the iteration that logged it, and it is pending with him after a SIGKILL."""
+    """A blocked consumer gets an entry in the iteration that logged it, and it is still pending after a SIGKILL."""
     with life(tmp_path, *ALWAYS) as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
         waiting = Client(running)
@@ -64,7 +64,7 @@ def test_a_woken_consumer_gets_only_what_is_safe(tmp_path):
 
 
 def test_quit_in_a_turn_that_wrote_is_answered(tmp_path):
-    """Replies that were held back leave before a connection closes that asked for it."""
+    """Held-back replies are sent before a connection closes at its own request."""
     with life(tmp_path, *ALWAYS) as (_, client):
         client.send_lines("SET k v", "GET k", "QUIT")
         assert [client.receive() for _ in range(3)] == [b"OK", b"v", b"OK"]
@@ -73,9 +73,7 @@ def test_quit_in_a_turn_that_wrote_is_answered(tmp_path):
 
 
 def test_waitaof_waits_for_the_disk(tmp_path):
-    """WAITAOF answers when what came before it is on the disk; replicas there are none of; without a log it is an
-    error to ask for one.
-    """
+    """WAITAOF replies when earlier writes are on disk, with 0 replicas; without a log it is an error to request one."""
     with life(tmp_path, "--appendonly", "yes", "--appendfsync", "everysec") as (_, client):
         client.send_lines("SET k v", "WAITAOF 1 0 0")
         assert [client.receive(), client.receive()] == [b"OK", [1, 0]]
@@ -91,7 +89,7 @@ def test_waitaof_waits_for_the_disk(tmp_path):
 
 
 def test_saving(tmp_path):
-    """SAVE, BGSAVE and LASTSAVE; what was saved is there after SHUTDOWN NOSAVE, the rest is not."""
+    """SAVE, BGSAVE and LASTSAVE; saved data survives SHUTDOWN NOSAVE, the rest does not."""
     with life(tmp_path) as (running, client):
         client("XADD s 1-1 f v")
         assert client("SAVE") == b"OK"
@@ -138,7 +136,7 @@ def test_rewriting_under_load(tmp_path):
 
 
 def test_the_log_can_be_switched_on_and_off(tmp_path):
-    """CONFIG SET appendonly yes begins a log with all that is there; no ends it."""
+    """CONFIG SET appendonly yes starts a log with all data; no ends it."""
     with life(tmp_path, "--appendfsync", "always") as (_, client):
         client("XADD s 1-1 f v")
         assert client.info()["aof_enabled"] == "0"
@@ -155,7 +153,7 @@ def test_the_log_can_be_switched_on_and_off(tmp_path):
 
 
 def test_reloading_does_not_disturb_who_waits(tmp_path):
-    """A consumer that is blocked while DEBUG LOADAOF runs gets what comes afterwards, and nothing else."""
+    """A consumer blocked during DEBUG LOADAOF gets only entries that are added afterwards."""
     with life(tmp_path, *ALWAYS, "--enable-debug-command", "yes") as (running, client):
         client("XGROUP CREATE s g $ MKSTREAM")
         client("XADD s 1-1 f v")
@@ -185,7 +183,7 @@ def test_what_cannot_be_loaded_ends_the_process_with_a_word(tmp_path):
 
 
 def test_a_directory_in_use_is_refused(tmp_path):
-    """A second process on the directory of a running engine says so and ends."""
+    """A second process on the directory of a running engine reports an error and exits."""
     with life(tmp_path, *ALWAYS):
         done = servers.run_engine("--port", "0", "--dir", str(tmp_path), "--appendonly", "yes")
         assert done.returncode == 1

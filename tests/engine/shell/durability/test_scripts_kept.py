@@ -1,4 +1,4 @@
-"""What scripts did, and libraries of functions, in the log, in snapshots of both formats, and at replicas."""
+"""Effects of scripts, and function libraries, in the log, in snapshots of both formats, and on replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.servers.connection import Connection
 from tests.suite.waiting import DEADLINE, wait_for
 
 LIBRARY = "#!lua name=lib\nredis.register_function('answer', function() return 42 end)"
-#: It writes what nobody can compute again.
+#: It writes random values, which cannot be computed again.
 CHANCE = """local n = math.random(1000000) redis.call('SET', 'chance', n)
 redis.call('SET', 'time', redis.call('TIME')[2])
 redis.call('XADD', 's', '*', 'n', n) redis.call('SADD', 'set', 'a', 'b', 'c', 'd', 'e') redis.call('SPOP', 'set', 2)
@@ -22,7 +22,7 @@ redis.pcall('NONSENSE') redis.call('PEXPIRE', 'time', 100000) return n"""
 
 
 def state(connection: Connection) -> list[Any]:
-    """What CHANCE has left."""
+    """Return the values written by CHANCE."""
     set_of = sorted(connection.run("SMEMBERS", "set"))
     return [
         connection.run("GET", "chance"),
@@ -49,7 +49,7 @@ def test_a_script_is_logged_by_its_effects(tmp_path):
 
 @pytest.mark.parametrize("way", ["log", "rewritten", "psb", "rdb"])
 def test_libraries_are_kept(tmp_path, way):
-    """A library is there after SIGKILL: from the log, from its base, and from a snapshot of each format."""
+    """A library survives SIGKILL: in the log, in its base, and in a snapshot of each format."""
     flags = ALWAYS if way in ("log", "rewritten") else ("--save-format", way, "--appendonly", "no")
     with life(tmp_path, *flags) as (running, client), Connection(running) as connection:
         assert connection.run("FUNCTION", "LOAD", LIBRARY) == b"lib"
@@ -69,7 +69,7 @@ def test_libraries_are_kept(tmp_path, way):
 
 @pytest.mark.parametrize("way", ["log", "rdb"])
 def test_libraries_outlive_a_start_without_lua(tmp_path, way):
-    """Where lupa is missing the engine starts, commands that need Lua say what to install, and no library is lost."""
+    """Without lupa the engine starts, commands that need Lua name the missing package, and no library is lost."""
     flags = ALWAYS if way == "log" else ("--save-format", way, "--appendonly", "no")
     data = tmp_path / "data"
     data.mkdir()
@@ -108,7 +108,7 @@ def test_libraries_outlive_a_start_without_lua(tmp_path, way):
 
 
 def test_a_script_that_is_cut_off_leaves_nothing(tmp_path):
-    """SIGKILL in the middle of a server's first script, which EXEC runs, leaves what was before and nothing else."""
+    """SIGKILL during a server's first script, run by EXEC, leaves only the state before."""
     writes = "redis.call('SET', 'a', 1) redis.call('RPUSH', 'l', 1) while true do end"
     flags = (*ALWAYS, "--busy-reply-threshold", "20")
     with life(tmp_path, *flags) as (running, _), Connection(running) as connection, Connection(running) as other:
@@ -125,7 +125,7 @@ def test_a_script_that_is_cut_off_leaves_nothing(tmp_path):
 
 
 def test_replicas_have_what_scripts_did():
-    """A replica gets libraries with the data, then FUNCTION commands, and of scripts what they did."""
+    """A replica gets libraries with the data, then FUNCTION commands, and the effects of scripts."""
     with servers.engine() as one, servers.engine() as two, Connection(one) as master, Connection(two) as replica:
         master.run("FUNCTION", "LOAD", LIBRARY)
         replica.run("REPLICAOF", "127.0.0.1", one.port)

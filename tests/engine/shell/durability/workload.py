@@ -1,4 +1,4 @@
-"""Commands that leave something of every kind behind, drawn from a seed, and all that a core keeps as plain data."""
+"""Random commands of every kind from a seed, and the state of a core as plain data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONSUMERS = (b"alice", b"bob", b"carol")
 
 
 class Driver:
-    """Runs drawn commands on a core. ``old`` leaves out what Redis 7.0 does not know."""
+    """Runs random commands on a core. ``old`` leaves out commands that Redis 7.0 does not have."""
 
     def __init__(self, core: Core, seed: int, *, old: bool = False) -> None:
         self.core = core
@@ -116,7 +116,7 @@ class Driver:
 
 
 def driven(seed: int, count: int = 300, *, old: bool = False) -> Core:
-    """A core after ``count`` drawn commands, recording what it does."""
+    """Return a core after ``count`` random commands, with its effects recorded."""
     core = new_core()
     Driver(core, seed, old=old).drive(count)
     return core

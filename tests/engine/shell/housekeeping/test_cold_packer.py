@@ -1,4 +1,4 @@
-"""Sealed segments are packed beside the loop, and nobody who reads can tell."""
+"""Sealed segments are packed in a thread, without any difference for readers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def until(condition) -> None:
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4", "columns"])
 def test_cold_segments_are_packed_and_read_as_before(codec):
-    """After its age every sealed segment is packed to a quarter or less, and ranges, look-ups and deletions go on."""
+    """After its age every sealed segment is packed to a quarter or less, and reads and deletions still work."""
     core, stream = filled()
     core.config.change([(b"stream-cold-compression", codec.encode()), (b"stream-cold-age", b"0")])
     before = b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts)
@@ -79,7 +79,7 @@ def test_no_compression_leaves_segments_as_they_are():
 
 
 class Hand:
-    """A loop that is moved by hand: its thread works at once, or when it is told to, and timers never ring."""
+    """An event loop driven by the test: its thread works at once or on request, and timers never fire."""
 
     def __init__(self, *, at_once: bool = True) -> None:
         self.at_once = at_once
@@ -130,7 +130,7 @@ def test_only_what_is_old_enough_is_packed():
 
 
 class Shelf:
-    """Keeps segments in a list; ``room`` for so many at a time, beyond which the disk is full."""
+    """Keeps segments in a list; ``room``: number of segments after which the disk is full."""
 
     def __init__(self, room: int = 1000) -> None:
         self.room = room

@@ -24,7 +24,7 @@ OOM = "OOM command not allowed when used memory > 'maxmemory'."
 
 
 class Machine:
-    """A stand-in for the process: a size, what it can give back, and what clients have sent."""
+    """A stand-in for the process: its size, the memory that it can return, and the bytes received from clients."""
 
     def __init__(self, limit: int) -> None:
         self.size, self.spare, self.sent, self.looks = 100, 0, 0, 0
@@ -50,8 +50,8 @@ class Machine:
 
 
 def test_it_is_the_masters_on_a_replica() -> None:
-    """A replica above its maxmemory says READONLY to who would write, and takes writes where it may, as Redis does;
-    with `replica-ignore-maxmemory no`, and once it is no replica any more, it refuses them.
+    """A replica above its maxmemory replies READONLY to writes, and accepts writes if it may, as Redis does; with
+    `replica-ignore-maxmemory no`, and as a master, it rejects them.
     """
     with servers.engine("--maxmemory", "1", "--replicaof", "127.0.0.1 1") as running, Connection(running) as client:
 
@@ -97,9 +97,7 @@ def test_what_is_free_but_held_is_given_back_first() -> None:
 
 
 def test_decompressed_entries_go_before_commands_are_refused() -> None:
-    """What reads have decompressed is kept for the next ones, up to 64 MB: but not where memory is short, nor after
-    MEMORY PURGE.
-    """
+    """Decompressed entries stay cached, up to 64 MB, unless memory is short, or after MEMORY PURGE."""
     core = Core(Config(), lambda n: 0)
     core.changes.set_time(NOW_US)
     runner = Runner(core, asyncio.new_event_loop())
@@ -116,7 +114,7 @@ def test_decompressed_entries_go_before_commands_are_refused() -> None:
 
 
 def test_the_limit_can_change() -> None:
-    """A new maxmemory is in force at once; 0 is none."""
+    """A new maxmemory is in force at once; 0 means no limit."""
     machine = Machine(0)
     assert machine.memory.limit == 0
     machine.core.config.change([(b"maxmemory", b"50")])
@@ -141,7 +139,7 @@ def info(client: Connection, name: str) -> int:
 
 @pytest.mark.parametrize("pipeline", [1, 200])
 def test_nothing_is_lost_when_memory_is_full(pipeline: int) -> None:
-    """XADDs are refused from some point on; what was accepted is there; XACK and XTRIM go on, and DEL makes room."""
+    """XADDs are rejected from some point on; accepted entries are there; XACK and XTRIM work, and DEL makes room."""
     with servers.engine() as engine, Connection(engine) as client:
         limit = info(client, "used_memory") + (24 << 20)
         client.run("CONFIG", "SET", "maxmemory", str(limit), "stream-cold-compression", "no")
@@ -183,7 +181,7 @@ def test_other_policies_are_taken_and_mean_noeviction() -> None:
 
 @pytest.mark.parametrize("policy", ["noeviction", "allkeys-lru", "volatile-ttl"])
 def test_the_log_says_that_no_key_is_evicted(policy: str) -> None:
-    """At the start and on CONFIG SET, where the policy is one that evicts; it is kept and shown all the same."""
+    """A policy that evicts is warned about at startup and on CONFIG SET; it is still stored and reported."""
     config = Config()
     config.put("maxmemory-policy", policy.encode())
     core = Core(config, lambda n: 0)

@@ -66,7 +66,7 @@ def test_requests_may_come_byte_by_byte(client: Connection) -> None:
 
 
 def test_commands_before_a_malformed_one_are_done(engine: Running, client: Connection) -> None:
-    """A protocol error is answered behind the replies of what came before, and closes the connection alone."""
+    """A protocol error is replied to after earlier replies, and closes only its own connection."""
     with Connection(engine) as bad:
         bad.socket.sendall(
             hiredis.pack_command(("SET", "k", "v")) + b"*1\r\n:1\r\n" + hiredis.pack_command(("DEL", "k"))
@@ -89,7 +89,7 @@ def test_an_oversized_request_is_refused(client: Connection, engine: Running) ->
 
 
 def test_http_is_hung_up_on(engine: Running) -> None:
-    """A browser that was made to talk to the server gets nothing, and what it sends further is not run."""
+    """A browser that was tricked into a request gets no reply, and the rest of its request is not run."""
     with Connection(engine) as browser:
         browser.socket.sendall(b"POST / HTTP/1.1\r\nHost: here\r\n\r\nSET k http\r\n")
         assert browser.rest() == b""
@@ -108,13 +108,13 @@ def test_a_client_that_dies_in_a_request_disturbs_nobody(client: Connection, eng
 
 
 def _told(client: socket.socket, line: bytes) -> bool:
-    """Whether INFO clients says so."""
+    """Whether INFO clients reports it."""
     client.sendall(b"INFO clients\r\n")
     return line in client.recv(10_000)
 
 
 def test_a_failing_command_is_answered_and_logged(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What nobody foresaw in a command that only reads answers an internal error, and the server goes on."""
+    """An unexpected exception in a read command returns an internal error, and the server continues."""
     directory = tmp_path_factory.mktemp("broken")
     program = directory / "broken.py"
     program.write_text(
@@ -186,7 +186,7 @@ def test_waiting_clients_are_served_in_order_with_the_producer(client: Connectio
 
 
 def test_a_blocked_client_s_pipeline_waits_behind_it(client: Connection, engine: Running) -> None:
-    """What was sent behind a blocking command runs after it, and not before."""
+    """Commands sent after a blocking command run after it, not before."""
     with Connection(engine) as one:
         one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         one.send("INCR", "n")
@@ -205,7 +205,7 @@ def test_a_blocked_client_s_pipeline_waits_behind_it(client: Connection, engine:
 
 
 def test_a_blocked_client_times_out(client: Connection) -> None:
-    """BLOCK's time passes and the client gets nil, and then what it pipelined."""
+    """BLOCK times out with nil, and then the pipelined commands run."""
     client.send("XREAD", "BLOCK", "20", "STREAMS", "nothing", "$")
     client.send("PING")
     assert client.receive() is None
@@ -213,7 +213,7 @@ def test_a_blocked_client_times_out(client: Connection) -> None:
 
 
 def test_a_blocked_client_that_goes_is_forgotten(client: Connection, engine: Running) -> None:
-    """Nobody waits any more when the client has gone, even with commands behind the blocking one."""
+    """A disconnected client is no longer waited for, even with commands after the blocking one."""
     with Connection(engine) as one:
         one.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         one.send("PING")
@@ -222,7 +222,7 @@ def test_a_blocked_client_that_goes_is_forgotten(client: Connection, engine: Run
 
 
 def test_a_group_s_waiting_consumer_hears_of_an_expired_key(client: Connection, engine: Running) -> None:
-    """Expiry needs nobody to ask for the key."""
+    """Keys expire without being read."""
     client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with Connection(engine) as one:
         one.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
@@ -234,7 +234,7 @@ def test_a_group_s_waiting_consumer_hears_of_an_expired_key(client: Connection, 
 
 
 def test_a_long_pipeline_lets_others_in_between(client: Connection, engine: Running) -> None:
-    """While one client's commands take a while, another one's are answered."""
+    """Another client is served while one client's commands take long."""
     count = 200_000
     with Connection(engine) as busy:
         busy.socket.setblocking(False)
@@ -253,7 +253,7 @@ def test_a_long_pipeline_lets_others_in_between(client: Connection, engine: Runn
 
 
 def test_a_client_that_does_not_read_is_not_served_further(engine: Running, client: Connection) -> None:
-    """Replies that nobody reads do not pile up without bound: the client's commands wait until it reads."""
+    """Unread replies are bounded: the client's commands wait until it reads."""
     client.run("SET", "v", b"x" * 100_000)
     with Connection(engine) as slow:
         slow.run("CLIENT", "SETNAME", "slow")
@@ -275,7 +275,7 @@ def test_a_client_that_does_not_read_is_not_served_further(engine: Running, clie
 
 
 def test_a_subscriber_that_does_not_read_is_dropped() -> None:
-    """client-output-buffer-limit ends a subscriber whose messages pile up, and nobody else."""
+    """client-output-buffer-limit disconnects a subscriber with too many unread messages, and no other client."""
     with servers.engine("--client-output-buffer-limit", "pubsub 2mb 0 0") as engine, Connection(engine) as client:
         with Connection(engine) as deaf:
             deaf.run("SUBSCRIBE", "c")
@@ -292,7 +292,7 @@ def test_a_subscriber_that_does_not_read_is_dropped() -> None:
 
 
 def test_more_clients_than_maxclients_are_sent_away() -> None:
-    """The one too many hears why; when another goes there is room again."""
+    """The client above maxclients gets an error; after another disconnects there is room again."""
     with servers.engine("--maxclients", "2") as engine, Connection(engine) as first:
         with Connection(engine) as second:
             assert second.run("PING") == b"PONG"
@@ -338,7 +338,7 @@ def test_a_client_that_has_not_logged_in_is_dropped_where_it_does_not_read() -> 
 
 
 def test_a_request_that_grows_beyond_its_limit_is_dropped() -> None:
-    """client-query-buffer-limit bounds what one client can make the server keep."""
+    """client-query-buffer-limit bounds the memory for the input of one client."""
     with servers.engine("--client-query-buffer-limit", "1mb") as engine, Connection(engine) as client:
         with Connection(engine) as greedy:
             greedy.socket.sendall(b"*1000000\r\n")
@@ -361,7 +361,7 @@ def test_idle_clients_are_disconnected() -> None:
 def test_a_claiming_reader_is_woken_when_what_came_meanwhile_is_idle_enough(
     client: Connection, engine: Running
 ) -> None:
-    """A reader that waits to claim hears of an entry that another consumer got while it waited, and let lie."""
+    """A reader waiting to claim gets an entry that another consumer received meanwhile and left pending."""
     client.run("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
     with Connection(engine) as first, Connection(engine) as claiming:
         first.send("XREADGROUP", "GROUP", "g", "first", "BLOCK", "0", "STREAMS", "s", ">")

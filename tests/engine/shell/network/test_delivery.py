@@ -1,4 +1,4 @@
-"""In which order what comes of commands goes to the log, to clients and to others; without sockets."""
+"""Order in which results of commands reach the log, the caller and other clients; without sockets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_effects_are_handed_on_before_anybody_hears_of_them(shell: Shell) -> Non
 
 @pytest.mark.parametrize("subscribes", [False, True])
 def test_nobody_hears_of_effects_that_could_not_be_handed_on(shell: Shell, subscribes: bool) -> None:
-    """An unforeseen error in whoever takes them: the client is not told that its command was done, nor is anybody."""
+    """If logging the effects fails unexpectedly, neither the client nor any other gets a reply about them."""
     (writer, transport), (subscriber, other) = shell.client(), shell.client()
     if subscribes:
         subscriber.data_received(b"CONFIG SET notify-keyspace-events KEA\r\nSUBSCRIBE __keyevent@0__:set\r\n")

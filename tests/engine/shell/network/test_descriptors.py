@@ -36,7 +36,9 @@ def rewrite_log(client: Connection) -> None:
 
 @pytest.mark.parametrize("server_of", [servers.engine, servers.redis])
 def test_maxclients_is_lowered_to_what_the_system_allows(few_files, monkeypatch, server_of):
-    """With few files to open, maxclients is lowered and said; so many clients are served, and the log is rewritten."""
+    """With few descriptors, maxclients is lowered with a warning; that many clients are served, and the log is
+    rewritten.
+    """
     original = servers.tied_to_us
     monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few_files, *command]))
     with server_of("--maxclients", "1000", "--appendonly", "yes") as server, Connection(server) as client:
@@ -79,7 +81,7 @@ def test_segment_files_leave_descriptors_for_clients(few_files, monkeypatch, tmp
 
 
 def test_too_few_files_stop_the_start(few_files, monkeypatch):
-    """With fewer files than it keeps for itself the engine does not start, and says why."""
+    """With fewer descriptors than it reserves, the engine does not start, and reports why."""
     original = servers.tied_to_us
     few = [*few_files[:2], 'ulimit -n 30; exec "$@"', "sh"]
     monkeypatch.setattr(kit, "tied_to_us", lambda command: original([*few, *command]))
@@ -88,7 +90,7 @@ def test_too_few_files_stop_the_start(few_files, monkeypatch):
 
 
 def test_windows_is_refused_in_one_line(tmp_path):
-    """On a system that is not supported `python -m engine` says so, with status 1 and no traceback."""
+    """On an unsupported system `python -m engine` prints a message, with status 1 and no traceback."""
     import subprocess
 
     program = "import asyncio, logging, subprocess, runpy, sys; sys.platform = 'win32'; import engine.shell"

@@ -1,4 +1,4 @@
-"""Scripts that take long: what others hear meanwhile, who can end them, and that nobody sees half of one."""
+"""Slow scripts: replies to other clients meanwhile, stopping them, and no visible half-done effects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def text(reply: Any) -> str:
 
 
 def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connection) -> None:
-    """All but a few commands are refused; SCRIPT KILL ends the script, and its caller hears where."""
+    """All but a few commands are rejected; SCRIPT KILL ends the script, and its caller gets the place."""
     caller.send("EVAL", FOREVER, 0)
     wait_until_busy(other)
     assert text(other.run("GET", "a")) == BUSY
@@ -87,7 +87,7 @@ def test_others_are_refused_until_it_is_killed(caller: Connection, other: Connec
     ],
 )
 def test_no_script_escapes_its_end(caller: Connection, other: Connection, script: str) -> None:
-    """A script that catches all errors ends all the same, and so does the making of its reply."""
+    """A script that catches all errors can be stopped, and so can the conversion of its reply."""
     caller.send("EVAL", script, 0)
     wait_until_busy(other)
     assert other.run("SCRIPT", "KILL") == b"OK"
@@ -96,7 +96,7 @@ def test_no_script_escapes_its_end(caller: Connection, other: Connection, script
 
 
 def test_a_script_that_wrote_goes_on(engine: servers.Running, caller: Connection, other: Connection) -> None:
-    """It cannot be killed; nobody hears of what it did before its end, and then of all of it at once."""
+    """A script that has written cannot be killed; its effects are visible only after its end, and all together."""
     with Connection(engine) as listener, Connection(engine) as waiter:
         listener.run("SUBSCRIBE", "c")
         waiter.send("BLPOP", "l", 0)
@@ -125,7 +125,7 @@ def test_in_a_transaction(caller: Connection, other: Connection) -> None:
 
 
 def test_functions(caller: Connection, other: Connection) -> None:
-    """FUNCTION KILL ends a function, SCRIPT KILL does not; FUNCTION STATS says which one runs."""
+    """FUNCTION KILL ends a function, SCRIPT KILL does not; FUNCTION STATS shows which one runs."""
     other.run("FUNCTION", "LOAD", f"#!lua name=long\nredis.register_function('endless', function() {FOREVER} end)")
     caller.send("FCALL", "endless", 0)
     wait_until_busy(other)
@@ -148,7 +148,7 @@ def test_its_client_goes(engine: servers.Running, other: Connection) -> None:
 
 
 def test_keys_that_expire_and_clients_that_wait(engine: servers.Running, caller: Connection) -> None:
-    """A key whose time comes while a script runs is there until its end, and a client's timeout comes after it."""
+    """A key that expires during a script exists until its end, and a client's timeout comes after it."""
     with Connection(engine) as waiter:
         caller.run("SET", "e", "1", "PX", "600")
         waiter.send("BLPOP", "nothing", "0.9")

@@ -61,7 +61,7 @@ def context(directory: Path, certificate: str = "") -> ssl.SSLContext:
 
 
 def ask(port: int, made: ssl.SSLContext, *words: str) -> object:
-    """One command over a TLS connection; a ConnectionError where there is none (any more)."""
+    """Run one command over a TLS connection; raises ConnectionError if there is none (any more)."""
     reader = hiredis.Reader()
     try:
         with (
@@ -219,7 +219,7 @@ def test_redis_py_and_redis_cli(certificates: Path) -> None:
 
 
 def test_what_cannot_be_used_stops_the_start(certificates: Path) -> None:
-    """And what is wrong is said."""
+    """An invalid TLS setting is reported with its directive."""
     port = str(free_port())
     base = ["--port", "0", "--save", "", "--tls-port", port, "--dir", str(certificates)]
     pair = ["--tls-cert-file", str(certificates / "server.crt"), "--tls-key-file", str(certificates / "server.key")]
@@ -270,8 +270,8 @@ def test_contexts(certificates: Path) -> None:
 
 
 def test_clients_that_stall_in_their_handshake_count(certificates: Path) -> None:
-    """Thirty clients connect and say nothing, where ten are allowed: those beyond are sent away at once, descriptors
-    are left for the log, and when the others have gone clients are served.
+    """Of thirty silent clients where ten are allowed, the rest are closed at once; descriptors remain for the log, and
+    after the others have gone clients are served.
     """
     port = free_port()
     flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no", "--maxclients", "10")

@@ -1,4 +1,4 @@
-"""A runner and its clients without event loop and sockets: a test says when an iteration runs, and what has left."""
+"""A runner and its clients without event loop and sockets: the test runs each iteration and sees what is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.shell.network.runner import Runner
 
 
 class Turns:
-    """An event loop that runs one iteration when it is told to."""
+    """An event loop that runs one iteration on request."""
 
     def __init__(self) -> None:
         self._soon: deque[Callable[[], None]] = deque()
@@ -30,17 +30,17 @@ class Turns:
 
 
 class Socket:
-    """A transport that keeps what is written."""
+    """A transport that stores written bytes."""
 
     def __init__(self) -> None:
         self.written = b""
         self.ended = ""
         self.reading = True
-        #: How much of what is written has not left yet.
+        #: Number of written bytes that have not been read yet.
         self.waiting = 0
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """They are nobody's here."""
+        """Do nothing: these methods are not used here."""
 
     def get_extra_info(self, name: str) -> Any:
         return None
@@ -70,7 +70,7 @@ class Socket:
         self.reading = True
 
     def taken(self) -> bytes:
-        """What was written since the last call."""
+        """Return the bytes written since the last call."""
         data, self.written = self.written, b""
         return data
 

@@ -1,4 +1,4 @@
-"""Servers that several modules share, because starting them takes longer than what is tested."""
+"""Servers shared by several modules, because starting them takes longer than the tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.servers.sentinels import Member, members
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, Member]]:
-    """Two engines and a real server, each of which may be anybody's replica when a test begins."""
+    """Two engines and a real server; at the start of a test none is a replica."""
     with members("engine", "engine", "redis") as (one, other, real):
         yield {"engine": one, "other engine": other, "redis": real}

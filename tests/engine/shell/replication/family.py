@@ -1,4 +1,4 @@
-"""What tests of real servers that follow each other share."""
+"""Shared helpers for tests of real servers that follow each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def replication(client: redis.Redis) -> dict[str, Any]:
 
 
 def trouble(client: redis.Redis) -> str:
-    """What INFO says of the link that is down."""
+    """Return INFO's error of a link that is down."""
     return str(replication(client).get("engine_master_link_error", ""))
 
 
@@ -45,7 +45,7 @@ def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
 
 
 def contents(client: redis.Redis) -> dict[bytes, object]:
-    """All keys of the client's database with what they hold; of a stream everything that each server keeps of one."""
+    """Return all keys of the client's database with their content; for a stream, everything that each server stores."""
     found: dict[bytes, object] = {}
     for key in client.scan_iter(count=1000):
         kind = client.type(key)
@@ -65,7 +65,7 @@ def contents(client: redis.Redis) -> dict[bytes, object]:
 
 
 def of_stream(full: dict[bytes, Any]) -> object:
-    # (entries-read is left out: Redis 7.0 does not tell replicas of it.)
+    # entries-read is left out, because Redis 7.0 does not send it to replicas.
     counters = [full[name] for name in (b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added")]
     groups = [
         [group[name] for name in (b"name", b"last-delivered-id", b"pel-count", b"pending")]

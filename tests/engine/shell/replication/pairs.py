@@ -1,4 +1,4 @@
-"""Pairs of servers in processes: an engine as master, and who follows it."""
+"""Pairs of servers in processes: an engine as master, and its replica."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.servers.connection import Connection
 from tests.servers.keyspaces import everything
 from tests.suite.waiting import wait_for
 
-#: No moment for other replicas to come.
+#: No delay for other replicas to join.
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
@@ -36,7 +36,7 @@ def settled(master: Connection) -> None:
 
 
 def assert_same(master: Connection, replica: Connection) -> None:
-    """The replica has what the master has, in all databases."""
+    """Wait until the replica has the master's data, in all databases."""
     settled(master)
     assert everything(replica.run) == everything(master.run)
 

@@ -1,9 +1,10 @@
-"""`python -m tests.engine.shell.replication.pairs_table [--write]`: which server can follow which, seen on real pairs.
+"""`python -m tests.engine.shell.replication.pairs_table [--write]`: which server can follow which, tested on real
+pairs.
 
 Each server is the master of each: the engine, the `redis-server` on PATH, and the peers that `scripts/peers` has
-unpacked. What is seen of a pair: a full synchronisation, a partial one behind a broken link, FAILOVER to the replica;
-after each of them the data are compared: every type and encoding that both have, with fields that expire and libraries
-of functions, and what scripts and functions have done. It prints the table, and with `--write` puts it into
+unpacked. Tested of a pair are a full synchronisation, a partial one after a broken link, and FAILOVER to the replica.
+After each of them the data is compared: every type and encoding that both have, with fields that expire and function
+libraries, and the effects of scripts and functions. It prints the table, and with `--write` puts it into
 docs/operations/replication.md.
 """
 
@@ -38,7 +39,7 @@ _SCRIPT = """redis.call('ZADD', KEYS[1], ARGV[1], 'by-' .. ARGV[1])
 redis.call('HSET', KEYS[2], 'f' .. ARGV[1], redis.call('TIME')[1])
 redis.call("XADD", "stream by scripts", "*", "f", ARGV[1])
 return 2"""
-#: What servers say in their logs when a synchronisation cannot be.
+#: Log lines of servers when a synchronisation is impossible.
 _REASONS = {
     "Can't handle RDB format version": "its RDB is too new",
     "Wrong signature trying to load DB": "its RDB has another signature",
@@ -71,7 +72,7 @@ def servers() -> dict[str, str]:
 
 
 def seen(master_kind: str, replica_kind: str) -> str:
-    """What was seen of one pair, as a cell."""
+    """Return the results of one pair as a cell."""
     found: list[str] = []
     with members(master_kind, replica_kind) as (master, replica):
         refused = [words for one in (replica, master) for words in prepared(one)]
@@ -94,13 +95,13 @@ def seen(master_kind: str, replica_kind: str) -> str:
 
 
 def reason(replica: Member) -> str:
-    """Why it does not follow, as its log says."""
+    """Return the reason in its log why it does not follow."""
     text = replica.output.read_text(errors="replace")
     return next((f": {words}" for known, words in _REASONS.items() if known in text), "")
 
 
 def prepared(member: Member) -> list[real_files.Command]:
-    """The commands of :mod:`real_files` that it does not know; it has no data afterwards."""
+    """Return the commands of `real_files` that it does not have; it has no data afterwards."""
     with Connection(member) as client:
         refused = real_files.fill(client.run)
         client.run("FLUSHALL")
@@ -134,7 +135,7 @@ def same(master: Member, replica: Member) -> None:
     with Connection(master) as first, Connection(replica) as second:
         found, theirs = real_files.view(first.run), real_files.view(second.run)
         assert found.keys() == theirs.keys()
-        # (Streams are compared above: Redis 7.0 does not tell replicas all that is seen here.)
+        # Streams are compared above, because Redis 7.0 does not send replicas everything that is compared here.
         assert [one for one in found.values() if one[:1] != (b"stream",)] == [
             one for one in theirs.values() if one[:1] != (b"stream",)
         ]
@@ -147,7 +148,7 @@ def counted(member: Member, name: str) -> int:
 
 
 def follow(master: Member, replica: Member) -> None:
-    """A full synchronisation, and the stream behind it."""
+    """Test a full synchronisation, and the stream after it."""
     replica.run("REPLICAOF", "127.0.0.1", master.port)
     wait_for(lambda: replica.follows(master), "the full synchronisation", _PATIENCE)
     fill(master, 1000)
@@ -156,7 +157,7 @@ def follow(master: Member, replica: Member) -> None:
 
 
 def cut(master: Member, replica: Member) -> None:
-    """The link breaks, the master goes on, and so does the replica from where it was."""
+    """Test a broken link: the master continues to write, and the replica continues from its offset."""
     before = counted(master, "sync_partial_ok")
     master.run("CLIENT", "KILL", "TYPE", "replica")
     fill(master, 2000)
@@ -165,7 +166,7 @@ def cut(master: Member, replica: Member) -> None:
 
 
 def hand_over(master: Member, replica: Member) -> None:
-    """The roles are changed, no data are sent anew, and the old master follows."""
+    """Test a change of the roles: no full synchronisation, and the old master follows."""
     wait_for(lambda: "'state': 'online'" in str(master.info()), "the replica to be online", _PATIENCE)
     master.run("FAILOVER", "TO", "127.0.0.1", replica.port, "TIMEOUT", 10_000)
     wait_for(lambda: master.follows(replica), "the failover", _PATIENCE)

@@ -1,4 +1,4 @@
-"""Servers whose clocks differ: a replica that is an hour behind its master, and leads in the end."""
+"""Servers with different clocks: a replica that is an hour behind its master, and is promoted."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def late(tmp_path):
 
 @pytest.mark.redis
 def test_a_replica_that_is_an_hour_behind(late, servers):
-    """Deadlines are moments, the same on both; keys go when the master says so. As a master the late one gives IDs
-    above those that there are, and no entry was delivered in its future: none has waited for less than no time.
+    """Deadlines are the same moments on both; keys expire when the master deletes them. As a master, the late server
+    generates IDs above the existing ones, and no delivery time is in its future: no idle time is negative.
     """
     master = servers["engine"]
     late.wait()

@@ -1,4 +1,4 @@
-"""Engines that follow each other: chains, promotion, those who come back, and what they find."""
+"""Engines that follow each other: chains, promotion, servers that return, and the resulting data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def engines():
 
 @pytest.fixture
 def family(engines):
-    """Clients of a master, its replica, and that one's replica; all follow nobody, and have nothing, afterwards."""
+    """Clients of a master, its replica, and that one's replica; afterwards all are masters without data."""
     with ExitStack() as stack:
         clients = [stack.enter_context(redis_py.Redis(port=one.port, socket_timeout=20)) for one in engines]
         yield clients
@@ -45,8 +45,8 @@ def syncs(client: redis_py.Redis) -> tuple[int, int]:
 
 
 def test_a_chain_a_promotion_and_who_comes_back(family):
-    """What the first does is done by the third, in each database; when the second leads, the others go on after it
-    without a full synchronisation; what was done apart is discarded, and the log says so.
+    """Writes of the first are applied by the third, in each database; after the second is promoted, the others follow
+    it without a full synchronisation; separate writes are discarded, and logged as such.
     """
     first, second, third = family
     for number in range(500):
@@ -58,7 +58,7 @@ def test_a_chain_a_promotion_and_who_comes_back(family):
     with redis_py.Redis(port=port_of(first), db=3) as other:
         other.set("in 3", "1")
         assert other.wait(1, 20_000) == 1
-        # The third one's stream begins in the middle of the first one's.
+        # The third server's stream starts in the middle of the first one's.
         follow(third, port_of(second))
         wait_until_up(third)
         other.set("also in 3", "2")
@@ -77,7 +77,7 @@ def test_a_chain_a_promotion_and_who_comes_back(family):
 
 
 def test_two_masters_after_a_partition(family, engines):
-    """A former master that has written on alone takes all data of the new one, and logs what it discards."""
+    """A former master that continued to write takes all data of the new one, and logs what it discards."""
     first, second, _ = family
     first.set("common", "1")
     follow(second, port_of(first))
@@ -99,7 +99,7 @@ def test_two_masters_after_a_partition(family, engines):
 
 
 def test_the_log_of_a_replica_is_of_its_masters_data(family, engines):
-    """A replica with a log tells its master what is on the disk, and its log holds what the master has sent."""
+    """A replica with a log reports to its master what is on disk, and its log contains the master's stream."""
     first, second, _ = family
     first.set("own", "gone")
     second.set("k", "1")

@@ -1,4 +1,4 @@
-"""What a replica says and refuses on its way: passwords, TLS, data that are still being read, a master out of reach."""
+"""Replies and errors of a replica: passwords, TLS, data being loaded, an unreachable master."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def replica(engine):
 
 
 class Master:
-    """A master that says what a test tells it to."""
+    """A master controlled by the test."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -52,7 +52,7 @@ class Master:
             self.say(b"+OK\r\n")
 
     def until(self, *wanted: bytes) -> bytes:
-        """What comes up to something that is wanted."""
+        """Yield data that arrives in steps, up to a wanted size."""
         said = b""
         while not any(word in said for word in wanted[-2:]) or not said.endswith(b"\r\n"):
             said += self.link.recv(1 << 16)
@@ -75,8 +75,8 @@ FULL = b"+FULLRESYNC " + b"a" * 40 + b" 0\r\n"
 
 
 def test_while_the_data_come_and_are_read(replica, master):
-    """While data come the old ones are served; while they are read commands get LOADING, INFO tells how far it is, and
-    an end of the link leaves nothing half loaded.
+    """While data arrives the old data is served; while it is loaded commands get LOADING, INFO reports progress, and a
+    lost link leaves nothing half loaded.
     """
     replica.set("old", "1")
     follow(replica, master.port)
@@ -126,7 +126,7 @@ def client_of(running: servers.Running) -> Iterator[redis_py.Redis]:
 
 @pytest.mark.redis
 def test_a_master_with_users(replica):
-    """masteruser and masterauth log in; without them, or with wrong ones, INFO says what the master answers."""
+    """masteruser and masterauth log in; without them, or with wrong ones, INFO has the master's reply."""
     with servers.redis("--requirepass", "top", "--repl-diskless-sync-delay", "0") as running:
         with redis_py.Redis(port=running.port, password="top") as client:
             client.execute_command("ACL", "SETUSER", "copier", "on", ">secret", "+psync", "+replconf", "+ping")
@@ -148,7 +148,7 @@ def test_a_master_with_users(replica):
 
 @pytest.mark.redis
 def test_a_link_over_tls(replica):
-    """With tls-replication the link is TLS: the replica shows its certificate, and the authority knows the master's."""
+    """With tls-replication the link uses TLS: the replica presents its certificate, and verifies the master's."""
     with topologies.encrypted("--repl-diskless-sync-delay", "0") as secure:
         replica.config_set("tls-replication", "yes")
         follow(replica, secure.port)

@@ -63,7 +63,7 @@ def test_nothing_is_kept_before_somebody_wants_it():
 
 @pytest.mark.parametrize("end", [History.release, History.renew])
 def test_who_comes_back_after_a_gap_finds_another_id(end):
-    """A history whose bytes were dropped, or whose data changed otherwise, covers nobody under the id from before."""
+    """A history whose bytes were dropped, or whose data was replaced, covers no replica of the previous ID."""
     one = fed(history(), b"x" * 40)
     before = one.id
     end(one)
@@ -74,7 +74,7 @@ def test_who_comes_back_after_a_gap_finds_another_id(end):
 
 
 def test_a_promoted_replica_covers_both_ids_up_to_the_change():
-    """After lead() the former id is good for offsets up to the change, and for none behind it."""
+    """After lead() the previous ID is valid for offsets up to the change, and not after it."""
     one = fed(history(1000), b"a" * 100)
     before = one.id
     one.lead()

@@ -49,7 +49,7 @@ def engine():
 
 @pytest.fixture
 def replica(engine, master):
-    """An engine that follows nobody yet; afterwards it and the master are empty."""
+    """An engine that is not a replica yet; afterwards it and the master are empty."""
     with client_of(engine) as client:
         yield client
         client.execute_command("REPLICAOF", "NO", "ONE")
@@ -73,7 +73,7 @@ def fill(master: redis_py.Redis) -> None:
 
 @pytest.mark.parametrize("load", ["disabled", "swapdb", "on-empty-db"])
 def test_all_data_and_what_happens_then(master, replica, load):
-    """What a real Redis holds comes as a whole, what it does then follows; the replica refuses to be written to."""
+    """A real Redis's data is copied completely, and its later commands are applied; the replica rejects writes."""
     replica.set("old", "gone")
     replica.config_set("repl-diskless-load", load)
     fill(master)
@@ -134,7 +134,7 @@ def cut(between: Proxy, master: redis_py.Redis, place: int) -> None:
 
 
 def test_a_master_whose_data_the_engine_cannot_take(master, replica):
-    """A command that the engine does not have: the replica stops, INFO says why, and only a new image gets it on."""
+    """If the engine lacks a command, the replica stops, INFO says why, and only a new full synchronisation helps."""
     port = port_of(master)
     master.set("a", "1")
     follow(replica, port)

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.redis, long_only]
 @pytest.mark.parametrize("name", real_files.programs() or ["none"])
 @pytest.mark.parametrize("leads", [True, False], ids=["engine leads", "engine follows"])
 def test_every_type_reaches_the_replica(name, leads):
-    """All that both servers have, fields that expire and functions among it, is there after a full synchronisation,
-    after a partial one and after FAILOVER.
+    """Everything that both servers support, including expiring fields and functions, is there after a full
+    synchronisation, a partial one, and FAILOVER.
     """
     tools.needed("redis-server")
     pair = ("engine", real_files.programs()[name])

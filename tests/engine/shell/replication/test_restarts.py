@@ -1,4 +1,4 @@
-"""Servers that end and come back go on in the history where their data are, and never further."""
+"""Servers that restart continue in the history at their data's position, and never after it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def value_of(member: Member) -> object:
 
 
 def test_engines_end_and_come_back():
-    """A replica that was told to end asks for what it lacks, and so does the replica of a master that was. After a
-    crash a log has everything, but nobody knows up to where: all data are sent.
+    """A replica that was shut down requests what it lacks, and so does the replica of a former master. After a crash a
+    log is complete, but its offset is unknown: a full synchronisation follows.
     """
     with members("engine", "engine", flags=("--appendonly", "yes")) as (master, replica):
         written(master, "1")
@@ -65,7 +65,7 @@ def test_engines_end_and_come_back():
 @pytest.mark.redis
 @pytest.mark.parametrize("kinds", ["redis engine", "engine redis"])
 def test_the_other_program_goes_on_with_the_file(kinds):
-    """What a replica wrote when it ended is loaded by the other program, which asks for what comes behind that."""
+    """A file that a replica writes at its end is loaded by the other program, which requests what follows it."""
     first, second = kinds.split()
     with members("engine", first, second, flags=("--save", "3600 1")) as (master, one, other):
         one.run("REPLICAOF", "127.0.0.1", master.port)

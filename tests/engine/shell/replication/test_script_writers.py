@@ -1,4 +1,4 @@
-"""What writes by scripts alone loses nothing when another server takes over."""
+"""Programs that write only through scripts lose nothing in a failover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a master: it waits for replicas that lack something, as long as it is told to, and can be called off."""
+"""Shutdown of a master: it waits for lagging replicas up to a timeout, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stopped(replica: Member) -> Iterator[None]:
 
 
 class Host(WithoutProcess):
-    """Notes that the process was told to end."""
+    """Notes that the process was asked to exit."""
 
     def __init__(self, ended: list[bool]) -> None:
         self._ended = ended
@@ -43,7 +43,7 @@ class Host(WithoutProcess):
 
 
 class Unwilling(WithoutDisk):
-    """What belongs on the disk cannot be written."""
+    """Simulate that the data cannot be written."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
         raise CommandError(b"ERR " + b" ".join(words))
@@ -55,8 +55,8 @@ def has_gone(member: Member) -> bool:
 
 @pytest.mark.redis
 def test_the_end_waits_for_a_replica_that_lags():
-    """While a replica lacks something writes wait, and SHUTDOWN has no reply; ABORT calls it off, for all who wanted
-    it. A signal waits as well, until the replica has everything; then it has what clients had written before the end.
+    """While a replica lags, writes wait, and SHUTDOWN has no reply; ABORT cancels it for all callers. A signal waits as
+    well until the replica has caught up, including with clients' last writes.
     """
     with family("engine", "redis") as (master, replica):
         with Connection(master) as client, Connection(master) as caller, Connection(master) as writer:
@@ -84,7 +84,7 @@ def test_the_end_waits_for_a_replica_that_lags():
 
 
 def test_now_ends_the_wait():
-    """SHUTDOWN NOW ends a server that waits for its replicas; its log says who lacks how much."""
+    """SHUTDOWN NOW ends a server that waits for its replicas; its log says which replicas lag and by how much."""
     with family("engine", "engine") as (master, replica), stopped(replica):
         with Connection(master) as client, Connection(master) as other:
             client.run("SET", "k", "x" * 1000)
@@ -99,7 +99,7 @@ def test_now_ends_the_wait():
 
 @in_loop
 async def test_the_wait_has_an_end(tmp_path):
-    """After shutdown-timeout the process ends all the same; where the data cannot be saved it goes on."""
+    """After shutdown-timeout the process exits anyway; if the data cannot be saved it continues."""
     world = World(tmp_path, "--shutdown-timeout", "7")
     core, ended = world.core, list[bool]()
     core.host = Host(ended)  # type: ignore[assignment]

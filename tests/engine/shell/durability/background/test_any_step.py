@@ -57,7 +57,7 @@ def reloading(engine: Engine) -> None:
 
 
 def replacing(engine: Engine) -> None:
-    """All data are replaced while something is being written, and a command runs before the new base is there."""
+    """All data is replaced while a file is being written, and a command runs before the new base is complete."""
     engine.run("BGSAVE")
     engine.core.durability.begin_replacing()
     replace_all(engine)
@@ -70,8 +70,8 @@ def replacing(engine: Engine) -> None:
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 @pytest.mark.parametrize("story", [rewriting, switching, saving, ending, reloading, replacing])
 def test_an_error_at_any_step(tmp_path, story, policy, lasting):
-    """Whatever step fails, once or from then on: when the disk has healed the engine takes writes, and ends, and all
-    that was in memory is there after a restart.
+    """If any step fails, once or permanently, the engine accepts writes and exits after the disk has recovered, and all
+    data is there after a restart.
     """
     step = 0
     while True:

@@ -1,4 +1,4 @@
-"""Files that are written beside the loop: temporary names, abandoning, and what threads tell at the end."""
+"""Background files: temporary names, abandoned attempts, and results that threads report at the end."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class SlowFiles(Files):
 
 
 def test_no_two_attempts_share_a_name(tmp_path):
-    """Every attempt has a temporary name of its own, which says that it is one."""
+    """Every attempt has a unique temporary name, recognisable as one."""
     attempts = [Attempt(Files(), tmp_path, "temp-", ".rdb") for _ in range(3)]
     assert len({one.temporary for one in attempts}) == 3
     assert all(TEMPORARY.fullmatch(one.temporary.name) for one in attempts)
 
 
 def test_an_abandoned_attempt_changes_nothing(tmp_path):
-    """What has been abandoned gets no other name, whoever asks."""
+    """An abandoned attempt is never renamed."""
     target = tmp_path / "target"
     target.write_text("old")
     attempt = Attempt(Files(), tmp_path, "temp-", ".rdb")
@@ -54,7 +54,7 @@ def test_an_abandoned_attempt_changes_nothing(tmp_path):
 
 
 def test_abandoning_waits_for_a_rename_that_is_under_way(tmp_path):
-    """Once an attempt has been abandoned no late rename of its thread takes the place of what is written then."""
+    """After an attempt is abandoned, a late rename by its thread cannot replace a newer file."""
     files = SlowFiles()
     target = tmp_path / "target"
     attempt = Attempt(files, tmp_path, "temp-", ".rdb")
@@ -79,7 +79,7 @@ def test_abandoning_waits_for_a_rename_that_is_under_way(tmp_path):
 
 
 def test_the_owner_removes_what_was_never_finished(tmp_path):
-    """Taking a directory and releasing it removes unfinished snapshots, and nothing of somebody else."""
+    """Acquiring and releasing a directory removes unfinished snapshots, and no other files."""
     names = ["temp-1-1.rdb", "temp-12-345.rdb", "temp-1.rdb", "temp-a-1.rdb", "dump.rdb"]
     for name in names:
         (tmp_path / name).touch()
@@ -97,7 +97,7 @@ def test_the_owner_removes_what_was_never_finished(tmp_path):
 
 
 def test_nothing_is_told_after_the_end():
-    """Work that ends when the threads are closed is done, but nobody hears of it: the files may be another engine's."""
+    """Work that ends when the threads are closed is completed but not reported: the files may be another engine's."""
     done: list[str] = []
     told: list[OSError | None] = []
 

@@ -33,7 +33,7 @@ def test_the_last_snapshot_is_written_while_another_one_is(tmp_path, line):
 @pytest.mark.parametrize("call", ["create", "write", "sync", "sync_directory"])
 @pytest.mark.parametrize("line", ["SHUTDOWN SAVE", "DEBUG RELOAD"])
 def test_two_saves_do_not_share_a_file(tmp_path, call, line):
-    """A save that comes at any moment of the background's has the last word, and no temporary file is left."""
+    """The final save at any moment of background work is the latest file, and no temporary file is left."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("BGSAVE")
@@ -53,7 +53,7 @@ def test_two_saves_do_not_share_a_file(tmp_path, call, line):
 
 @walks()
 def test_an_end_that_fails_is_no_end(tmp_path):
-    """Where the last snapshot cannot be written the engine goes on, saves in the background, and ends when it can."""
+    """If the final snapshot cannot be written the engine continues, saves in the background, and exits when it can."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     engine.files.fail("write", errno.ENOSPC)

@@ -1,4 +1,4 @@
-"""Data that are read again, or replaced by a master's: the log tells of these, whatever was going on."""
+"""Data that is reloaded, or replaced by a master's: the log contains it, whatever was being written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_log_tells_what_was_loaded(tmp_path, how, busy):
 
 @walks()
 def test_a_reload_while_the_first_base_is_written(tmp_path):
-    """The first base holds what was loaded, not what was there before."""
+    """The first base contains the loaded data, not the data before."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("SAVE")
@@ -73,7 +73,7 @@ def test_data_that_the_log_could_not_be_told_of(tmp_path):
 @walks(how="")
 @pytest.mark.parametrize("how", ["crash", "shutdown", "close", "fault", ""])
 def test_the_log_begins_anew_with_other_data(tmp_path, how):
-    """Until a master's data are whole, an end of any kind leaves what was there; then the log is of the new data."""
+    """Until a master's data is complete, any exit keeps the old data; afterwards the log contains the new data."""
     engine = life_of(tmp_path)
     engine.run("SET old value")
     before = state(engine.core)

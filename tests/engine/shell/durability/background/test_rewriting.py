@@ -17,7 +17,7 @@ from tests.engine.shell.durability.background.walks import (
 
 @walks()
 def test_a_rewrite_that_cannot_begin(tmp_path):
-    """BGREWRITEAOF, or a log that has grown: an error at the begin is reported, and the log goes on where it is."""
+    """An error at the start of BGREWRITEAOF or an automatic rewrite is reported, and the log continues in its file."""
     engine = life_of(tmp_path, auto_aof_rewrite_min_size="100")
     engine.run("XADD s 1-0 f v")
     engine.files.fail("create", errno.EMFILE, "incr")
@@ -36,7 +36,7 @@ def test_a_rewrite_that_cannot_begin(tmp_path):
 
 @walks()
 def test_a_rewrite_fails_in_its_thread(tmp_path):
-    """The log goes on in its new increment, and the next rewrite makes one base of all."""
+    """The log continues in its new increment, and the next rewrite makes one base of everything."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("BGREWRITEAOF")
@@ -73,7 +73,7 @@ def test_a_full_disk_holds_the_log_up(tmp_path):
 
 @walks()
 def test_a_full_disk_and_an_fsync_that_fails(tmp_path):
-    """What waited is written when there is room, but the fsync fails: the file is given up, and written anew."""
+    """After a full disk the waiting bytes are written, but the fsync fails: the file is given up and rewritten."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20
@@ -90,7 +90,7 @@ def test_a_full_disk_and_an_fsync_that_fails(tmp_path):
 
 @walks()
 def test_a_full_disk_and_the_log_switched_off(tmp_path):
-    """CONFIG SET appendonly no while the disk is full: writes go on at once, and a log that is begun later is whole."""
+    """CONFIG SET appendonly no on a full disk accepts writes at once, and a later log is complete."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20
@@ -105,7 +105,7 @@ def test_a_full_disk_and_the_log_switched_off(tmp_path):
 
 @walks()
 def test_a_file_breaks_while_its_fsync_runs(tmp_path):
-    """A block that cannot be taken back and an fsync that fails later are one broken file, which is written anew."""
+    """A block that cannot be cut off and a later failed fsync make one broken file, which is rewritten."""
     engine = life_of(tmp_path, appendfsync="everysec")
     engine.run("XADD s 1-0 f v")
     engine.tick(2)
@@ -126,7 +126,7 @@ def test_a_file_breaks_while_its_fsync_runs(tmp_path):
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 def test_nothing_is_added_behind_half_a_block(tmp_path, policy):
-    """SHUTDOWN FORCE with a file that ends in half a block leaves it as it is: the next start cuts the half off."""
+    """SHUTDOWN FORCE leaves a file that ends in a partial block as it is; the next start cuts that off."""
     engine = life_of(tmp_path, appendfsync=policy)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20

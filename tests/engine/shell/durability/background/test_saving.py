@@ -1,4 +1,4 @@
-"""Snapshots in the background, beside rewrites of the log and after failures."""
+"""Background snapshots, alongside rewrites of the log and after failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.faults.disk import Crash
 
 @walks()
 def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
-    """What was scheduled begins when the other thing has been written; asking twice changes nothing."""
+    """A scheduled save starts when the other file has been written; a second request changes nothing."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("BGREWRITEAOF")
@@ -42,7 +42,7 @@ def test_saves_wait_for_a_rewrite_and_rewrites_for_a_save(tmp_path):
 
 
 def test_a_save_waits_for_a_rewrite_that_waits_for_an_fsync(tmp_path):
-    """While a rewrite is wanted and has not begun, BGSAVE does not say that it has: it is refused, or scheduled."""
+    """While a rewrite is scheduled, BGSAVE does not report that it has started: it is rejected or scheduled."""
     engine = life_of(tmp_path, appendfsync="everysec")
     engine.run("XADD s 1-0 f", bytes(2 << 20))
     engine.run("BGREWRITEAOF")
@@ -73,7 +73,7 @@ def test_saves_and_rewrites_of_a_transaction_begin_after_it(tmp_path):
 
 
 def test_a_save_that_is_said_to_have_started_has(tmp_path):
-    """BGSAVE goes before a rewrite that is due by itself: who polls rdb_bgsave_in_progress takes 0 for its end."""
+    """BGSAVE runs before an automatic rewrite: clients that poll rdb_bgsave_in_progress take 0 for its end."""
     engine = life_of(tmp_path, auto_aof_rewrite_min_size="1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("BGSAVE") == b"Background saving started"

@@ -26,7 +26,7 @@ from tests.harness.replay import state
 @pytest.mark.parametrize("first", ["CONFIG SET appendonly yes", "BGREWRITEAOF"])
 @pytest.mark.parametrize("appendonly", ["no", "yes"])
 def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first):
-    """What was written after the last OK is in the log, whatever was being written when it was switched."""
+    """Writes after the last OK are in the log, whatever was being written when it was switched."""
     engine = life_of(tmp_path, appendonly=appendonly)
     engine.run("XADD s 1-0 f v")
     engine.run(first)
@@ -82,7 +82,7 @@ def test_a_first_base_that_fails_is_tried_again(tmp_path, call, where):
 @walks(tried=True)
 @pytest.mark.parametrize("tried", [False, True])
 def test_the_first_base_is_written_before_the_process_ends(tmp_path, tried):
-    """SHUTDOWN before the log is in use: its base is written then; where that fails the process stays."""
+    """SHUTDOWN before the log is in use writes its base first; if that fails the process continues."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("CONFIG SET appendonly yes")
@@ -101,7 +101,7 @@ def test_the_first_base_is_written_before_the_process_ends(tmp_path, tried):
     ("call", "where"), [("create", "rewriteaof"), ("write", "incr"), ("rename", "base"), ("rename", "manifest")]
 )
 def test_a_first_base_that_never_was_does_not_keep_the_engine_from_starting(tmp_path, call, where):
-    """SHUTDOWN FORCE ends all the same, and what was begun is no reason to refuse to load."""
+    """SHUTDOWN FORCE exits anyway, and unfinished files do not prevent loading."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     engine.run("CONFIG SET appendonly yes")
@@ -114,7 +114,7 @@ def test_a_first_base_that_never_was_does_not_keep_the_engine_from_starting(tmp_
 
 @walks()
 def test_switched_off_while_the_first_base_is_to_be_tried_again(tmp_path):
-    """CONFIG SET appendonly no ends the attempts, and a rewrite that was scheduled is forgotten with the log."""
+    """CONFIG SET appendonly no cancels running attempts and a scheduled rewrite."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("CONFIG SET appendonly yes")
@@ -164,7 +164,7 @@ def test_files_whose_manifest_is_lost_are_not_written_over(tmp_path):
 
 
 def test_an_fsync_that_ends_after_its_file_was_left(tmp_path):
-    """The log is switched off and on while an fsync runs: it concerns no file but its own, and fails nobody else's."""
+    """If the log is switched off and on during an fsync, the result of that applies only to the old file."""
     engine = life_of(tmp_path, appendfsync="everysec")
     engine.run("XADD s 1-0 f v")
     engine.tick(2)
@@ -180,9 +180,9 @@ def test_an_fsync_that_ends_after_its_file_was_left(tmp_path):
 
 
 def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path, monkeypatch):
-    """Where much of the log waits for its fsync, that comes first, in its thread: the loop's own one is short.
+    """If much of the log is unsynced, a thread syncs it first, so that the sync in the loop is short.
 
-    A disk that is never done does not keep the rewrite from beginning for ever.
+    A disk that never finishes does not delay the rewrite indefinitely.
     """
     monkeypatch.setattr(writer, "_SHORT_SYNC", 10)
     engine = life_of(tmp_path, appendfsync="no")
@@ -212,8 +212,8 @@ def test_a_rewrite_begins_when_the_log_has_been_synced_beside_the_loop(tmp_path,
 
 @pytest.mark.parametrize("line", ["BGSAVE", "BGREWRITEAOF"])
 def test_what_changes_while_the_image_is_taken_is_not_in_it(tmp_path, monkeypatch, line):
-    """Values are copied in several iterations: the file has those of the moment at which the command came, the log has
-    what changed since.
+    """Values are copied over several iterations: the file has those of the time of the command, the log has later
+    changes.
     """
     monkeypatch.setattr(image, "_AT_ONCE", 15)
     settings = {"appendonly": "yes" if line == "BGREWRITEAOF" else "no", "save": ""}
@@ -234,7 +234,7 @@ def test_what_changes_while_the_image_is_taken_is_not_in_it(tmp_path, monkeypatc
 
 
 def test_an_image_that_nobody_wants_any_more_is_not_taken_to_its_end(tmp_path, monkeypatch):
-    """An end of the process while values are copied: nothing is written, and the databases are what they were."""
+    """If the process exits while values are copied, nothing is written and the databases are unchanged."""
     monkeypatch.setattr(image, "_AT_ONCE", 15)
     engine = without_log(tmp_path, save="")
     for number in range(20):

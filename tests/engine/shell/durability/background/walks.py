@@ -1,7 +1,7 @@
-"""What the tests of this room share: engines whose threads work when the test says so, and the moves that they make.
+"""Shared helpers: engines whose threads work only when the test allows it, and the transitions that they make.
 
-A test marked with :func:`walks` is run once more by test_every_move.py, which proves that together they make every move
-of every state machine.
+test_every_move.py runs each test marked with `walks` once more, and checks that together they make every transition of
+every state machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def walks(**arguments: Any) -> Callable[[Test], Test]:
 
 
 def life_of(directory: Path, *, at_once: bool = False, **settings: str) -> Engine:
-    """An engine whose threads work when the test says so."""
+    """An engine whose threads work only when the test allows it."""
     return Engine(directory, Disk(), at_once=at_once, enable_debug_command="yes", **settings)
 
 
@@ -47,7 +47,7 @@ def restarted(engine: Engine, **settings: str) -> Engine:
 
 
 def ended(engine: Engine, line: str = "SHUTDOWN") -> Engine:
-    """The engine when it has been told to end, and has."""
+    """Shut the engine down, and return it."""
     engine.run(line)
     assert engine.host.ends
     engine.close()
@@ -64,7 +64,7 @@ def entries(engine: Engine) -> list[bytes]:
 
 
 def names(engine: Engine) -> list[str]:
-    """What is in the engine's directory."""
+    """Return the content of the engine's directory."""
     return sorted(path.name for path in engine.directory.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""Blocks of the append-only file: whole ones are found, torn ends are told from changed bytes."""
+"""Blocks of the append-only file: complete blocks are found, and torn ends are distinguished from changed bytes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def read(data: bytes) -> list[bytes]:
 
 @given(BLOCKS)
 def test_blocks_come_back(blocks):
-    """What is written in blocks is read as these blocks, all of them proven."""
+    """Data written in blocks is read as the same blocks, all verified."""
     assert read(file_of(blocks)) == blocks
 
 
 @given(BLOCKS.filter(bool), st.data())
 def test_a_file_that_ends_too_early_is_torn_at_its_last_whole_block(blocks, data):
-    """Cut anywhere but between two blocks, a file is torn where the block begins that is not whole."""
+    """A file that is cut within a block is torn at the start of that block."""
     whole = file_of(blocks)
     ends = [len(file_of(blocks[:count])) for count in range(len(blocks) + 1)]
     size = data.draw(st.integers(0, len(whole)))
@@ -61,7 +61,7 @@ def test_a_flipped_bit_is_damage_and_never_a_torn_end(blocks, data):
 
 
 def test_a_block_in_another_place_is_not_taken():
-    """A block that stands where another one was written, or one of them is missing, is found out."""
+    """A block in the place of another one, or a missing block, is detected."""
     blocks = [b"one", b"another", b"one"]
     whole = file_of(blocks)
     first = len(file_of(blocks[:1]))
@@ -84,7 +84,7 @@ ARGVS = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
 
 @given(ARGVS)
 def test_a_command_is_read_strictly(argv):
-    """A command comes back as it was written; every shorter piece is torn, or damaged if that cannot be its begin."""
+    """A command is read as it was written; every shorter piece is torn, or damaged if no command starts like that."""
     data = encode(argv)
     assert parse_command(data, 0) == (argv, len(data))
     for size in range(len(data)):
@@ -123,7 +123,7 @@ def test_what_is_no_command_is_damage(data):
     ],
 )
 def test_forms_that_only_a_redis_may_send(logged, sent, record):
-    """LIMIT beside an exact threshold is left out, and the idempotent ID of an XADD with its final ID comes apart."""
+    """LIMIT after an exact threshold is dropped, and the idempotent ID of an XADD is returned separately."""
     words, found = as_sent(logged.encode().split())
     assert words == sent.encode().split()
     assert found == record.encode().split()
@@ -139,7 +139,7 @@ MANIFEST = Manifest(
 
 
 def test_a_manifest_comes_back():
-    """A manifest is read as it was written; one of Redis's, without a sum, is as good."""
+    """A manifest is read as it was written; one of Redis, without a checksum, is accepted."""
     assert decode(MANIFEST.encode()) == MANIFEST
     plain = b"".join(MANIFEST.encode().splitlines(keepends=True)[:-1])
     assert decode(plain) == MANIFEST

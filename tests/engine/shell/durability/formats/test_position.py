@@ -45,15 +45,13 @@ def test_what_is_too_large_for_a_header_is_no_position():
     ],
 )
 def test_fields_that_make_no_sense_are_no_position(about):
-    """Where one of the fields is missing or is not what a server writes, the data belong to no history."""
+    """If a field is missing or invalid, the data belongs to no history."""
     assert from_about(about) is None
 
 
 @given(POSITIONS, st.integers(0, LINE_SIZE - 1), st.data())
 def test_a_line_of_a_log(position, at, data):
-    """Readers pass over it, between blocks too; half a one is torn; one that has changed, or stands at another place
-    than it was written for, is none.
-    """
+    """Readers skip the line, also between blocks; a partial line is torn; a changed or misplaced line is ignored."""
     block = head(0, b"*1\r\n") + b"*1\r\n"
     file = block + position.line(len(block))
     longer = file + head(len(file), b"*2\r\n") + b"*2\r\n"

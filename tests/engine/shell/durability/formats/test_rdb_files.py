@@ -1,4 +1,4 @@
-"""SAVE's two formats on one directory: which is written, which is loaded, what a start refuses."""
+"""SAVE's two formats in one directory: which is written, which is loaded, what startup rejects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_save_format_chooses_the_file(tmp_path):
 
 @pytest.mark.parametrize("newest", ["rdb", "psb"])
 def test_the_start_takes_what_was_taken_later(tmp_path, newest):
-    """Of two files the start takes the one that says that it is newer, whatever their names and times on the disk."""
+    """Of two files, startup loads the one with the later timestamp inside, regardless of names and file times."""
     engine = Engine(tmp_path, **SETTINGS)
     for name in ("psb", "rdb") if newest == "rdb" else ("rdb", "psb"):
         engine.run(f"SET which {name}")
@@ -51,7 +51,7 @@ def test_the_start_takes_what_was_taken_later(tmp_path, newest):
     engine.die()
     assert names(tmp_path) == ["dump.psb", "dump.rdb"]
     assert Engine(tmp_path, **SETTINGS).run("GET which") == newest.encode()
-    # What they are stands in them, not in their names.
+    # Their content determines their format, not their names.
     (tmp_path / "dump.rdb").rename(tmp_path / "x")
     (tmp_path / "dump.psb").rename(tmp_path / "dump.rdb")
     (tmp_path / "x").rename(tmp_path / "dump.psb")
@@ -119,7 +119,7 @@ def test_unknown_types_are_refused_or_left_out(tmp_path):
 
 
 def test_info_counts_what_was_loaded(tmp_path):
-    """INFO says how many keys the last RDB file gave, and how many had expired."""
+    """INFO reports how many keys the last RDB file contained, and how many had expired."""
     (tmp_path / "dump.rdb").write_bytes(old_forms())
     info = Engine(tmp_path, **SETTINGS, now_us=NOW_US).run("INFO persistence").decode()
     assert "rdb_last_load_keys_loaded:19\r\n" in info
@@ -128,7 +128,7 @@ def test_info_counts_what_was_loaded(tmp_path):
 
 @pytest.mark.parametrize("save_format", ["rdb", "psb"])
 def test_a_file_says_where_in_a_history_its_data_are(tmp_path, save_format):
-    """The next start knows it. Keys whose time has come are there as well: a master may have given them more time."""
+    """The next start continues the history. Expired keys are kept: the master may have extended their time."""
     engine = Engine(tmp_path, **SETTINGS, save_format=save_format)
     position = Position(b"a" * 40, 5, 3)
     engine.durability.set_position_source(lambda: position)
@@ -141,7 +141,7 @@ def test_a_file_says_where_in_a_history_its_data_are(tmp_path, save_format):
 
 
 def test_a_log_of_redis_before_seven(tmp_path):
-    """One file that begins as an RDB file and goes on with commands is loaded as a whole; a torn end is cut off."""
+    """A file with RDB data followed by commands is loaded completely; a torn end is cut off."""
     folder = tmp_path / "appendonlydir"
     folder.mkdir()
     base = file_of(key(13, b"h", packed(ziplist([b"f", b"1"]))), magic=b"REDIS0009")

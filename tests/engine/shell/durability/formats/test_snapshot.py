@@ -1,4 +1,4 @@
-"""Snapshots: what goes in comes out, of one moment, and nothing that has changed on the disk passes for it."""
+"""Snapshots restore the data of one moment, and any changed byte on disk is detected."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def written(core, path: Path) -> bytes:
 
 
 def _never(work: object, done: object) -> None:
-    """Do nothing beside the loop."""
+    """Run no background work."""
 
 
 def read(data: bytes):
-    """A core with what a snapshot holds."""
+    """Return a core loaded from a snapshot."""
     core = empty_core()
     snapshot.load(memoryview(data), core)
     return loaded(core, LATER)
@@ -62,7 +62,7 @@ def test_everything_comes_back(seed, cold, tmp_path_factory):
             freeze(core, cold)
         again = read(written(core, path))
         assert everything(again) == everything(core)
-        # And it goes on in the same way: what comes next has the same effects, the nodes of later entries included.
+        # Later commands have the same effects, including the nodes of later entries.
         for one in (core, again):
             one.changes.effects.clear()
             one.changes.recording = True
@@ -74,7 +74,7 @@ def test_everything_comes_back(seed, cold, tmp_path_factory):
 
 
 def test_it_is_of_one_moment(tmp_path):
-    """What changes after the image was taken, and before it is written, is not in the snapshot."""
+    """Changes between taking the image and writing it are not in the snapshot."""
     with small_segments():
         core = new_core()
         driver = Driver(core, 3)
@@ -114,7 +114,7 @@ def test_a_flipped_bit_anywhere_is_found(small):
 
 
 def test_a_file_cut_anywhere_is_refused(small):
-    """A snapshot that ends too early is refused, whatever is left of it; so is one with bytes behind its end."""
+    """A snapshot that ends too early is rejected at any length; so is one with extra bytes at the end."""
     for size in range(len(small)):
         with pytest.raises(DamagedError):
             snapshot.load(memoryview(small[:size]), empty_core())

@@ -1,4 +1,4 @@
-"""Loading an append-only file: the same state comes back, and what is torn, damaged, missing or foreign is said."""
+"""Loading an append-only file restores the state; torn, damaged, missing and foreign files are reported."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filled(directory: Path, **settings: str) -> Engine:
 
 
 def increment(directory: Path) -> tuple[Path, bytes]:
-    """The log's file and what it holds."""
+    """Return the log's file and its content."""
     path = directory / "appendonlydir" / INCREMENT
     return path, path.read_bytes()
 
@@ -75,7 +75,7 @@ def test_what_the_log_holds_comes_back(seed, preamble, tmp_path_factory):
 
 
 def without_vanished(found):
-    """Without pending records of entries that are gone: no command can bring them back."""
+    """Return the state without pending records of deleted entries: no command can restore them."""
     for keys in found.values():
         for kind, value, _ in keys.values():
             if kind == b"stream":
@@ -119,7 +119,7 @@ def test_a_flipped_bit_anywhere_in_an_increment_is_found(tmp_path):
 
 
 def test_a_torn_end_is_cut_or_refused(tmp_path, caplog):
-    """aof-load-truncated yes cuts the file off behind its last whole block, with a warning; no refuses it."""
+    """aof-load-truncated yes truncates the file after its last complete block, with a warning; no rejects it."""
     path, data, size = with_one_more(tmp_path)
     for end in range(size + 1, len(data)):
         path.write_bytes(data[:end])
@@ -150,7 +150,7 @@ def test_zeros_at_the_end_are_a_torn_end(tmp_path, own):
 
 
 def test_zeros_in_the_middle_are_damage(tmp_path):
-    """Zeros with something written behind them are no torn end."""
+    """Zeros followed by other bytes are not a torn end."""
     filled(tmp_path).die()
     path, data = increment(tmp_path)
     for begin in (0, 10, 40):
@@ -161,7 +161,7 @@ def test_zeros_in_the_middle_are_damage(tmp_path):
 
 @pytest.mark.parametrize("torn", [0, 4], ids=["it has no EXEC", "a command of it is torn"])
 def test_an_unfinished_transaction_at_the_end_is_cut_off(tmp_path, torn):
-    """Of a transaction that Redis wrote without its EXEC nothing is done, and what is written next takes its place."""
+    """A transaction of Redis without its EXEC is not run, and the next write replaces it."""
     filled(tmp_path).die()
     path = tmp_path / "appendonlydir" / INCREMENT
     with path.open("ab") as sink:
@@ -201,7 +201,7 @@ def test_a_missing_manifest_is_noticed(tmp_path):
 
 
 def test_a_foreign_manifest_is_refused(tmp_path):
-    """A manifest that is none, that is of another appendfilename, or that names files that are not there."""
+    """A manifest that is invalid, belongs to another appendfilename, or names missing files is rejected."""
     filled(tmp_path).die()
     manifest = tmp_path / "appendonlydir" / "appendonly.aof.manifest"
     with pytest.raises(ConfigError, match="not for 'appendfilename other"):
@@ -230,7 +230,7 @@ def test_a_damaged_base_that_redis_wrote_is_named(tmp_path):
 
 
 def test_a_command_that_fails_ends_the_loading(tmp_path):
-    """What cannot be done again is not what was done: the engine names the place and does not start."""
+    """If a command fails on replay, the engine reports the offset and does not start."""
     filled(tmp_path).die()
     path = tmp_path / "appendonlydir" / INCREMENT
     size = path.stat().st_size
@@ -241,7 +241,7 @@ def test_a_command_that_fails_ends_the_loading(tmp_path):
 
 
 def test_the_log_goes_before_the_snapshot(tmp_path):
-    """With appendonly, the append-only file is loaded; without, the snapshot; a log begins with the snapshot."""
+    """With appendonly the log is loaded, without it the snapshot; a new log starts with the snapshot's data."""
     engine = Engine(tmp_path, appendonly="no")
     engine.run("SET from snapshot")
     engine.run("SAVE")
@@ -254,7 +254,7 @@ def test_the_log_goes_before_the_snapshot(tmp_path):
 
 
 def test_keys_expire_as_the_log_says(tmp_path):
-    """A key whose time comes while nobody serves it goes at the next start, and the log hears of it."""
+    """A key that expires while the server is down is deleted at the next start, and the log has the deletion."""
     engine = Engine(tmp_path)
     engine.run("SET k v PX 1000")
     engine.run("XADD s 1-1 a 1")
@@ -311,7 +311,7 @@ def test_a_value_that_looks_like_a_position_is_none(tmp_path, proven):
 
 
 def test_a_long_run_of_entries_loads_as_its_commands_one_by_one(monkeypatch):
-    """What is added at once is what each XADD adds: in new streams and old ones, in each database."""
+    """A run of XADDs has the same result as single XADDs: in new and existing streams, in each database."""
     entries = [encode([b"XADD", b"s", b"7-%d" % number, b"f", b"%d" % number**3]) for number in range(1, 401)]
     others = [b"SELECT", b"3"], [b"XTRIM", b"s", b"MAXLEN", b"50"], [b"XDEL", b"s", b"7-99"]
     select, trim, delete = map(encode, others)
@@ -379,7 +379,7 @@ def test_an_old_log_next_to_a_newer_one_is_left_alone(tmp_path):
 
 
 def test_a_log_switched_on_later_leaves_an_old_file_alone(tmp_path):
-    """CONFIG SET appendonly yes keeps the data that are there, and the single file stays, as on Redis."""
+    """CONFIG SET appendonly yes keeps the data, and the single file stays, as on Redis."""
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     engine = Engine(tmp_path, appendonly="no")
     engine.run("SET k w")

@@ -1,4 +1,4 @@
-"""``stream-storage disk`` as a whole: what clients are told of damage, what check says, and when an engine refuses."""
+"""``stream-storage disk`` as a whole: errors for clients, the check tool, and refused starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def places(engine: Engine) -> list[Any]:
 
 
 def damage(engine: Engine, number: int) -> tuple[Path, int]:
-    """Change a byte of a stored segment on the disk; its file, and where it begins."""
+    """Change a byte of a stored segment on disk; return its file and offset."""
     file, offset = places(engine)[number].location
     data = bytearray(file.path.read_bytes())
     data[offset + 100] ^= 1
@@ -71,7 +71,7 @@ READING = [
 
 @pytest.mark.parametrize("line", READING)
 def test_damage_is_an_error_of_the_command_that_meets_it(tmp_path, line):
-    """It names file, byte and stream; what is elsewhere is read and changed as before; the log tells what was done."""
+    """The error names file, offset and stream; other data is read and changed as before; the log has all changes."""
     engine = filled(tmp_path)
     path, offset = damage(engine, 2)
     reply = engine.run(line)
@@ -98,7 +98,7 @@ def test_damage_is_an_error_of_the_command_that_meets_it(tmp_path, line):
 
 
 def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
-    """check names file, byte, stream and how many entries; the engine starts, and has what is not damaged."""
+    """check names file, offset, stream and number of entries; the engine starts with the undamaged data."""
     engine = filled(tmp_path)
     engine.run("BGREWRITEAOF")
     said: list[str] = []
@@ -122,7 +122,7 @@ def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
 
 
 def test_images_share_what_nobody_touches(tmp_path):
-    """Segments on the disk are not copied for an image, which goes on telling of its moment whatever is removed."""
+    """Segments on disk are not copied for an image, which keeps its content whatever is removed."""
     engine = filled(tmp_path)
     core = engine.core
     stream = core.databases[0].read_stream(b"s")
@@ -147,8 +147,8 @@ def test_images_share_what_nobody_touches(tmp_path):
 
 
 def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
-    """What was never stored is, while the log is played back: few sealed segments wait in memory at its end, and a full
-    disk leaves all of them there.
+    """Segments are stored while the log is replayed: few sealed segments wait in memory at its end, and with a full
+    disk all of them do.
     """
     monkeypatch.setattr(keeping, "MOST_WAITING", 5)
     monkeypatch.setattr(replay, "_TOGETHER", 2000)
@@ -168,7 +168,7 @@ def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
         again.die()
 
 
-#: What the log tells behind its base -> whether that can be done without reading a damaged segment.
+#: Command after the base in the log -> whether it can run without reading a damaged segment.
 BEHIND_THE_BASE = {
     "XREADGROUP GROUP new c COUNT 14 STREAMS s >": True,
     "XCLAIM s g d 0 12-1": True,
@@ -211,7 +211,7 @@ def test_a_log_is_played_back_beside_damage(tmp_path, line):
 
 
 def test_what_is_not_there_is_refused_at_the_start(tmp_path):
-    """An engine does not start without a file that its base names, and says which."""
+    """An engine does not start without a file that its base refers to, and names it."""
     engine = filled(tmp_path)
     engine.run("BGREWRITEAOF")
     path = places(engine)[0].location[0].path
@@ -227,7 +227,7 @@ def test_what_is_not_there_is_refused_at_the_start(tmp_path):
 
 
 def test_the_first_id_is_known_without_the_disk(tmp_path):
-    """XADD with MINID looks at no segment while none of its entries is to go."""
+    """XADD with MINID reads no segment if none of its entries is to be removed."""
     engine = filled(tmp_path)
     damage(engine, 0)
     assert engine.run("XADD s MINID 1 * a 31") is not None
@@ -283,7 +283,7 @@ def test_files_that_leave_the_machine_hold_the_data(tmp_path):
 
 
 def test_a_rewrite_lets_go_of_what_was_trimmed(tmp_path):
-    """Trimming a stream whose base is on the disk begins a new base by itself, and the files go."""
+    """Trimming a stream whose base is on disk starts a rewrite automatically, and the files are deleted."""
     engine = filled(tmp_path, stream_file_size="1024")
     engine.run("BGREWRITEAOF")
     engine.tick()
@@ -325,7 +325,7 @@ def test_emptying_rests_after_the_disk_has_refused(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_told(tmp_path):
-    """INFO tells of files, bytes and trouble; a base is refused that refers to what may not be on the disk."""
+    """INFO reports files, bytes and failures; a base that refers to data possibly not on disk is rejected."""
     engine = filled(tmp_path)
     info = engine.info()
     assert info["engine_segment_files"] == 1

@@ -1,4 +1,4 @@
-"""The segment files: what is written is read, damage is found, and files go when nobody refers to them."""
+"""Segment files: written records are read, damage is found, and unreferenced files are deleted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def stored(files, number: int) -> Stored:
 
 
 def now(work, done) -> None:
-    """Work beside the loop, at once."""
+    """Run background work at once."""
     try:
         work()
     except OSError as error:
@@ -73,7 +73,7 @@ def test_what_is_stored_reads_as_before(tmp_path):
 
 
 def test_files_go_when_nobody_refers_to_them(tmp_path):
-    """A file stays while a segment lies in it or a document names it, and goes then; the newest one stays."""
+    """A file is kept while a segment is in it or a document refers to it, and deleted then; the newest file is kept."""
     files = segment_files(tmp_path, file_size=1)
     bodies = [stored(files, number) for number in range(4)]
     document = tmp_path / "dump.psb"
@@ -118,7 +118,7 @@ def test_what_went_is_noticed_some_at_a_time(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
-    """What is live in it is written again, reads as before, and the file goes unless a document names it."""
+    """Live records are rewritten and read as before, and the file is deleted unless a document refers to it."""
     files = segment_files(tmp_path, file_size=4000)
     bodies = [stored(files, number) for number in range(30)]
     count = len(names(tmp_path))
@@ -171,7 +171,7 @@ def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, 
 
 
 def test_a_full_disk_ends_emptying_for_a_while(tmp_path):
-    """What cannot be moved stays where it is, and is read there; with room again it is moved, though nobody writes."""
+    """A record that cannot be moved stays readable in its place; with room again it is moved without another write."""
     disk = Disk()
     files = segment_files(tmp_path, disk, file_size=4000)
     kept = [stored(files, number) for number in range(30)][::5]
@@ -193,7 +193,7 @@ def test_a_full_disk_ends_emptying_for_a_while(tmp_path):
 
 
 def test_a_file_that_somebody_has_removed_is_written_again(tmp_path):
-    """No document may name a file that is not there: what it held is still read, and written to another one."""
+    """No document may refer to a missing file: its content is still read, and written to another file."""
     files = segment_files(tmp_path)
     body = stored(files, 1)
     files.sync()
@@ -209,7 +209,7 @@ def test_a_file_that_somebody_has_removed_is_written_again(tmp_path):
 
 
 def test_a_file_that_somebody_has_cut_is_named_by_no_document(tmp_path, caplog):
-    """What can still be read is written again, once; the rest is told, until nobody refers to it any more."""
+    """Readable records are rewritten once; the others are reported as long as they are referenced."""
     files = segment_files(tmp_path)
     bodies = [stored(files, 1), stored(files, 2)]
     file, offset = bodies[1].place.location
@@ -249,7 +249,7 @@ def test_few_files_are_open_however_many_there_are(tmp_path, monkeypatch):
 
 
 def test_a_full_file_that_cannot_be_synced_is_written_again(tmp_path):
-    """A refused fsync of a file that is left because it is full is no different from one that somebody asked for."""
+    """A rejected fsync of a file that is full has the same effect as a requested one."""
     disk = Disk()
     files = segment_files(tmp_path, disk, file_size=1)
     first = stored(files, 1)
@@ -266,7 +266,7 @@ def test_a_full_file_that_cannot_be_synced_is_written_again(tmp_path):
 
 
 def test_a_number_that_no_file_can_have_is_passed_over(tmp_path):
-    """A name with a number that does not fit into a file's header is not ours, and the next file is begun as usual."""
+    """A file whose number does not fit into a header is ignored, and the next file is created as usual."""
     (tmp_path / "segments").mkdir()
     (tmp_path / "segments" / "segments-9999999999.pss").write_bytes(b"not ours")
     files = segment_files(tmp_path)
@@ -276,7 +276,7 @@ def test_a_number_that_no_file_can_have_is_passed_over(tmp_path):
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path):
-    """What cannot be written leaves the file as it was; with room again the next record stands behind the last one."""
+    """A failed write leaves the file unchanged; with room again the next record follows the last one."""
     disk = Disk()
     files = segment_files(tmp_path, disk)
     first = stored(files, 1)
@@ -349,14 +349,14 @@ def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
     assert first.frames(0, 50) == packed(1).frames(0, 50)
     said: list[str] = []
     damage = check_file(file.path, memoryview(data), said.append)
-    # What is no record at the end may be left of a crash.
+    # A crash may leave an incomplete record at the end.
     assert damage is None
     assert "1 segments: whole" in said[0]
     assert "at the end are an incomplete segment" in said[1]
 
 
 def test_damage_in_the_middle_of_a_file_is_told_by_check(tmp_path):
-    """With records behind it, a changed byte is damage, whether it is in a head or behind it."""
+    """A changed byte that is followed by records is damage, in a head or after it."""
     files = segment_files(tmp_path)
     bodies = [stored(files, number) for number in range(2)]
     file, offset = bodies[0].place.location

@@ -1,4 +1,4 @@
-"""Who is cut off as time passes, without a socket and without waiting: ``timeout``, the soft limit of output."""
+"""Disconnection by time, without sockets or waiting: ``timeout`` and the soft limit of output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def shell() -> Shell:
 
 
 def check(shell: Shell, connection: Connection, seconds: float) -> None:
-    """Look for idle clients so many seconds after the client's last command."""
+    """Check for idle clients this many seconds after the client's last command."""
     shell.runner.idle_clients.check(connection.session.last_ms + int(seconds * 1000))
 
 

@@ -1,4 +1,4 @@
-"""What clients can make the engine keep: nothing once they have gone, and no more replies than they take."""
+"""Clients cannot make the engine keep anything after they disconnect, nor more replies than they read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Watched(Connection):
 
 
 def resident(server: Running, line: str = "VmRSS") -> int:
-    """The process's resident memory in bytes, now or (VmHWM) at most so far."""
+    """Return the process's resident memory in bytes, now or (VmHWM) its peak."""
     text = Path(f"/proc/{server.pid}/status").read_text()
     return int(text.split(f"{line}:")[1].split()[0]) * 1024
 
@@ -92,7 +92,7 @@ def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to see another process's memory")
 def test_memory_returns_when_clients_leave():
-    """Twelve clients that each send 20 MB of a command and go leave nothing behind."""
+    """Twelve clients that each send 20 MB of a command and disconnect leave nothing behind."""
     with servers.engine() as server, Client(server) as other:
         before = resident(server)
         clients = [server.connect() for _ in range(12)]
@@ -114,7 +114,7 @@ def test_replies_are_not_made_before_they_are_taken(policy):
         for _ in range(10):
             client.run("RPUSH", "list", *["x" * 1000] * 1000)
         before = resident(server, "VmHWM")
-        # With fsync at each iteration's end, everything in it is held back behind the first change.
+        # With an fsync per iteration, everything after the first change of an iteration is held back.
         words = [("SET", "k", "v"), *[("LRANGE", "list", 0, -1)] * 16, ("PING",)]
         client.socket.sendall(b"".join(map(hiredis.pack_command, words)))
         with Client(server) as other:
@@ -157,7 +157,7 @@ def evicted(client: Client) -> int:
 
 
 def test_the_largest_clients_are_cut_off_above_maxmemory_clients() -> None:
-    """Two clients queue 3 MB in MULTI, a third one 6 MB and says NO-EVICT: with a limit of 8 MB both others go."""
+    """With a limit of 8 MB, two clients that queue 3 MB in MULTI are dropped, and one with 6 MB and NO-EVICT is not."""
     with servers.engine("--maxmemory", "1gb") as engine, Client(engine) as control:
         large = [Client(engine) for _ in range(3)]
         large[2].run("CLIENT", "NO-EVICT", "on")
@@ -177,7 +177,7 @@ def test_the_largest_clients_are_cut_off_above_maxmemory_clients() -> None:
 
 
 def test_a_reader_that_does_not_read_is_cut_off_above_maxmemory_clients() -> None:
-    """Replies that are not taken count, and nobody but their client goes."""
+    """Unread replies count, and only their client is dropped."""
     with servers.engine() as engine, Client(engine) as control, Client(engine) as slow:
         control.run("SET", "k", "x" * 16 * MB)
         control.run("CONFIG", "SET", "maxmemory-clients", "2mb")

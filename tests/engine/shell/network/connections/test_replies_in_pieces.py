@@ -51,7 +51,7 @@ def test_others_are_answered_between_two_pieces(shell):
 
 
 def test_the_next_commands_wait_for_the_last_piece(shell):
-    """What the client has sent behind the command, with it or later, is answered behind its reply, in order."""
+    """Commands sent after a command with a long reply, with it or later, are answered after that reply, in order."""
     first, reader = shell.client()
     second, _ = shell.client()
     first.data_received(b"PING one\r\n" + LRANGE + b"LLEN l\r\n")
@@ -63,7 +63,7 @@ def test_the_next_commands_wait_for_the_last_piece(shell):
 
 
 def test_messages_come_behind_the_last_piece(shell):
-    """A message that is published meanwhile does not stand in the middle of the reply."""
+    """A message published during a long reply is not sent in the middle of it."""
     first, reader = shell.client()
     second, _ = shell.client()
     first.data_received(b"HELLO 3\r\nSUBSCRIBE news\r\n")
@@ -189,7 +189,7 @@ def test_others_are_answered_between_two_steps(many_ids):
 
 
 def test_others_are_served_between_two_large_chunks_of_one_client(shell):
-    """What one client has sent in one go is received a chunk in an iteration, pipelines of XADDs as well."""
+    """Input of one client that arrives together is processed one chunk per iteration, including pipelines of XADDs."""
     first, sender = shell.client()
     second, other = shell.client()
     add = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$1\r\nf\r\n$1\r\nv\r\n"
@@ -207,7 +207,7 @@ def test_others_are_served_between_two_large_chunks_of_one_client(shell):
 
 
 def test_nothing_is_read_while_a_command_is_done_in_steps(many_ids):
-    """So the end of what a client sends, as where it closes its side, is not noticed before it has its reply."""
+    """The end of a client's input, for example a closed side, is noticed only after its reply."""
     first, reader = many_ids.client()
     first.data_received(XDEL)
     while not reader.written:

@@ -42,7 +42,7 @@ Work = Callable[[ReplyBatch, Connection, Connection], None]
 
 
 def iteration(work: Work, settle: Callable[[], bool] | None = None) -> tuple[list[Any], list[Any], list[Any]]:
-    """What two connections see of an iteration in which ``work`` is done; and what both have seen when the work is."""
+    """Return what two connections receive during an iteration with ``work``, and after it."""
     one, two = Connection(), Connection()
     at_once: list[Any] = []
 
@@ -90,7 +90,7 @@ def test_nobody_is_told_what_may_be_lost():
 
 
 def test_few_clients_get_their_replies_at_once():
-    """Two clients that ask by turns wait for nothing."""
+    """Two clients that alternate do not wait."""
 
     def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         for _ in range(3):
@@ -121,7 +121,7 @@ def test_many_clients_get_their_replies_together():
 
 
 def test_much_does_not_wait():
-    """What is long leaves at once, and so does much that has come together, behind what came before it."""
+    """Long replies leave at once, and so do many short ones together, after everything before them."""
 
     def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         crowd(batch)
@@ -134,7 +134,7 @@ def test_much_does_not_wait():
 
 
 def test_what_waits_leaves_before_the_connection_closes():
-    """A client that is to go gets what was sent to it, and one that has gone by itself nothing."""
+    """A client that is being closed gets its replies, and one that has disconnected gets nothing."""
 
     def work(batch: ReplyBatch, one: Connection, two: Connection) -> None:
         crowd(batch)
@@ -147,7 +147,7 @@ def test_what_waits_leaves_before_the_connection_closes():
 
 
 def test_with_many_clients_one_write_serves_an_iteration():
-    """Where replies wait for the end of the iteration anyway, what they tell of is settled there once."""
+    """If replies wait for the end of the iteration anyway, their effects are settled once, there."""
     settled: list[bool] = []
 
     def settle() -> bool:

@@ -1,4 +1,4 @@
-"""A replica by hand: it says what a replica says, and keeps every byte that the master sends."""
+"""A hand-written replica: it sends what a replica sends, and stores every byte of the master."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tap:
         self._seen += data
 
     def take(self, count: int) -> bytes:
-        """The next bytes, so many of them."""
+        """Return the next bytes, this many of them."""
         while len(self._seen) < count:
             self._more()
         taken, self._seen = self._seen[:count], self._seen[count:]
@@ -56,7 +56,7 @@ class Tap:
         return history_id.decode(), int(offset)
 
     def file(self) -> bytes:
-        """The file, whichever way its end is told."""
+        """Return the file, with either form of its end."""
         head = self.line()
         if not head.startswith(b"$EOF:"):
             return self.take(int(head[1:]))

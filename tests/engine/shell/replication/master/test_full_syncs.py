@@ -1,4 +1,4 @@
-"""Full synchronisations without sockets: who shares a file, who waits, and what happens when something fails."""
+"""Full synchronisations without sockets: shared files, waiting replicas, and failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.differential.grammar import FAMILIES, Grammar
 from tests.engine.shell.replication.master.world import MARK, FakePeer, World, in_loop, turns, whole
 from tests.harness.replay import new_core, state
 
-#: What servers say of themselves: capabilities, version -> the file that they get.
+#: Announcements of servers: capabilities, version -> the file that they get.
 SERVERS = {
     "Redis 7": ((), b"", b"REDIS0010"),
     "Redis 8": ((b"rdb-channel-repl",), b"", b"REDIS0012"),
@@ -49,7 +49,7 @@ async def test_what_happens_meanwhile_waits_behind_a_file_by_mark_until_it_is_ac
 
 @in_loop
 async def test_a_replica_may_be_quicker_than_the_loop(tmp_path):
-    """One that has found the mark and says so before the master has noticed that all is sent need not say it again."""
+    """A replica that has acknowledged the mark before the master has noticed its end need not do so again."""
     world = World(tmp_path)
     peer = await world.join(b"eof", loop_turns=1)
     send = peer.send
@@ -84,7 +84,9 @@ async def test_who_has_acknowledged_nothing_does_not_count(tmp_path):
 
 @in_loop
 async def test_replicas_share_the_file_that_is_being_written(tmp_path):
-    """Who comes while a file is written for another one gets the same file, offset and stream; the file is removed."""
+    """A replica that connects while a file is written for another gets the same file, offset and stream; the file is
+    removed.
+    """
     world = World(tmp_path, "--repl-diskless-sync", "no")
     one = await world.join(b"eof")
     world.run(*SET)
@@ -125,7 +127,7 @@ async def test_a_full_disk_costs_the_replica_its_connection_and_nothing_else(tmp
 
 @in_loop
 async def test_the_slowest_receiver_sets_the_pace_until_it_goes(tmp_path):
-    """While one receiver takes nothing no more of the file is made; when it goes the others get the rest."""
+    """While one receiver reads nothing no more of the file is made; after it disconnects the others get the rest."""
     world = World(tmp_path, "--repl-diskless-sync-max-replicas", "2", "--repl-diskless-sync-delay", "100")
     for number in range(1500):
         world.run(b"SET", b"key:%d" % number, b"x" * 500)
@@ -157,7 +159,7 @@ def test_many_receivers_are_sent_a_stretch_one_after_the_other(tmp_path, monkeyp
             if b"REDIS" in peers[0].got and peers[2].session.id in world.connections:
                 del world.connections[peers[2].session.id]
                 world.master.drop(peers[2].session)
-        # What announces the file, to all at once; then a stretch to one at a time.
+        # The announcement, to all at once; then a slice to one at a time.
         assert [count for count in grown if count] == [3, 1, 1]
         assert peers[0].got == peers[1].got
         assert b"REDIS" not in peers[2].got
@@ -167,7 +169,7 @@ def test_many_receivers_are_sent_a_stretch_one_after_the_other(tmp_path, monkeyp
 
 @in_loop
 async def test_more_than_the_limit_lets_wait_costs_the_connection(tmp_path):
-    """What waits behind a file is limited by client-output-buffer-limit, of which the backlog's size is the least."""
+    """The stream queued after a file is limited by client-output-buffer-limit, but at least by the backlog's size."""
     world = World(tmp_path, "--repl-diskless-sync", "no", "--client-output-buffer-limit", "replica 3000 0 0")
     peer = await world.join(b"eof")
     world.run(b"SET", b"k", b"x" * 2000)
@@ -210,7 +212,7 @@ async def test_nobody_follows_for_long_enough(tmp_path):
 
 @pytest.mark.parametrize("state", ["sending", "online"])
 def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
-    """Who takes nothing of a file, or acknowledges nothing, for repl-timeout is cut off."""
+    """A replica that reads nothing of a file, or acknowledges nothing, for repl-timeout is disconnected."""
 
     async def story() -> None:
         world = World(tmp_path)
@@ -241,8 +243,8 @@ def test_a_replica_that_is_silent_is_given_up(tmp_path, state):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypatch, seed):
-    """While the image is taken key by key and the file is made piece by piece commands change everything; the file
-    with the stream behind it still gives exactly what the master has.
+    """While the image is taken and the file is made piece by piece, commands change everything; the file and the stream
+    after it still give exactly the master's data.
     """
     # A microsecond's work at a time instead of milliseconds'.
     monkeypatch.setattr(image, "_AT_ONCE", 1)
@@ -289,8 +291,8 @@ def test_a_file_and_the_stream_behind_it_make_an_equal_server(tmp_path, monkeypa
 
 @in_loop
 async def test_a_replica_gets_a_file_of_a_version_that_it_reads(tmp_path):
-    """What a replica says of itself chooses its file, so fields that expire reach whoever has them; who only copies the
-    data gets the version that is configured.
+    """A replica's announcements select its file, so fields that expire reach all replicas that support them; a client
+    that only copies the data gets the configured version.
     """
     world = World(tmp_path)
     world.run(b"HSET", b"k", b"f", b"v")
@@ -308,7 +310,7 @@ async def test_a_replica_gets_a_file_of_a_version_that_it_reads(tmp_path):
 
 @in_loop
 async def test_replicas_of_other_versions_do_not_share_a_file(tmp_path):
-    """Two that read the same version are sent one file, a third that reads another gets its own behind it."""
+    """Two replicas that read the same version share a file; a third one gets another file after it."""
     world = World(tmp_path)
     world.run(*SET)
     first = await world.join(b"eof", loop_turns=0)

@@ -45,7 +45,7 @@ def following(engine: servers.Running) -> Iterator[Connection]:
 
 @pytest.fixture
 def replica(following: Connection) -> Connection:
-    """A redis-server that follows the engine, for tests that leave the link as it is."""
+    """A redis-server that follows the engine, for tests that do not change the link."""
     wait_until_up(following)
     return following
 

@@ -1,4 +1,4 @@
-"""Links to replicas that break at any byte, are slow, or end in the middle: nothing is lost, nobody else notices."""
+"""Links to replicas that break at any byte, are slow, or end early: nothing is lost, no other client is affected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def online(engine: servers.Running) -> tuple[Tap, str, int]:
 
 
 def test_a_link_that_breaks_at_any_byte_of_the_stream_goes_on_there(master, engine):
-    """Whoever comes back with any offset gets the bytes from there on, the same bytes as those who never left."""
+    """A replica that reconnects at any offset gets the same bytes from there on as one that stayed."""
     tap, name, offset = online(engine)
     with tap:
         master.run("XADD", "s", "1-1", "f", "v")
@@ -53,7 +53,7 @@ def test_a_link_that_breaks_at_any_byte_of_the_stream_goes_on_there(master, engi
             with Tap(engine, "psync2") as other:
                 other.ask(name, offset + taken + 1)
                 assert other.line() == b"+CONTINUE " + name.encode()
-                # It may be cut off in the middle of these bytes too: the next one begins where this one ends.
+                # The link may be cut within these bytes too: the next one starts at their end.
                 assert other.take(len(whole) - taken) == whole[taken:]
         master.run("SET", "and", "on")
         assert tap.commands(b"on")[-1] == [b"SET", b"and", b"on"]
@@ -125,7 +125,7 @@ def test_replicas_that_wait_hear_that_the_master_is_there(master, engine):
 
 
 def test_a_message_arrives_behind_what_was_written_before_it(master, engine):
-    """A published message stands in the stream behind the writes before it, also those of its own transaction."""
+    """A published message is in the stream after the writes before it, including those of its own transaction."""
     tap, _, _ = online(engine)
     with tap:
         for words in ("SET k 1", "PUBLISH news a", "MULTI", "PUBLISH news b", "SET k 2", "SET k 3", "EXEC"):

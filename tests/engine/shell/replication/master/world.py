@@ -1,4 +1,4 @@
-"""A core and its side of the replication as a master, without sockets or threads: the test says when work is done."""
+"""A core with its master role, without sockets or threads: the test decides when work is done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Transport:
 
 
 class FakePeer:
-    """A replica's connection: it keeps what it is sent."""
+    """A replica's connection, which stores what it is sent."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -43,7 +43,7 @@ class FakePeer:
 
 
 class World:
-    """A core, its master's side, and a thread for files whose work is done when the test says so."""
+    """A core, its master role, and a thread for files that works on request."""
 
     def __init__(self, directory: Path, *flags: str) -> None:
         config = Config()
@@ -67,7 +67,7 @@ class World:
         self.now = 1
 
     def settle(self) -> None:
-        """The effects of what was run are fed, as the runner does it."""
+        """Feed the effects of commands, as the runner does."""
         effects = self.core.changes.effects[:]
         self.core.changes.effects.clear()
         if effects and self.core.changes.recording:
@@ -106,7 +106,7 @@ class World:
 
 
 async def turns(count: int = 20) -> None:
-    """Let the loop do what is due."""
+    """Run the due callbacks of the loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 

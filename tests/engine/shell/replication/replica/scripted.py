@@ -1,4 +1,4 @@
-"""A master by hand: it lets any replica in, and answers PSYNC as a test says."""
+"""A hand-written master: it accepts any replica, and replies to PSYNC as the test says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-#: What it does with a connection on which PSYNC has come, and the words of that.
+#: Handler of a connection on which PSYNC was received, with its arguments.
 Script = Callable[[socket.socket, list[bytes]], None]
 HISTORY = b"a" * 40
 
@@ -29,7 +29,7 @@ class Master:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Hang up on everybody."""
+        """Close all connections."""
         for one in (self._listener, *self._open):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -62,7 +62,7 @@ def hang_up(connection: socket.socket) -> None:
 
 @contextmanager
 def master(script: Script) -> Iterator[Master]:
-    """A master that does as the script says."""
+    """A master that follows the script."""
     made = Master(script)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""A replica without sockets: what it does when the core fails while it does what its master did."""
+"""A replica without sockets: its reaction to a failing core while it applies the stream."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SET = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\n%b\r\n"
 
 
 class Process:
-    """What is around the replica: it notes that it was told to end."""
+    """The surroundings of the replica; notes a request to exit."""
 
     def __init__(self) -> None:
         self.failed = False
         self.errors: list[BaseException] = []
 
     def settle(self) -> None:
-        """There is nobody to deliver anything to."""
+        """Do nothing: there are no clients."""
 
     def fail(self, error: BaseException) -> None:
         self.failed = True
@@ -48,13 +48,13 @@ class Nobody:
         self._history.feed(block)
 
     def cut_off_all(self) -> None:
-        """There are none."""
+        """Do nothing: there are no replicas."""
 
     def begin_following(self, *, keep_replicas: bool) -> None:
-        """There are none."""
+        """Do nothing: there are no replicas."""
 
     def begin_leading(self) -> None:
-        """There are none."""
+        """Do nothing: there are no replicas."""
 
 
 def test_nothing_is_done_after_an_unforeseen_error(tmp_path, monkeypatch):

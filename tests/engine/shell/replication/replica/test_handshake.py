@@ -19,7 +19,7 @@ WHO = Introduction(b"user", b"secret", 6380, b"10.0.0.1", (b"eof", b"psync2"), b
 
 
 def talk(shake: Handshake, *lines: bytes) -> list[bytes]:
-    """What the replica sends, given the master's lines."""
+    """Return what the replica sends, given the master's lines."""
     return [shake.begin(), *(shake.line(line) for line in lines)]
 
 
@@ -41,7 +41,7 @@ def test_it_says_who_it_is_and_what_it_has():
 
 
 def test_without_a_history_it_asks_for_everything():
-    """PSYNC ? -1, and what the master answers tells where its stream begins; empty lines mean that it is at work."""
+    """After PSYNC ? -1 the master's reply gives the start of its stream; empty lines are keepalives."""
     shake = Handshake(Introduction(), None)
     said = talk(shake, b"-NOAUTH Authentication required.", b"+OK", b"", b"", b"+FULLRESYNC " + ID + b" 77")
     assert said[2] == command(b"PSYNC", b"?", b"-1")
@@ -81,7 +81,7 @@ MARK = b"m" * 40
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 39, 40, 41, 1000])
 @pytest.mark.parametrize("marked", [False, True])
 def test_the_data_are_what_stands_between(size, marked):
-    """Cut anywhere, the file's bytes come out whole, and what stands behind them is given back."""
+    """The file's bytes are complete wherever they are cut, and the bytes after them are returned."""
     data = b"".join(b"%d" % number for number in range(200)) + b"m" * 39 + b"x"
     head, end = (b"$EOF:" + MARK, MARK) if marked else (b"$%d" % len(data), b"")
     sent = b"\n\n" + head + b"\r\n" + data + end + b"behind"

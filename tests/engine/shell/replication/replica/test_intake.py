@@ -1,4 +1,4 @@
-"""What a master sends, run on a core: cut anywhere, in slices, transactions whole, and passed on as it came."""
+"""Running a master's stream on a core: cut anywhere, in slices, transactions as units, and passed on unchanged."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_cut_anywhere_it_comes_to_the_same():
 
 
 def test_a_transaction_is_done_and_passed_on_as_a_whole():
-    """Up to EXEC nothing of it is done, and the history stays where MULTI begins; its effects are one transaction."""
+    """Until EXEC no command of a transaction runs, and the history stays at MULTI; its effects are one transaction."""
     one = Replica()
     before = command(b"SET", b"k", b"0")
     one.take(before + command(b"MULTI") + command(b"INCR", b"k") + command(b"INCR", b"other"))
@@ -82,7 +82,7 @@ def test_a_transaction_is_done_and_passed_on_as_a_whole():
 
 
 def test_an_expired_key_stays_until_the_master_says_so():
-    """What a master does to a key whose time has come is done to it; clients see no such key, and it stays."""
+    """The master's commands apply to an expired key; clients do not see the key, and it is kept."""
     one = Replica()
     one.core.changes.hold_expiry("master", 1 << 62)
     one.take(command(b"SET", b"k", b"x", b"PXAT", b"1000") + command(b"APPEND", b"k", b"y"))
@@ -138,7 +138,7 @@ def test_what_redis_8_makes_of_a_float_is_understood():
 
 
 def test_the_claims_of_one_delivery_are_one():
-    """What Redis tells of an XREADGROUP, a claim for each entry, is done together, and comes to the same."""
+    """Redis's records of an XREADGROUP, one claim per entry, are run together with the same result."""
 
     def claim(entry: bytes, consumer: bytes, time: bytes = b"1000") -> bytes:
         words = b"TIME %b RETRYCOUNT 1 FORCE JUSTID LASTID %b" % (time, entry)
@@ -183,8 +183,8 @@ def library(name: bytes, code: bytes = b"redis.register_function('f', function()
 
 @pytest.mark.parametrize("has_lua", [True, False])
 def test_libraries_of_a_master_are_kept_where_they_cannot_run(has_lua, monkeypatch):
-    """Without Lua, or with code that fails here, a master's libraries are kept and passed on: the link does not end, a
-    later one of a name takes the earlier one's place, and what the master deletes is gone.
+    """Without Lua, or with code that fails here, a master's libraries are stored and passed on: the link stays up, a
+    later library replaces one of the same name, and deletions are applied.
     """
     if not has_lua:
         monkeypatch.setitem(sys.modules, "lupa", None)

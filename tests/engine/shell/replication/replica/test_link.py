@@ -13,7 +13,7 @@ _DEADLINE = 20
 
 
 class Owner:
-    """Keeps what it is told."""
+    """Stores the events of a link."""
 
     def __init__(self) -> None:
         self.is_connected = asyncio.Event()
@@ -51,7 +51,7 @@ async def _lost_link() -> tuple[Owner, MasterLink]:
 
 
 def test_a_lost_link_can_be_used_without_harm() -> None:
-    """Data that came before the end may still be loaded: what is sent meanwhile is dropped."""
+    """Data received before the link was lost may still be loaded: later sends are dropped."""
 
     async def body() -> None:
         owner, link = await _lost_link()

@@ -1,4 +1,4 @@
-"""What a replica says of its log: up to where the master's stream is on its disk."""
+"""A replica's report about its log: the offset up to which the master's stream is on its disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from engine.shell.replication.replica.logged import Logged
 
 
 class Log(WithoutDisk):
-    """A log that is synced when the test says so."""
+    """A log that is synced on request."""
 
     logging = True
     written = synced = 0
@@ -20,7 +20,7 @@ class Log(WithoutDisk):
 
 
 def test_only_what_is_synced_counts():
-    """The offset follows the log's syncs, and the last one where nothing waits."""
+    """The offset follows the log's syncs, and is the last one if nothing waits."""
     logged, log = Logged(), Log()
     log.written = 10
     logged.note(log, 100)
@@ -34,7 +34,7 @@ def test_only_what_is_synced_counts():
 
 
 def test_other_data_are_not_on_the_disk():
-    """After a full synchronisation the offsets of an earlier history, which may be higher, say nothing any more."""
+    """After a full synchronisation the offsets of an earlier history, which may be higher, are dropped."""
     logged, log = Logged(), Log()
     assert logged.on_disk(log, 1_000_000) == 1_000_000
     log.written = 1

@@ -80,7 +80,7 @@ def test_the_data_take_the_place_of_the_old_ones(tmp_path, source, payload, dire
 
 
 def test_a_broken_transfer_leaves_nothing(tmp_path, payload):
-    """What was received in part is gone with the transfer, and the core is as it was."""
+    """A partly received file is dropped with the transfer, and the core is unchanged."""
     core, transfer = transfer_of(tmp_path)
     transfer.feed(payload[: len(payload) // 2])
     assert [path.suffix for path in tmp_path.iterdir()] == [".rdb"]
@@ -105,7 +105,7 @@ def test_a_full_disk_is_said(tmp_path, payload):
 
 
 def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
-    """Damage is an error that asking again may heal; what the engine does not have is another one; so are odd ends."""
+    """Damage is an error that a retry may fix; unsupported content is another error; so are wrong ends."""
     changed = bytearray(payload)
     changed[-1] ^= 1
     _, transfer = transfer_of(tmp_path)

@@ -1,4 +1,4 @@
-"""An engine that follows masters which go away, or send what cannot be used, in the worst moment."""
+"""An engine whose master disconnects, or sends unusable data, at the worst moment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def replica(engine: servers.Running) -> Iterator[redis.Redis]:
 
 
 def test_a_master_that_goes_while_its_data_are_read(replica, file):
-    """The data are taken although the link is closed by then; the replica asks for what comes behind them."""
+    """The data is used although the link is already closed; the replica requests what follows it."""
 
     def script(connection: socket.socket, words: list[bytes]) -> None:
         if words[1] == HISTORY:
@@ -64,8 +64,8 @@ def test_a_master_that_goes_while_its_data_are_read(replica, file):
 
 @pytest.mark.parametrize("loads", ["disabled swapdb", "swapdb disabled"])
 def test_another_way_to_load_while_data_are_read(replica, file, loads):
-    """repl-diskless-load counts from the next synchronisation on: where data that are being read turn out to be damaged
-    the replica knows whether its own are still there, asks for all data where they are not, and saves as before.
+    """repl-diskless-load applies from the next synchronisation on: if data being loaded is damaged, the replica knows
+    whether its own data is still there, requests all data if not, and saves as before.
     """
     first, second = loads.split()
 

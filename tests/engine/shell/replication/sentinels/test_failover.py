@@ -1,4 +1,4 @@
-"""FAILOVER: a master hands over to a replica, engines and real servers; what comes of it when that fails."""
+"""FAILOVER: a master hands over to a replica, engines and real servers; and failures of it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stage(member: Member) -> Any:
 
 
 def synchronisations(*members: Member) -> int:
-    """How often they have sent all data to somebody."""
+    """Return how many full synchronisations they have sent."""
     count = 0
     for member in members:
         with member.client() as client:
@@ -52,7 +52,7 @@ def synchronisations(*members: Member) -> int:
 
 
 class Writer(threading.Thread):
-    """Writes entries to whoever is the master, until it is told to end; each that was confirmed counts."""
+    """Writes entries to the current master until stopped, and counts the confirmed ones."""
 
     def __init__(self, master: Member, replica: Member) -> None:
         super().__init__(daemon=True)
@@ -87,8 +87,8 @@ class Writer(threading.Thread):
 @pytest.mark.redis
 @pytest.mark.parametrize("names", ["engine > other engine", "engine > redis", "redis > engine"])
 def test_a_replica_takes_over_while_clients_write(servers, names):
-    """FAILOVER changes the roles and the master's name; what was confirmed before and after is at both, and no data are
-    sent anew. Clients that write wait and hear READONLY of the old master, nothing else.
+    """FAILOVER changes the roles and the history ID; writes confirmed before and after it are on both servers, without
+    a full synchronisation. Waiting writers only get READONLY from the old master.
     """
     with pair(servers, names) as (master, replica), Writer(master, replica) as writer:
         wait_for(lambda: writer.confirmed > 50, "entries")
@@ -114,9 +114,9 @@ def test_a_replica_takes_over_while_clients_write(servers, names):
 @pytest.mark.redis
 @pytest.mark.parametrize("names", ["redis > engine", "engine > redis"])
 def test_a_production_server_moves_with_its_readers(servers, names):
-    """A live migration: a server follows production while that is written to and read, FAILOVER changes the roles, and
-    the url is switched. A query goes on from its checkpoint, the batch that was under way included, and gets each entry
-    once; what other groups have pending is pending at the new server, for the same consumers.
+    """A live migration: a server follows production under load, FAILOVER changes the roles, and the url is changed. A
+    query continues from its checkpoint, including the unfinished batch, and gets each entry once; entries pending in
+    other groups are pending on the new server, for the same consumers.
     """
     with pair(servers, names) as (old, new), Writer(old, new) as writer:
         wait_for(lambda: writer.confirmed > 100, "entries")
@@ -154,8 +154,8 @@ def pending_of(member: Member, group: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.redis
 def test_without_a_replica_that_has_everything_nothing_changes(servers):
-    """While no replica has everything clients that write wait, others do not; after TIMEOUT or ABORT they go on. Other
-    commands about roles are refused meanwhile.
+    """While no replica has caught up, writers wait and others do not; after TIMEOUT or ABORT they continue. Other role
+    commands are rejected meanwhile.
     """
     with pair(servers, "engine > other engine") as (master, replica), master.client() as client:
         assert replica.process is not None
@@ -194,8 +194,8 @@ def test_without_a_replica_that_has_everything_nothing_changes(servers):
 
 @pytest.mark.redis
 def test_a_replica_that_lacks_something_leads_with_force(servers):
-    """After TIMEOUT with FORCE the target is asked in any case, again and again; ABORT makes the old master one again,
-    and the replica has what the master has.
+    """After TIMEOUT with FORCE the target is asked repeatedly; ABORT makes the old master the master again, and the
+    replica has its data.
     """
     with pair(servers, "engine > other engine") as (master, replica), master.client() as client:
         assert replica.process is not None
@@ -216,7 +216,7 @@ def test_a_replica_that_lacks_something_leads_with_force(servers):
 
 @pytest.mark.redis
 def test_who_does_not_want_to_lead_is_left_alone(servers):
-    """A replica that refuses PSYNC ... FAILOVER: the master is the master again, and clients that waited go on."""
+    """If a replica rejects PSYNC ... FAILOVER, the master becomes the master again, and waiting clients continue."""
     with pair(servers, "engine > redis") as (master, replica), master.client() as client:
         name = client.info("replication")["master_replid"]
         replica.run("ACL", "SETUSER", "default", "-psync")

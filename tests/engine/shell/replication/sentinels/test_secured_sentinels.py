@@ -1,4 +1,4 @@
-"""Sentinels, engines and clients that trust nobody: TLS everywhere, users with the rights that they need, passwords."""
+"""Sentinels, engines and clients with full security: TLS everywhere, users with minimal rights, passwords."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.suite.long import long_only
 from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.redis
-#: What Redis's documentation gives a Sentinel, and a replica.
+#: Rights of a Sentinel, and of a replica, from Redis's documentation.
 _SENTINEL = (
     "allchannels +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info +client|setname"
     " +client|kill +script|kill"
@@ -101,8 +101,8 @@ def asked(port: int, authority_file: Path) -> redis.Redis:
 
 @long_only
 def test_a_master_dies_where_all_is_secured():
-    """The Sentinels know the replica and each other, make it lead when the master is killed, and the killed one follows
-    it; redis-py and the connector find the new master with their passwords.
+    """The Sentinels know the replica and each other, promote it when the master is killed, and the killed server
+    follows it; redis-py and the connector find the new master with their passwords.
     """
     with secured() as ((first, second), ports, authority_file), ExitStack() as stack:
 

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.redis
 
 
 def fails_over(watching: Sentinels, dead: Member, expected: Member, other: Member) -> None:
-    """Kill the master; Sentinels make the expected one lead, as its priority says; the killed one comes back as its
-    replica.
+    """After the master is killed, Sentinels promote the replica with the best priority; the killed server returns as
+    its replica.
     """
     expected.run("CONFIG", "SET", "replica-priority", 10)
     other.run("CONFIG", "SET", "replica-priority", 0)
@@ -28,7 +28,7 @@ def fails_over(watching: Sentinels, dead: Member, expected: Member, other: Membe
     wait_for(lambda: expected.info().get("role") == "master", "the role of the new master", PATIENCE)
     dead.start()
     wait_for(lambda: dead.has_all_of(expected), "the killed one to follow", PATIENCE)
-    # The Sentinels told it with CONFIG REWRITE: it would also follow after a restart.
+    # The Sentinels changed it with CONFIG REWRITE, so it would also follow after a restart.
     assert f"replicaof 127.0.0.1 {expected.port}" in dead.config.read_text()
     assert "replicaof" not in expected.config.read_text()
 
@@ -45,7 +45,7 @@ def written(client: Any, connection: ConnectorConnection, number: int) -> None:
             return False
 
     wait_for(add, "redis-py to find the master", PATIENCE)
-    # (What it may have done twice it does not repeat by itself; a question it does.)
+    # A command that may have run twice is not repeated automatically; a read is.
     assert connection.command("XLEN", "s")
     assert connection.command("XADD", "s", f"{number}-2", "by", "connector") == f"{number}-2".encode()
 
@@ -79,7 +79,7 @@ def test_masters_die_and_clients_follow():
 
 
 def announced(watching: Sentinels) -> set[tuple[int, int]]:
-    """The replicas that Sentinels tell clients of, with their priorities; nothing where they do not agree."""
+    """Return the replicas that Sentinels report to clients, with their priorities; empty if they do not agree."""
     found = []
     for number in range(len(watching.ports)):
         with watching.client(number) as sentinel:
