@@ -1,4 +1,4 @@
-"""The harness itself tells the truth about each server."""
+"""Tests of the harness itself on each server."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def test_an_error_is_a_value(server: Server) -> None:
 
 
 def test_the_wire_shows_the_protocol(server: Server) -> None:
-    """The bytes of a reply are those of the protocol that was asked for."""
+    """The bytes of a reply are in the requested protocol."""
     assert server.wire("GET missing") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
 
 
 def test_keys_are_gone_in_the_next_test(server: Server) -> None:
-    """Each test begins without keys."""
+    """Each test starts without keys."""
     server.expect("DBSIZE", 0)
     server.given("SET left behind")
 
@@ -77,7 +77,7 @@ def test_expectations_follow_the_protocol() -> None:
 
 
 def test_a_server_s_own_words_tell_its_release() -> None:
-    """Valkey behaves as the Redis that it was made from; its own version is kept beside."""
+    """Valkey behaves as the Redis version that it derives from; its own version is known too."""
     assert release_in("Redis server v=8.6.3 sha=00000000:0") == Release((8, 6, 3))
     valkey = release_in("Valkey server v=9.1.2 sha=00000000:0")
     assert valkey is not None
@@ -98,7 +98,7 @@ def test_a_server_s_own_words_tell_its_release() -> None:
     ],
 )
 def test_one_expectation_serves_all_releases(release: Release, answer: str) -> None:
-    """Each release gets what it answers, wherever in a reply it stands."""
+    """Each release gets its own reply, wherever that is nested in a reply."""
     expected = Newest("new", {"7.2": "old"}, valkey={"9.0": "their newest", "8.1": "theirs"}, engine="ours")
     assert as_sent([1, expected], 2, release) == [1, answer.encode()]
 

@@ -1,4 +1,4 @@
-"""How many changes a command counts as: what INFO persistence shows, and what the save directive waits for."""
+"""Number of changes that a command counts as: shown by INFO persistence, and used by the save directive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def counted(server: Server) -> int:
     return int(found[1])
 
 
-#: What happened before, divided by semicolons; a command, and as how many changes it counts.
+#: Commands beforehand, separated by semicolons; a command, and its number of changes.
 CASES = [
     ("", "SET a 1", 1),
     ("SET a 1", "SET a 2 NX", 0),
@@ -147,7 +147,7 @@ def test_a_command_counts_as_so_many_changes(server: Server, before: str, comman
 
 @pytest.mark.parametrize("command", ["FLUSHALL", "SWAPDB 0 1"])
 def test_watching_does_not_count(server: Server, command: str) -> None:
-    """A key that somebody watches counts as any other."""
+    """A change of a watched key counts like any other."""
     server.given("MSET a 1 b 2", "WATCH a b")
     start = counted(server)
     server.given(command)

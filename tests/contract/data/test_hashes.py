@@ -136,7 +136,7 @@ def test_drawn_fields_with_values(server: Server) -> None:
 
 
 def test_a_small_hash_is_scanned_in_one_step(server: Server) -> None:
-    """HSCAN gives a small hash as a whole, whatever COUNT says, and a large one in steps."""
+    """HSCAN returns a small hash completely, regardless of COUNT, and a large one in steps."""
     server.given("HSET h a 1 b 2 c 3")
     play(
         server,

@@ -13,7 +13,7 @@ from tests.servers.releases import Newest
 SAME = Error("ERR source and destination objects are the same")
 DB_RANGE = Error("ERR DB index is out of range")
 NO_KEY = Error("ERR no such key")
-#: How Valkey keeps a string that is longer than what it once embedded, and shorter than what it embeds today.
+#: Valkey's encoding of a string longer than it once embedded, and shorter than it embeds today.
 VALKEY_EMBEDS = {"9.0": "embstr", "8.1": "raw"}
 #: The reference count of a number that is kept once for all keys.
 SHARED = 2147483647
@@ -59,7 +59,7 @@ def test_coming_and_going(server: Server, dialogue) -> None:
     ],
 )
 def test_renaming(server: Server, dialogue) -> None:
-    """A key keeps its value and its expiry under its new name, and takes the place of what was there."""
+    """A renamed key keeps its value and expiry, and replaces an existing key of the new name."""
     play(server, dialogue)
 
 
@@ -96,7 +96,7 @@ def test_renaming(server: Server, dialogue) -> None:
     ],
 )
 def test_copies(server: Server, dialogue) -> None:
-    """A copy is a key of its own."""
+    """A copy is independent of the original."""
     play(server, dialogue)
 
 
@@ -183,7 +183,7 @@ def test_expiry(server: Server, dialogue) -> None:
 
 
 def test_a_key_expires(server: Server) -> None:
-    """When its time has come a key is gone for every command."""
+    """An expired key does not exist for any command."""
     server.given("SET a 1 PX 20", "SET b 1")
     server.let_pass(25)
     play(server, [("GET a", None), ("EXISTS a b", 1), ("KEYS *", ["b"]), ("TTL a", -2), ("SETNX a 2", 1)])
@@ -227,7 +227,7 @@ def test_ttl_is_rounded_to_the_nearest_second(server: Server) -> None:
     ],
 )
 def test_scan_of_nothing(server: Server, command, reply) -> None:
-    """What SCAN and HSCAN say to wrong words, and of nothing."""
+    """Errors of SCAN and HSCAN for wrong arguments, and their replies for missing keys."""
     server.expect(command, reply)
 
 
@@ -238,7 +238,7 @@ def test_no_key_is_of_the_type_without_a_name(server: Server) -> None:
 
 
 def test_scan_finds_all(server: Server) -> None:
-    """A whole walk meets every key, and the filters leave out what they should."""
+    """A complete SCAN returns every key, and its filters leave out the right ones."""
     for number in range(60):
         server.run("SET", f"k{number}", "v")
     server.given("HSET hash f v")
@@ -326,7 +326,7 @@ def test_scan_finds_all(server: Server) -> None:
     ],
 )
 def test_object(server: Server, dialogue) -> None:
-    """OBJECT tells how Redis would keep a value."""
+    """OBJECT reports the encoding that Redis would use."""
     play(server, dialogue)
 
 
@@ -358,7 +358,7 @@ def test_wrong_restores(server: Server, dialogue) -> None:
 
 
 def test_dump_and_restore(server: Server) -> None:
-    """A dumped value comes back under another name, with the expiry that was asked for."""
+    """A dumped value can be restored under another name, with the given expiry."""
     server.given("RPUSH l a b c", "SET s 12", "XADD x 1-1 f v", "XGROUP CREATE x g 0")
     for key in ("l", "s", "x"):
         payload = server.run("DUMP", key)

@@ -88,7 +88,7 @@ def test_ends_and_ranges(server: Server, dialogue) -> None:
 
 
 def test_a_pop_with_a_count_from_nothing_is_the_null_array(server: Server) -> None:
-    """Where there is no list LPOP gives a null, with a count the null array."""
+    """For a missing list LPOP returns a null, and with a count the null array."""
     assert server.wire("LPOP l") == (b"_\r\n" if server.proto == 3 else b"$-1\r\n")
     assert server.wire("LPOP l 1") == (b"_\r\n" if server.proto == 3 else b"*-1\r\n")
 
@@ -227,7 +227,7 @@ def test_an_element_that_is_there_is_taken_at_once(server: Server) -> None:
 
 
 def test_waiting_clients_are_served_in_order(server: Server) -> None:
-    """Who came first gets the first element; who finds nothing left goes on waiting."""
+    """The client that waited first gets the first element; a client that finds nothing left continues to wait."""
     first, second, third = server.client(), server.client(), server.client()
     for client in (first, second, third):
         client.send("BLPOP q other 0")
@@ -242,7 +242,7 @@ def test_waiting_clients_are_served_in_order(server: Server) -> None:
 
 
 def test_waiters_see_what_a_transaction_left(server: Server) -> None:
-    """Nobody is served before EXEC is over: an element that came and went was never there."""
+    """No client is served before the end of EXEC: an element that was added and removed was never there."""
     client = server.client()
     client.send("BRPOP q 0")
     client.expect_blocked()
@@ -254,7 +254,7 @@ def test_waiters_see_what_a_transaction_left(server: Server) -> None:
 
 
 def test_a_moved_element_wakes_the_next(server: Server) -> None:
-    """What BLMOVE puts down serves who waits there, in the same turn."""
+    """An element moved by BLMOVE serves a client that waits for it, in the same step."""
     mover, taker = server.client(), server.client()
     taker.send("BLPOP b 0")
     taker.expect_blocked()

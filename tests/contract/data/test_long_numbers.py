@@ -39,7 +39,7 @@ def test_a_number_of_thousands_of_digits_is_answered(server: Server, command: st
 
 
 def test_a_number_of_thousands_of_digits_does_not_tear_a_transaction(server: Server) -> None:
-    """In the middle of a transaction it is an error of its own command; those before and after it are done."""
+    """In a transaction it is an error of its own command; the commands before and after it run."""
     server.given("MULTI", "SET a 1", f"XADD s {LONG} f v", "SET b 2")
     assert server.same(server.run("EXEC")[0], OK)
     server.expect("MGET a b", ["1", "2"])

@@ -166,7 +166,7 @@ _NEGATIVE = Error("ERR invalid expire time, must be >= 0")
     ],
 )
 def test_errors(server: Server, command: str, error: Any) -> None:
-    """What is refused is refused before anything is done."""
+    """A rejected command changes nothing."""
     server.given("SET s 1", "HSET h a 1")
     server.expect(command, error)
     server.expect("HTTL h FIELDS 1 a", [-1])

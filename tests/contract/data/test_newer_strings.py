@@ -106,7 +106,7 @@ def test_set_under_a_condition(server: Server, dialogue) -> None:
     ],
 )
 def test_digests_and_deleting_under_a_condition(server: Server, dialogue) -> None:
-    """DIGEST is XXH3 of the value; DELEX deletes a string where its condition holds, and any key without one."""
+    """DIGEST is XXH3 of the value; DELEX deletes a string if its condition holds, and any key without a condition."""
     play(server, dialogue)
 
 
@@ -159,6 +159,6 @@ def test_several_strings_with_one_expiry(server: Server, dialogue) -> None:
     ],
 )
 def test_what_is_done_with_the_key(server: Server, command: str, use: list[str]) -> None:
-    """COMMAND GETKEYSANDFLAGS knows that a condition changes what SET and DELEX do with their key."""
+    """COMMAND GETKEYSANDFLAGS takes into account that a condition changes how SET and DELEX use their key."""
     ((_, words),) = server.run(f"COMMAND GETKEYSANDFLAGS {command}")
     assert sorted(words) == sorted(word.encode() for word in use)

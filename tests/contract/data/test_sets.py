@@ -129,7 +129,7 @@ def test_members(server: Server, dialogue) -> None:
     ],
 )
 def test_several_sets(server: Server, dialogue) -> None:
-    """What sets have in common, together, and one of them alone; what is stored replaces a key of any type."""
+    """Intersections, unions and differences of sets; a stored result replaces a key of any type."""
     play(server, dialogue)
 
 
@@ -166,7 +166,7 @@ def test_several_sets(server: Server, dialogue) -> None:
     ],
 )
 def test_chance(server: Server, dialogue) -> None:
-    """Members are drawn, and those that are popped are gone."""
+    """SRANDMEMBER and SPOP return random members; popped members are removed."""
     play(server, dialogue)
 
 
@@ -183,7 +183,7 @@ def test_what_is_drawn_are_different_members(server: Server, size: int) -> None:
 
 
 def test_a_small_set_is_scanned_in_one_step(server: Server) -> None:
-    """SSCAN gives a set of numbers as a whole, whatever COUNT says, and a large set in steps."""
+    """SSCAN returns a set of numbers completely, regardless of COUNT, and a large set in steps."""
     server.given("SADD x 1 2 3")
     play(
         server,
@@ -231,6 +231,6 @@ def test_a_small_set_is_scanned_in_one_step(server: Server) -> None:
     ],
 )
 def test_encodings(server: Server, lines: list[str], encoding: str) -> None:
-    """OBJECT ENCODING says what Redis would keep a set as: it follows from its members and from what it has held."""
+    """OBJECT ENCODING reports Redis's encoding of a set, which depends on its present and past members."""
     server.given(*lines)
     server.expect("OBJECT ENCODING x", encoding)

@@ -131,7 +131,7 @@ def test_what_is_stored_is_told(server: Server) -> None:
 
 
 def test_by_and_get_need_the_right_to_read_all_keys(server: Server) -> None:
-    """Whose rights end somewhere may sort what he may read, but not look at keys that the elements name."""
+    """A user with limited rights may sort readable keys, but not use keys named by the elements."""
     server.given("RPUSH l 2 1", "ACL SETUSER sorter on nopass +@all %R~l ~d ~w*")
     client = server.client()
     client.run("AUTH sorter x")

@@ -90,7 +90,7 @@ def test_members(server: Server, dialogue) -> None:
 
 
 def test_another_type(server: Server) -> None:
-    """Every command refuses a key that holds something else, but for what it finds wrong before it looks."""
+    """Every command rejects a key of another type, except for errors that are detected before reading the key."""
     server.given("SET s 1")
     for command in [one.strip() for line in _COMMANDS_ON_ONE.splitlines() for one in line.split("|") if one.strip()]:
         server.expect(command, WRONGTYPE)
@@ -104,7 +104,7 @@ def test_another_type(server: Server) -> None:
     )
 
 
-#: A score as it is given -> as it is shown.
+#: A score as sent -> as returned.
 SCORES: dict[str, Any] = {
     "1": "1",
     "-7": "-7",
@@ -151,7 +151,7 @@ def test_hexadecimal_scores(server: Server) -> None:
 
 @pytest.mark.parametrize("word", ["", " 1", "1 ", "x", "nan", "nan(1)", "1_0", "1e", "0x", "1e400", "-1e400", "1e-400"])
 def test_what_is_no_score(server: Server, word: str) -> None:
-    """Blanks, what is not a number, and what a double cannot hold."""
+    """Scores with blanks, text that is not a number, and numbers beyond a double are rejected."""
     server.expect(("ZADD", "z", word, "a"), _NOT_A_FLOAT)
     server.expect(("ZINCRBY", "z", word, "a"), _NOT_A_FLOAT)
     server.expect(("ZUNION", "1", "z", "WEIGHTS", word), Error("ERR weight value is not a float"))
@@ -176,7 +176,7 @@ def test_the_sign_of_zero(server: Server) -> None:
 
 @since("7.2", valkey="8.0")
 def test_rank_with_score(server: Server) -> None:
-    """ZRANK and ZREVRANK tell the score, too."""
+    """ZRANK and ZREVRANK can return the score too."""
     server.given("ZADD z 1 a 2.5 b")
     play(
         server,
@@ -208,7 +208,7 @@ def test_rank_with_score(server: Server) -> None:
     ],
 )
 def test_encodings(server: Server, lines: list[str], encoding: str) -> None:
-    """OBJECT ENCODING says what Redis would keep a sorted set as."""
+    """OBJECT ENCODING reports Redis's encoding of a sorted set."""
     server.given(*lines)
     server.expect("OBJECT ENCODING x", encoding)
 
@@ -246,7 +246,7 @@ def test_scanning_and_drawing(server: Server, size: int) -> None:
 
 
 def test_words_of_scanning_and_drawing(server: Server) -> None:
-    """What ZSCAN and ZRANDMEMBER take and refuse."""
+    """Accepted and rejected arguments of ZSCAN and ZRANDMEMBER."""
     server.given("ZADD z 1 a 2.5 b")
     play(
         server,

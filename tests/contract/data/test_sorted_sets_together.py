@@ -1,4 +1,4 @@
-"""Several sorted sets together, and members that are taken from them, at once or by who waits."""
+"""Operations on several sorted sets, and removing members at once or by waiting."""
 
 from __future__ import annotations
 
@@ -151,13 +151,13 @@ def test_several(server: Server, dialogue) -> None:
     ],
 )
 def test_pops(server: Server, dialogue) -> None:
-    """Members leave from either end, from the first sorted set that is not empty; in a transaction nobody waits."""
+    """Members are removed from either end of the first non-empty sorted set; in a transaction no client waits."""
     server.given("ZADD z 1 a 2 b 3 d 3 c 4.5 e")
     play(server, dialogue)
 
 
 def test_waiting_clients_are_served_in_order(server: Server) -> None:
-    """Who came first gets the lowest or highest member, who finds nothing left goes on waiting."""
+    """The client that waited first gets the lowest or highest member; one that finds nothing left continues to wait."""
     clients = [server.client() for _ in range(4)]
     commands = ("BZPOPMIN z other 0", "BZPOPMAX z 0", "BZMPOP 0 2 other z MIN COUNT 2", "BZPOPMIN z other 0")
     for client, command in zip(clients, commands, strict=True):
@@ -173,7 +173,7 @@ def test_waiting_clients_are_served_in_order(server: Server) -> None:
 
 @pytest.mark.parametrize("command", ["BZPOPMIN none z 0.02", "BZMPOP 0.02 2 none z MAX COUNT 3"])
 def test_nothing_comes_in_time(server: Server, command: str) -> None:
-    """When its time is over a waiting client gets nil, and what comes later is not for it."""
+    """After its timeout a waiting client gets nil, and later members are not for it."""
     client = server.client()
     client.send(command)
     server.let_pass(25)
@@ -203,7 +203,7 @@ def test_a_sorted_set_that_comes_into_being(server: Server, lines: list[str]) ->
 
 
 def test_who_waits_for_another_type_is_not_woken(server: Server) -> None:
-    """A list wakes nobody who waits for a sorted set; CLIENT UNBLOCK does."""
+    """A list does not wake a client that waits for a sorted set; CLIENT UNBLOCK does."""
     popper, lister = server.client(), server.client()
     number = popper.run("CLIENT ID")
     popper.send("BZPOPMIN q 0")
@@ -218,7 +218,7 @@ def test_who_waits_for_another_type_is_not_woken(server: Server) -> None:
 
 
 def test_what_is_watched(server: Server) -> None:
-    """A transaction does not run where a sorted set that it watches has changed, and runs where nothing has."""
+    """A transaction runs unless a watched sorted set has changed."""
     other = server.client()
     server.given("ZADD z 1 a", "WATCH z")
     other.run("ZADD z 1 a")

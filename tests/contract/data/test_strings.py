@@ -265,11 +265,11 @@ def test_parts_of_strings(server: Server, dialogue) -> None:
     ],
 )
 def test_numbers(server: Server, dialogue) -> None:
-    """Integers and floats in strings, with 64 bits each, and what is no number."""
+    """Integers and floats in strings, with 64 bits each, and errors for other text."""
     play(server, dialogue)
 
 
 def test_a_value_may_be_any_bytes(server: Server) -> None:
-    """Keys and values with line ends, zero bytes and bytes that are no UTF-8 come back as they were."""
+    """Keys and values with line ends, zero bytes and bytes that are not UTF-8 are returned unchanged."""
     data = bytes(range(256)) + b"\r\n"
     play(server, [(("SET", data, data), OK), (("GET", data), data), (("STRLEN", data), 258), ("KEYS *", [data])])

@@ -66,13 +66,13 @@ def group(name: str, consumers: int, pending: int, last: str, read: int | None, 
     ],
 )
 def test_creating(stream: Server, command: str, row: Map) -> None:
-    """CREATE makes a group at an ID; what it has read is known where the counters allow it."""
+    """CREATE makes a group at an ID; its entries-read is known if the counters allow it."""
     stream.expect(command, OK)
     stream.expect("XINFO GROUPS s", [row])
 
 
 def test_creating_twice(stream: Server) -> None:
-    """A group that exists is not made again, and stays as it is."""
+    """Creating an existing group is an error and leaves it unchanged."""
     stream.given("XGROUP CREATE s g 1-0")
     stream.expect("XGROUP CREATE s g 0", BUSY)
     stream.expect("XGROUP CREATE s g 0 MKSTREAM", BUSY)
@@ -80,7 +80,7 @@ def test_creating_twice(stream: Server) -> None:
 
 
 def test_mkstream(server: Server) -> None:
-    """MKSTREAM makes an empty stream where there is none; no other form does, and no failing one."""
+    """MKSTREAM makes an empty stream if there is none; no other form does, and no failing one."""
     server.expect("XGROUP CREATE s g $ MKSTREAM ENTRIESREAD -2", ENTRIES_READ)
     server.expect("XGROUP CREATE s g x MKSTREAM", Error("ERR Invalid stream ID specified as stream command argument"))
     server.expect("EXISTS s", 0)
@@ -137,7 +137,7 @@ def test_options_given_twice(stream: Server, command: str, name: str) -> None:
 
 
 def test_destroying(stream: Server) -> None:
-    """DESTROY answers 1 for a group and 0 for none, and its pending entries are gone."""
+    """DESTROY returns 1 for a group and 0 for none, and removes its pending entries."""
     stream.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")
     stream.expect("XGROUP DESTROY s g", 1)
     stream.expect("XGROUP DESTROY s g", 0)
@@ -147,7 +147,7 @@ def test_destroying(stream: Server) -> None:
 
 
 def test_setting_the_id(stream: Server) -> None:
-    """SETID moves a group forward and back and keeps what is pending."""
+    """SETID moves a group forward and back and keeps its pending entries."""
     stream.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")
     stream.expect("XGROUP SETID s g 1-0", OK)
     stream.expect("XINFO GROUPS s", [group("g", 1, 2, "1-0", None, 1)])
@@ -159,7 +159,7 @@ def test_setting_the_id(stream: Server) -> None:
 
 
 def test_consumers(stream: Server) -> None:
-    """CREATECONSUMER makes a consumer once; DELCONSUMER drops it with its pending entries and says how many."""
+    """CREATECONSUMER makes a consumer once; DELCONSUMER deletes it, and returns how many entries it had pending."""
     stream.given("XGROUP CREATE s g 0")
     stream.expect("XGROUP CREATECONSUMER s g c", 1)
     stream.expect("XGROUP CREATECONSUMER s g c", 0)
@@ -229,7 +229,7 @@ def test_consumer_rows(stream: Server) -> None:
     ],
 )
 def test_seen_and_active(stream: Server, command: str, idle: int, inactive: int) -> None:
-    """A consumer is seen by each try to read or to claim, and active only where it got something."""
+    """Each attempt to read or claim updates a consumer's seen time, but only success its active time."""
     stream.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >")
     stream.let_pass(1000)
     stream.given(command)
@@ -239,7 +239,7 @@ def test_seen_and_active(stream: Server, command: str, idle: int, inactive: int)
 @since("7.2")
 @hand_clock
 def test_never_active(stream: Server) -> None:
-    """A consumer that never got anything is inactive for ever (-1), however often it is seen."""
+    """A consumer that never got an entry is inactive (-1), however often it is seen."""
     stream.given("XGROUP CREATE s g $", "XGROUP CREATECONSUMER s g c")
     stream.let_pass(70)
     stream.expect("XINFO CONSUMERS s g", [Map({"name": "c", "pending": 0, "idle": 70, "inactive": -1})])

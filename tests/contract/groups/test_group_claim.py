@@ -13,7 +13,7 @@ ALL = entries("1-0 f 1", "2-0 f 2", "3-0 f 3")
 
 @pytest.fixture
 def claimed(server: Server) -> Server:
-    """A stream s with 1-0 to 4-0; in group g, a has got 1-0 to 3-0, nobody 4-0."""
+    """A stream s with 1-0 to 4-0; in group g, consumer a has 1-0 to 3-0, and 4-0 was not delivered."""
     server.given(*(f"XADD s {n}-0 f {n}" for n in range(1, 5)), "XGROUP CREATE s g 0")
     server.given("XREADGROUP GROUP g a COUNT 3 STREAMS s >")
     return server
@@ -42,7 +42,7 @@ def claimed(server: Server) -> Server:
     ],
 )
 def test_claiming(claimed: Server, words: str, reply: list[object], row: list[object]) -> None:
-    """XCLAIM moves an entry that has been idle long enough, and counts a delivery unless told otherwise."""
+    """XCLAIM moves an entry with enough idle time, and counts a delivery unless told otherwise."""
     claimed.expect(f"XCLAIM s g b {words}", reply)
     claimed.expect("XPENDING s g 1 1 1", [row])
 
@@ -54,7 +54,7 @@ def test_the_order_of_ids(claimed: Server) -> None:
 
 
 def test_force(claimed: Server) -> None:
-    """FORCE makes an entry pending that nobody had; without it, or without the entry, nothing happens."""
+    """FORCE makes an undelivered entry pending; without FORCE, or without the entry, nothing happens."""
     claimed.expect("XCLAIM s g b 0 4-0", [])
     claimed.expect("XCLAIM s g b 0 4-0 FORCE", entries("4-0 f 4"))
     claimed.expect("XPENDING s g 4 4 1", [["4-0", "b", ANY, 2]])
@@ -66,14 +66,14 @@ def test_force(claimed: Server) -> None:
 
 
 def test_claiming_what_is_deleted(claimed: Server) -> None:
-    """An entry that is gone from the stream leaves the pending list when it is claimed, however idle it is."""
+    """Claiming an entry deleted from the stream removes it from the pending list, regardless of its idle time."""
     claimed.given("XDEL s 2-0")
     claimed.expect("XCLAIM s g b 99999999 1-0 2-0 3-0", [])
     claimed.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 1], ["3-0", "a", ANY, 1]])
 
 
 def test_lastid(claimed: Server) -> None:
-    """LASTID moves the group's last-delivered ID forward, never back, even where nothing is claimed."""
+    """LASTID moves the group's last-delivered ID forward, never back, even if nothing is claimed."""
     claimed.expect("XCLAIM s g b 0 9-0 LASTID 3-5", [])
     assert claimed.run("XINFO GROUPS s") is not None
     claimed.expect("XREADGROUP GROUP g c STREAMS s >", claimed_streams("4-0 f 4"))
@@ -88,14 +88,14 @@ def claimed_streams(*texts: str) -> object:
 
 
 def test_the_consumer_is_made_anyway(claimed: Server) -> None:
-    """XCLAIM and XAUTOCLAIM make their consumer even where nothing is claimed; before 7.2 only with the first claim."""
+    """XCLAIM and XAUTOCLAIM create their consumer even if nothing is claimed; before 7.2 only with the first claim."""
     claimed.given("XCLAIM s g b 99999999 1-0", "XAUTOCLAIM s g c 99999999 0")
     names = [row[b"name"] if isinstance(row, dict) else row[1] for row in claimed.run("XINFO CONSUMERS s g")]
     assert names == claimed.newest([b"a", b"b", b"c"], before={"7.2": [b"a"]})
 
 
 def test_claiming_ones_own(claimed: Server) -> None:
-    """A consumer may claim what it has already; that is one more delivery."""
+    """A consumer may claim its own entry; that is another delivery."""
     claimed.expect("XCLAIM s g a 0 1-0", ALL[:1])
     claimed.expect("XPENDING s g - + 1", [["1-0", "a", ANY, 2]])
 
@@ -167,7 +167,7 @@ def test_claim_refusals(claimed: Server, command: str, reply: Error) -> None:
     ],
 )
 def test_delivery_times_of_a_claim(claimed: Server, options: str, idle: int) -> None:
-    """A claim is a delivery now, or when IDLE or TIME say; a time that is not between zero and now is now."""
+    """A claim's delivery time is now, or set by IDLE or TIME; a time outside of zero to now is set to now."""
     claimed.let_pass(1000)
     times = {"ago_50": claimed.now - 50, "in_50": claimed.now + 50}
     claimed.given(f"XCLAIM s g b 0 1-0 {options.format(**times)}")
@@ -188,7 +188,7 @@ def test_min_idle(claimed: Server) -> None:
 
 
 def test_autoclaim(claimed: Server) -> None:
-    """XAUTOCLAIM claims from an ID on and answers with the cursor, the entries, and the IDs that are gone."""
+    """XAUTOCLAIM claims from an ID on and returns the cursor, the entries, and the deleted IDs."""
     claimed.expect("XAUTOCLAIM s g b 0 0", ["0-0", ALL, []])
     claimed.expect("XPENDING s g - + 10", [[f"{n}-0", "b", ANY, 2] for n in (1, 2, 3)])
 
@@ -204,7 +204,7 @@ def test_autoclaim_in_steps(claimed: Server) -> None:
 
 
 def test_autoclaim_of_deleted_entries(claimed: Server) -> None:
-    """Entries that are gone leave the pending list, are listed, and count for COUNT."""
+    """Deleted entries leave the pending list, are reported, and count towards COUNT."""
     claimed.given("XDEL s 1-0 2-0")
     claimed.expect("XAUTOCLAIM s g b 99999999 0 COUNT 1", ["2-0", [], ["1-0"]])
     claimed.expect("XAUTOCLAIM s g b 0 0 COUNT 10", ["0-0", ALL[2:], ["2-0"]])
@@ -247,7 +247,7 @@ def test_an_empty_pending_list(server: Server) -> None:
 
 @pytest.mark.parametrize("word", ["", " JUSTID"])
 def test_many_entries_are_claimed_at_once(server: Server, word: str) -> None:
-    """However many there are, as many are in the reply as its length says, by XAUTOCLAIM and by XCLAIM."""
+    """XAUTOCLAIM and XCLAIM reply with exactly as many entries as the array's length says, however many there are."""
     numbers = range(1, 2101)
     server.given(*(f"XADD s {n}-0 f {n}" for n in numbers), "XGROUP CREATE s g 0", "XGROUP CREATE s h 0")
     server.given("XREADGROUP GROUP g a STREAMS s >", "XREADGROUP GROUP h a STREAMS s >")

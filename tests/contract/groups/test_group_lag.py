@@ -1,4 +1,4 @@
-"""entries-read and lag of a group: what is known, what is not, after deletions, trims and moves."""
+"""entries-read and lag of a group: known and unknown values, after deletions, trims and moves."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_group_that_begins_with_its_stream(server: Server) -> None:
 
 
 def test_lag_after_reading_past_a_deletion(server: Server) -> None:
-    """A gap behind the group does not matter; a gap before it makes the lag unknown until it is passed."""
+    """A deletion before the group's position does not matter; one after it makes the lag unknown until it is passed."""
     fill(server, 5)
     server.given("XGROUP CREATE s g 0", "XDEL s 1-0")
     assert numbers(server) == (None, 4)
@@ -109,7 +109,7 @@ def test_lag_after_reading_past_a_deletion(server: Server) -> None:
 
 @since("8.10")
 def test_counts_beyond_the_stream(server: Server) -> None:
-    """A group cannot have read more than was ever added, whatever ENTRIESREAD or XSETID say."""
+    """A group cannot have read more than was ever added, regardless of ENTRIESREAD and XSETID."""
     fill(server, 5)
     server.given("XGROUP CREATE s g 5-0 ENTRIESREAD 99")
     assert numbers(server) == (5, 0)
@@ -120,7 +120,7 @@ def test_counts_beyond_the_stream(server: Server) -> None:
 
 
 def test_claims_do_not_count(server: Server) -> None:
-    """XCLAIM with LASTID moves the group and leaves what it has read."""
+    """XCLAIM with LASTID moves the group without changing entries-read."""
     fill(server, 5)
     server.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >", "XCLAIM s g c 0 9-0 LASTID 3-0")
     assert numbers(server) == (1, 4)

@@ -40,7 +40,7 @@ EVERYTHING = [(1, "a"), (2, "a"), (3, "a"), (4, "b"), (5, "b")]
     ],
 )
 def test_acknowledging(pending: Server, ids: str, acknowledged: int, left: list[int]) -> None:
-    """XACK takes IDs out of the pending list, whoever has them, and says how many were there."""
+    """XACK removes IDs from the pending list, of any consumer, and returns how many were pending."""
     pending.expect(f"XACK s g {ids}", acknowledged)
     pending.expect("XPENDING s g - + 10", rows(*((n, who) for n, who in EVERYTHING if n in left)))
 
@@ -143,7 +143,7 @@ def test_one_word_too_many(pending: Server) -> None:
 
 @hand_clock
 def test_idle_times(server: Server) -> None:
-    """IDLE keeps what has been pending for at least that long."""
+    """IDLE filters entries that have been pending for at least that time."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a COUNT 1 STREAMS s >")
     server.let_pass(100)
     server.given("XREADGROUP GROUP g b STREAMS s >")

@@ -23,7 +23,7 @@ def got(*some: object) -> Streams:
 
 
 def test_each_entry_goes_to_one_consumer(group: Server) -> None:
-    """``>`` gives what nobody in the group has got yet."""
+    """``>`` returns entries that no consumer of the group has received."""
     group.expect("XREADGROUP GROUP g a COUNT 1 STREAMS s >", got(ALL[0]))
     group.expect("XREADGROUP GROUP g b COUNT 1 STREAMS s >", got(ALL[1]))
     group.expect("XREADGROUP GROUP g a STREAMS s >", got(ALL[2]))
@@ -41,7 +41,7 @@ def test_groups_do_not_know_each_other(group: Server) -> None:
 
 
 def test_nothing_new(group: Server) -> None:
-    """Where there is nothing new the answer is the null array."""
+    """Without new entries the reply is the null array."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     assert group.wire("XREADGROUP GROUP g a STREAMS s >") == (b"_\r\n" if group.proto == 3 else b"*-1\r\n")
 
@@ -53,7 +53,7 @@ def test_count_without_limit(group: Server, count: str) -> None:
 
 
 def test_history(group: Server) -> None:
-    """Any other ID gives the consumer's own pending entries after it, an empty list where there are none."""
+    """Any other ID returns the consumer's own pending entries after it, an empty list if there are none."""
     group.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >", "XREADGROUP GROUP g b STREAMS s >")
     group.expect("XREADGROUP GROUP g a STREAMS s 0", got(*ALL[:2]))
     group.expect("XREADGROUP GROUP g a STREAMS s 1-0", got(ALL[1]))
@@ -66,12 +66,12 @@ def test_history(group: Server) -> None:
 
 
 def test_history_is_answered_at_once(group: Server) -> None:
-    """Reading history never waits, whatever BLOCK says."""
+    """Reading history never blocks, regardless of BLOCK."""
     group.expect("XREADGROUP GROUP g a BLOCK 0 STREAMS s 0", got())
 
 
 def test_history_of_deleted_entries(group: Server) -> None:
-    """A pending entry that is gone from the stream comes with its ID and a null instead of fields."""
+    """A pending entry that was deleted from the stream is returned with its ID and a null instead of fields."""
     group.given("XREADGROUP GROUP g a STREAMS s >", "XDEL s 1-0", "XTRIM s MINID 3")
     group.expect("XREADGROUP GROUP g a STREAMS s 0", got(["1-0", None], ["2-0", None], ALL[2]))
     null = b"_\r\n" if group.proto == 3 else b"*-1\r\n"
@@ -104,7 +104,7 @@ def test_noack(group: Server) -> None:
 
 
 def test_delivery_of_what_is_pending_already(group: Server) -> None:
-    """After XGROUP SETID back, pending entries are delivered anew: to the new consumer, with their count reset."""
+    """After XGROUP SETID back, pending entries are delivered again: to the new consumer, with their count reset."""
     group.given("XREADGROUP GROUP g a STREAMS s >", "XREADGROUP GROUP g a STREAMS s 0", "XGROUP SETID s g 1-0")
     group.expect("XREADGROUP GROUP g b COUNT 1 STREAMS s >", got(ALL[1]))
     group.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 2], ["2-0", "b", ANY, 1], ["3-0", "a", ANY, 2]])
@@ -113,7 +113,7 @@ def test_delivery_of_what_is_pending_already(group: Server) -> None:
 
 
 def test_delivery_between_pending_entries(group: Server) -> None:
-    """Entries that were acknowledged and are delivered anew find their place among those still pending."""
+    """Entries that were acknowledged and are delivered again take their place among the pending ones."""
     group.given("XREADGROUP GROUP g a STREAMS s >", "XACK s g 1-0 2-0", "XGROUP SETID s g 0")
     group.expect("XREADGROUP GROUP g b COUNT 2 STREAMS s >", got(*ALL[:2]))
     group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "b", ANY, 1], ["3-0", "a", ANY, 1]])
@@ -133,7 +133,7 @@ def test_deleted_entries_are_not_delivered(group: Server) -> None:
 
 
 def test_several_streams(group: Server) -> None:
-    """New entries and history may be asked for in one command; streams without new entries are left out."""
+    """One command can read new entries and history; streams without new entries are left out."""
     group.given(
         "XADD t 1-0 f 1", "XGROUP CREATE t g 0", "XGROUP CREATE u g $ MKSTREAM", "XREADGROUP GROUP g a STREAMS t >"
     )
@@ -142,13 +142,13 @@ def test_several_streams(group: Server) -> None:
 
 
 def test_options_come_in_any_order(group: Server) -> None:
-    """GROUP may stand anywhere before STREAMS."""
+    """GROUP is accepted anywhere before STREAMS."""
     group.expect("XREADGROUP COUNT 1 GROUP g a STREAMS s >", got(ALL[0]))
     group.expect("xreadgroup noack block 10 group g a count 1 streams s >", got(ALL[1]))
 
 
 def test_the_consumer_is_made(group: Server) -> None:
-    """A consumer comes into being by its first read; before 7.2 only where it got something."""
+    """A consumer is created by its first read; before 7.2 only if it got an entry."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     assert len(group.run("XINFO CONSUMERS s g")) == 1
     group.expect("XREADGROUP GROUP g b STREAMS s >", None)

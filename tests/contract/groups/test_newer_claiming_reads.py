@@ -1,6 +1,6 @@
 """XREADGROUP CLAIM (8.4), XNACK (8.8), MAXCOUNT and MAXSIZE (8.10).
 
-One file above 400 lines: all cases are told with one group of one stream.
+One long module, because all cases use one group of one stream.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_claim_by_idle_time(group: Server) -> None:
 
 @since("8.4")
 def test_claim_skips_vanished_entries(group: Server) -> None:
-    """A pending entry that is gone from the stream is passed over and stays pending."""
+    """A pending entry that was deleted from the stream is skipped and stays pending."""
     group.given("XDEL s 1-0")
     group.expect("XREADGROUP GROUP g b COUNT 1 CLAIM 0 STREAMS s >", got(claimed(2, ANY, 1)))
     group.expect("XPENDING s g - + 10", [["1-0", "a", ANY, 1], ["2-0", "b", ANY, 2]])
@@ -77,7 +77,7 @@ def test_claim_skips_vanished_entries(group: Server) -> None:
 
 @since("8.4")
 def test_claim_and_noack(group: Server) -> None:
-    """NOACK holds for new entries only; what is pending is claimed."""
+    """NOACK applies only to new entries; pending ones are claimed."""
     group.given("XREADGROUP GROUP g b NOACK CLAIM 0 STREAMS s >")
     group.expect("XPENDING s g", [2, "1-0", "2-0", [["b", "2"]]])
 
@@ -90,7 +90,7 @@ def test_claim_and_history(group: Server) -> None:
 
 @since("8.4")
 def test_history_switches_claiming_off(group: Server) -> None:
-    """Streams behind one that is read as history are read without CLAIM."""
+    """Streams after one that is read as history are read without CLAIM."""
     group.given("XADD t 1-0 f 1", "XGROUP CREATE t g 0")
     reply = Streams({"s": entries("1-0 f 1", "2-0 f 2"), "t": entries("1-0 f 1")})
     group.expect("XREADGROUP GROUP g a CLAIM 0 STREAMS s t 0 >", reply)
@@ -155,7 +155,7 @@ def test_new_entries_end_the_wait_for_idleness(group: Server) -> None:
     ],
 )
 def test_nack(group: Server, words: str, reply: int, count: int) -> None:
-    """XNACK takes an entry from its consumer and sets the number of deliveries as its mode says."""
+    """XNACK releases an entry from its consumer and sets its delivery count according to the mode."""
     group.expect(f"XNACK s g {words}", reply)
     group.expect("XPENDING s g - + 10", [["1-0", "", -1, count], ["2-0", "a", ANY, 1]])
     group.expect("XREADGROUP GROUP g a STREAMS s 0", got(entry("2-0 f 2")))
@@ -192,7 +192,7 @@ def test_what_was_nacked(group: Server) -> None:
 
 @since("8.8")
 def test_idle_filters_do_not_see_nacked_entries(group: Server) -> None:
-    """XPENDING IDLE keeps NACKed entries, whatever idle time is asked for; a consumer's filter does not show them."""
+    """XPENDING IDLE includes NACKed entries regardless of the idle time; a consumer's filter excludes them."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.expect("XPENDING s g IDLE 99999999 - + 10", [["1-0", "", -1, 1]])
     group.expect("XPENDING s g - + 10 a", [["2-0", "a", ANY, 1]])
@@ -208,7 +208,7 @@ def test_nacked_entries_in_the_order_of_ids(group: Server) -> None:
 @since("8.8")
 @pytest.mark.parametrize("command", ["XCLAIM s g b 99999999 1-0 JUSTID", "XAUTOCLAIM s g b 99999999 0 JUSTID"])
 def test_nacked_entries_are_idle_for_ever(group: Server, command: str) -> None:
-    """A NACKed entry may be claimed whatever idle time is asked for."""
+    """A NACKed entry can be claimed regardless of the idle time."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.given(command)
     group.expect("XPENDING s g - + 10", [["1-0", "b", ANY, 1], ["2-0", "a", ANY, 1]])
@@ -226,7 +226,7 @@ def test_nacked_entries_come_first(group: Server) -> None:
 
 @since("8.8")
 def test_nack_wakes_claiming_readers(group: Server) -> None:
-    """A reader that waits with CLAIM gets what is NACKed meanwhile."""
+    """A reader that waits with CLAIM gets entries that are NACKed meanwhile."""
     group.given("XREADGROUP GROUP g a STREAMS s >")
     reader = group.client()
     reader.send("XREADGROUP GROUP g b BLOCK 0 CLAIM 99999999 STREAMS s >")
@@ -326,7 +326,7 @@ def test_limits_over_all_streams(three_streams: Server, words: str, reply: dict[
 
 @since("8.10")
 def test_the_size_is_soft(server: Server) -> None:
-    """The entry that reaches MAXSIZE is still given, the next one not; what is not given is not delivered."""
+    """The entry that reaches MAXSIZE is still returned, the next one not; entries not returned are not delivered."""
     value = "x" * 100
     server.given(*(f"XADD s {n}-0 f {value}" for n in range(1, 10)), "XGROUP CREATE s g 0")
     reply = server.run("XREADGROUP GROUP g c MAXSIZE 300 STREAMS s >")

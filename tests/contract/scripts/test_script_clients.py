@@ -1,4 +1,4 @@
-"""Scripts as redis-py uses them: locks, registered scripts, and pipelines that find a script forgotten."""
+"""Scripts as redis-py uses them: locks, registered scripts, and pipelines after a script flush."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_lock(client: redis_py.Redis) -> None:
 
 
 def test_a_registered_script(client: redis_py.Redis) -> None:
-    """It is called by its SHA-1, alone and in a pipeline, also where the server has forgotten it."""
+    """A script is called by its SHA-1, alone and in a pipeline, even if the server has dropped it."""
     add = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
     assert add(keys=["n"], args=[2]) == 2
     client.script_flush()

@@ -1,4 +1,4 @@
-"""Lua scripts: what they return and see in both protocols, what they may call, and what becomes of what they did."""
+"""Lua scripts: replies in both protocols, visible data, allowed commands, and lasting effects."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _table(name: str) -> Table:
     return table
 
 
-#: Each script with the reply's bytes in RESP2, and in RESP3 where they differ, as `redis-server` 7.0.15 gives them.
+#: Each script with the reply's bytes in RESP2, and in RESP3 if they differ, as in `redis-server` 7.0.15.
 TABLE = _table("script_replies.json")
-#: The same, as `redis-server` 8.6 gives them, where 7.0.15 answers otherwise: numbers as text, waiting, what is new.
+#: The same for `redis-server` 8.6, if 7.0.15 differs: numbers as text, blocking, new features.
 NEWER = _table("script_replies_newer.json")
 INCR = "return redis.call('INCR', KEYS[1])"
 INCR_SHA = hashlib.sha1(INCR.encode()).hexdigest()
@@ -38,7 +38,7 @@ def _is_seven(server: Server) -> bool:
 
 
 def placed(text: str, script: str, line: int = 1) -> Newest:
-    """The error of a script that failed, with its place. Valkey does not say Redis, and later no SHA-1."""
+    """Return the error of a failed script, with its place. Valkey does not name Redis, and later versions no SHA-1."""
     theirs, sha = text.replace("Redis ", ""), hashlib.sha1(script.encode()).hexdigest()
     return Newest(
         Error(f"{text} script: {sha}, on @user_script:{line}."),
@@ -58,12 +58,12 @@ def test_the_table_of_replies(server: Server) -> None:
 
 @since("8.6")
 def test_the_table_of_newer_replies(server: Server) -> None:
-    """Where Redis has changed, scripts get what the newer one answers."""
+    """Where Redis has changed, scripts get the newer reply."""
     assert unlike(server, NEWER) == []
 
 
 def unlike(server: Server, table: Table) -> list[tuple[str, str, bytes]]:
-    """Which scripts answer otherwise than the table says: with what is wanted, and what came."""
+    """Return the scripts whose reply differs from the table, with the expected and the actual reply."""
     server.run("SCRIPT FLUSH")
     wrong = []
     for script, in_two, in_three in table:
@@ -76,7 +76,7 @@ def unlike(server: Server, table: Table) -> list[tuple[str, str, bytes]]:
 
 
 def test_keys_and_arguments(server: Server) -> None:
-    """The words behind the number of keys are KEYS, then ARGV; a wrong number of keys is an error."""
+    """Arguments after the number of keys are KEYS, then ARGV; a wrong number of keys is an error."""
     server.expect(("EVAL", "return {KEYS, ARGV}", 2, "a", "b", "c"), [["a", "b"], ["c"]])
     server.expect(("EVAL", "return {KEYS, ARGV}", 0), [[], []])
     server.expect(("EVAL", "return #ARGV", 1, "k", *map(str, range(500))), 500)
@@ -120,7 +120,7 @@ def test_the_cache_of_scripts(server: Server) -> None:
 
 
 def test_scripts_that_only_read(server: Server) -> None:
-    """EVAL_RO, and a script that says no-writes, refuse commands that write; the rest of the script has run."""
+    """EVAL_RO, and a script with no-writes, reject write commands; the rest of the script has run."""
     refused = "ERR Write commands are not allowed from read-only scripts."
     server.expect(("EVAL_RO", INCR, 1, "n"), placed(refused, INCR))
     declared = f"#!lua flags=no-writes\n{INCR}"
@@ -132,7 +132,7 @@ def test_scripts_that_only_read(server: Server) -> None:
 
 
 def test_a_script_that_fails_keeps_what_it_did(server: Server) -> None:
-    """What it wrote before its error stays, as one step for others."""
+    """Writes before a script's error stay, as one step for other clients."""
     script = "redis.call('SET', KEYS[1], '1') redis.call('NONSENSE')"
     server.expect(("EVAL", script, 1, "k"), placed("ERR Unknown Redis command called from script", script))
     server.expect("GET k", "1")
@@ -154,7 +154,7 @@ def test_scripts_in_transactions(server: Server) -> None:
 
 
 def test_what_a_script_adds_wakes_who_waits(server: Server) -> None:
-    """A client blocked on a list or stream gets what a script puts there, once the script is over."""
+    """A client blocked on a list or stream gets what a script adds there, after the script has ended."""
     list_reader, stream_reader = server.client(), server.client()
     list_reader.send("BLPOP l 0")
     stream_reader.send("XREAD BLOCK 0 STREAMS s $")
@@ -176,7 +176,7 @@ def test_a_script_has_its_own_database_and_protocol(server: Server) -> None:
 
 
 def test_a_script_calls_what_its_user_may(server: Server) -> None:
-    """Each call is checked with the caller's rights, and ACL LOG says that it came from a script."""
+    """Each call is checked against the caller's rights, and ACL LOG reports that it came from a script."""
     server.expect("ACL SETUSER lua on nopass ~k* +@all -get", "OK")
     user = server.client()
     user.expect("AUTH lua x", "OK")
@@ -308,7 +308,7 @@ def test_libraries_that_are_none(library: Server, code: str, error: str) -> None
 
 
 def test_a_function_registers_none(library: Server) -> None:
-    """What a library keeps of its loading environment is refused when one of its functions runs."""
+    """A library's use of its loading environment is rejected when one of its functions runs."""
     code = """#!lua name=kept
 local kept = redis
 kept.register_function('later', function() kept.register_function('more', function() end) end)"""
@@ -340,7 +340,7 @@ def test_libraries_travel(library: Server) -> None:
 
 @since("7.0")
 def test_scripts_and_functions_draw_from_one_generator(server: Server) -> None:
-    """A seed that a script has set counts for functions too, and what they draw for the next script."""
+    """A seed set by a script also applies to functions, and their random numbers to the next script."""
     code = "#!lua name=dice\nredis.register_function('roll', function() return math.random(1000000) end)"
     server.expect(("FUNCTION", "LOAD", code), "dice")
     seed, roll = ("EVAL", "math.randomseed(7)", "0"), ("EVAL", "return math.random(1000000)", "0")

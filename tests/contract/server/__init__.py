@@ -1,1 +1,1 @@
-"""Connections, their rights, and what a server tells of itself: HELLO, CLIENT, ACL, blocking, transactions, MONITOR."""
+"""Connections, their rights, and reports of a server: HELLO, CLIENT, ACL, blocking, transactions, MONITOR."""

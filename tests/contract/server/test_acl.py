@@ -1,8 +1,8 @@
 """ACL commands and their effects: the same from the core, the engine over TCP and a real Redis.
 
-Redis 7.2 changed texts of refusals and shows the rules about commands as they were given; ``before`` says what was.
+Redis 7.2 changed error texts and shows command rules as they were given; ``before`` has the earlier replies.
 
-One file above 400 lines: all cases are told with one user (`as_user`) and one server whose users are put back (`acl`).
+One long module, because all cases use one user (`as_user`) and one server whose users are restored (`acl`).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def acl(server: Server) -> Iterator[Server]:
 
 
 def lines(server: Server) -> list[str]:
-    """ACL LIST without what newer releases say of every user."""
+    """Return ACL LIST without the parts that newer releases add to every user."""
     return [line.decode().replace(" sanitize-payload", "") for line in server.run("ACL LIST")]
 
 
 def refused(server: Server, kind: str, name: str = "", user: str = "u") -> Error:
-    """What a refused command, key or channel is answered with."""
+    """Return the error for a rejected command, key or channel."""
     old = {
         "command": f"NOPERM this user has no permissions to run the '{name}' command",
         "key": "NOPERM this user has no permissions to access one of the keys used as arguments",
@@ -92,7 +92,7 @@ def test_users_come_and_go(acl: Server) -> None:
 
 
 def test_getuser_tells_one_kind_of_rule_after_the_other(acl: Server) -> None:
-    """Flags, passwords, commands, keys, channels and selectors; nil for nobody."""
+    """ACL GETUSER returns flags, passwords, commands, keys, channels and selectors; nil for a missing user."""
     acl.given(("ACL", "SETUSER", "u", "on", ">pw", "~a", "&c", "+get", "(+set ~b)"))
     databases = acl.newest({}, before={}, valkey={"9.1": {"databases": "alldbs"}})
     selector = Map({"commands": "-@all +set", "keys": "~b", "channels": "", **databases})
@@ -274,7 +274,7 @@ RULES = (
     ],
 )
 def test_what_is_not_allowed_is_refused_and_logged(acl: Server, command: str, kind: str, name: str) -> None:
-    """The reply names the command, or says key or channel; DRYRUN foretells it, ACL LOG tells of it."""
+    """The error names the command, key or channel; DRYRUN predicts it, ACL LOG records it."""
     client = as_user(acl, *RULES)
     foretold = acl.run(*f"ACL DRYRUN u {command}".split())
     reply = client.run(command)
@@ -323,7 +323,7 @@ def test_who_may_do_nothing_may_still_log_in_and_leave(acl: Server) -> None:
 
 
 def test_a_changed_user_counts_from_the_next_command_on(acl: Server) -> None:
-    """Also for connections that are logged in already; a user switched off stays in, but nobody more comes in."""
+    """Changes also apply to open connections; a disabled user stays logged in, but cannot log in again."""
     client = as_user(acl, "+@all", "~*")
     client.expect("SET k 1", OK)
     acl.given("ACL SETUSER u -set")
@@ -349,9 +349,9 @@ def test_a_transaction_with_a_refused_command_is_discarded(acl: Server) -> None:
 
 
 def test_permissions_are_asked_again_at_exec(acl: Server) -> None:
-    """A queued command whose permission is gone fails alone; its fellows run.
+    """A queued command whose permission is revoked fails alone; the others run.
 
-    Redis 8.6 no longer asks for keys at EXEC. The engine does: who takes a permission away wants it gone.
+    Redis 8.6 does not check keys at EXEC any more. The engine does: a revoked permission should have no effect later.
     """
     client = as_user(acl, "+@all", "~*")
     no_longer = (
@@ -411,9 +411,9 @@ def test_the_default_user_s_password(acl: Server) -> None:
 
 @over_tcp
 def test_who_has_not_logged_in(acl: Server) -> None:
-    """NOAUTH for all but AUTH, HELLO, RESET, QUIT; unknown commands and wrong arity come before it.
+    """NOAUTH for all commands but AUTH, HELLO, RESET, QUIT; unknown commands and wrong arity are reported first.
 
-    Valkey 9 tells somebody who has not logged in nothing about commands.
+    Valkey 9 reveals nothing about commands before login.
     """
     early = acl.client()
     acl.config("requirepass", "pw")
@@ -447,7 +447,7 @@ def test_who_has_not_logged_in(acl: Server) -> None:
 
 @over_tcp
 def test_the_default_user_can_be_switched_off(acl: Server) -> None:
-    """Then nobody comes in without a name; who is in stays."""
+    """Afterwards a login without a user name fails; open connections stay logged in."""
     acl.given("ACL SETUSER u on >pw +@all", "ACL SETUSER default off")
     with _bare(acl) as client:
         client.expect("PING", NO_AUTH)
@@ -459,14 +459,14 @@ def test_the_default_user_can_be_switched_off(acl: Server) -> None:
 
 
 def _bare(server: Server) -> SocketClient:
-    """A connection that has said nothing yet, which is no use of the harness's own."""
+    """Return a new connection without the commands that the harness usually sends."""
     client = SocketClient(server.running.connect(), 2, None)  # type: ignore[attr-defined]
     client.release = server.release
     return client
 
 
 def test_failed_logins_are_logged(acl: Server) -> None:
-    """With the name that was given, once for each name, as often as it was tried."""
+    """ACL LOG records the given name, one entry per name, with the number of attempts."""
     client = acl.client()
     for command in ("AUTH nobody a", "AUTH nobody b", f"HELLO {acl.proto} AUTH other c"):
         client.expect(command, WRONG_PASSWORD)
@@ -483,7 +483,7 @@ def test_failed_logins_are_logged(acl: Server) -> None:
 
 @since("7.2")
 def test_log_entries_have_numbers_and_times(acl: Server) -> None:
-    """entry-id, timestamp-created and timestamp-last-updated; INFO counts what was refused."""
+    """ACL LOG entries have entry-id, timestamp-created and timestamp-last-updated; INFO counts rejections."""
     client = acl.client()
     client.expect("AUTH nobody a", WRONG_PASSWORD)
     now = acl.now
@@ -499,7 +499,7 @@ def test_log_entries_have_numbers_and_times(acl: Server) -> None:
 
 @over_tcp
 def test_connections_of_a_deleted_user_are_closed(acl: Server) -> None:
-    """Others' at once; one's own after the reply."""
+    """ACL DELUSER disconnects other connections at once, and the caller's own after the reply."""
     client = as_user(acl, "+@all")
     acl.expect("ACL DELUSER u", 1)
     client.expect_closed()  # type: ignore[attr-defined]
@@ -530,7 +530,7 @@ def test_a_user_s_connections_can_be_killed(acl: Server) -> None:
     ],
 )
 def test_who_hears_what_he_may_hear_no_more_is_cut_off(acl: Server, command: str, rules: str, stays: bool) -> None:
-    """A subscriber is closed when his user loses the channel, or just the pattern that he asked for."""
+    """A subscriber is disconnected when its user loses the channel, or the pattern that it subscribed to."""
     client = as_user(acl, "+@all", "&*")
     client.run(command)
     acl.given(("ACL", "SETUSER", "u", *rules.split()))
@@ -542,7 +542,7 @@ def test_who_hears_what_he_may_hear_no_more_is_cut_off(acl: Server, command: str
 
 
 def test_new_users_hear_what_acl_pubsub_default_says(acl: Server) -> None:
-    """allchannels or resetchannels; whoever was there keeps what he has."""
+    """The default for new users is allchannels or resetchannels; existing users are unchanged."""
     acl.given("ACL SETUSER old")
     acl.config("acl-pubsub-default", "allchannels")
     acl.given("ACL SETUSER new", ("ACL", "SETUSER", "two", "reset", "()"))
@@ -559,9 +559,9 @@ def test_new_users_hear_what_acl_pubsub_default_says(acl: Server) -> None:
 
 @over_tcp
 def test_no_memory_no_writing(acl: Server) -> None:
-    """Above maxmemory what needs memory is refused, in a transaction too; reading and deleting go on.
+    """Above maxmemory, commands that need memory are rejected, also in transactions; reads and deletions work.
 
-    Before 7.2, everything is refused in a transaction.
+    Before 7.2, everything is rejected in a transaction.
     """
     oom = Error("OOM command not allowed when used memory > 'maxmemory'.")
     acl.given("SET a 1", "XADD s 1-1 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >")

@@ -65,7 +65,7 @@ def _ours(user: User, argv: list[str]) -> tuple[str, str]:
 
 
 def _taken(user: User, op: bytes) -> object:
-    """What ACL SETUSER would answer."""
+    """Return the reply of ACL SETUSER."""
     try:
         user.apply(op, False)
     except RuleError as error:
@@ -94,7 +94,7 @@ def _redis_s(reply: object) -> tuple[str, str]:
 def test_the_same_is_allowed(
     real: SocketClient, rules: list[str], selectors: list[str], calls: list[tuple[str, str, str]]
 ) -> None:
-    """What ACL DRYRUN says of a user with random rules, the engine's rules say too; wrong rules are wrong for both."""
+    """The engine's rules agree with ACL DRYRUN for a user with random rules; both reject the same wrong rules."""
     ops, _ = merged([rule.encode() for rule in (*rules, *selectors)])
     user = User(b"random")
     real.run("ACL", "SETUSER", "random", "reset")

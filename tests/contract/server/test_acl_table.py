@@ -58,7 +58,7 @@ def test_categories_are_redis_s(real: dict[str, Any]) -> None:
 
 
 def test_flags_and_arity_are_redis_s(real: dict[str, Any]) -> None:
-    """Also those that decide what is refused: write, denyoom, no_auth, admin."""
+    """The flags include those that decide on rejections: write, denyoom, no_auth, admin."""
     for one in all_commands():
         row = real.get(one.full_name.decode())
         if row is not None and one.name not in NEWER:
@@ -66,7 +66,7 @@ def test_flags_and_arity_are_redis_s(real: dict[str, Any]) -> None:
             flags = {word.decode() for word in row[2]}
             # Before 7.2 a script could not run what waits.
             varies = {"noscript"} if "blocking" in flags else set()
-            # COMMAND INFO does not show that a command may replicate what it runs.
+            # COMMAND INFO does not show that a command may replicate the commands that it runs.
             hidden = {"may_replicate"} | ({"skip_slowlog"} - flags)
             assert flags - varies == one.flags - varies - hidden, one.name
 

@@ -1,6 +1,6 @@
-"""XREAD and XREADGROUP that wait: who is woken, by what, in which order, with which answer.
+"""Blocking XREAD and XREADGROUP: which client is woken, by which change, in which order, with which reply.
 
-One file above 400 lines: all cases are told with clients that wait (`waiting`, `member`).
+One long module, because all cases use waiting clients (`waiting`, `member`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_dollar_is_fixed_when_the_wait_begins(server: Server) -> None:
 
 
 def test_an_id_that_is_far_ahead(server: Server) -> None:
-    """A reader goes on waiting while what comes is not above its ID."""
+    """A reader continues to wait while new entries are not above its ID."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 100-0")
     server.given("XADD s 99-0 f v", "XADD s 100-0 f v")
     reader.expect_blocked()
@@ -71,7 +71,7 @@ def test_an_id_that_is_far_ahead(server: Server) -> None:
 
 
 def test_every_reader_gets_its_copy(server: Server) -> None:
-    """XREAD is a fan-out: all who wait get the entry."""
+    """XREAD is a fan-out: all waiting clients get the entry."""
     readers = [waiting(server, "XREAD BLOCK 0 STREAMS s $") for _ in range(4)]
     server.given("XADD s 1-1 f v")
     for reader in readers:
@@ -106,7 +106,7 @@ def test_waiting_for_the_last_entry(server: Server) -> None:
 
 @since("7.2")
 def test_all_streams_that_have_data_are_answered(server: Server) -> None:
-    """A woken command runs anew as a whole."""
+    """A woken command runs again from its start."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS a b $ $")
     server.given("MULTI", "XADD b 1-1 f v", "XADD a 1-1 f v", "EXEC")
     reader.expect_reply(Streams({"a": entries("1-1 f v"), "b": entries("1-1 f v")}))
@@ -114,7 +114,7 @@ def test_all_streams_that_have_data_are_answered(server: Server) -> None:
 
 @since("7.2")
 def test_added_and_deleted_at_once(server: Server) -> None:
-    """An entry that a transaction adds and deletes wakes nobody."""
+    """An entry that a transaction adds and deletes wakes no client."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.given("MULTI", "XADD s 1-1 f v", "XDEL s 1-1", "EXEC")
     reader.expect_blocked()
@@ -139,7 +139,7 @@ def test_nothing_is_sent_twice(server: Server) -> None:
 
 
 def test_no_signal(server: Server) -> None:
-    """XGROUP SETID, XSETID and XGROUP CREATE wake nobody."""
+    """XGROUP SETID, XSETID and XGROUP CREATE wake no client."""
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g $", "XADD t 1-1 f v")
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     member = waiting(server, "XREADGROUP GROUP g c BLOCK 0 STREAMS s >")
@@ -188,7 +188,7 @@ def test_two_entries_for_three_consumers(group: Server) -> None:
 
 
 def test_the_first_consumer_takes_all(group: Server) -> None:
-    """Without COUNT the first consumer gets everything, and the next goes on waiting."""
+    """Without COUNT the first consumer gets everything, and the next continues to wait."""
     first, second = member(group, "a"), member(group, "b")
     group.given("MULTI", "XADD s 1-0 f 1", "XADD s 2-0 f 2", "EXEC")
     first.expect_reply(got("1-0 f 1", "2-0 f 2"))
@@ -209,7 +209,7 @@ def test_groups_and_readers_side_by_side(group: Server) -> None:
 
 
 def test_what_a_late_answer_delivers_is_pending(group: Server) -> None:
-    """Delivery after waiting makes entries pending, unless NOACK says otherwise."""
+    """Delivery after waiting makes entries pending, unless NOACK is set."""
     client = member(group, "a")
     group.given("XADD s 1-0 f v")
     client.expect_reply(got("1-0 f v"))
@@ -220,7 +220,7 @@ def test_what_a_late_answer_delivers_is_pending(group: Server) -> None:
 
 
 def test_history_never_waits(group: Server) -> None:
-    """An explicit ID beside ``>`` is answered at once."""
+    """With an explicit ID next to ``>`` the reply is immediate."""
     group.given("XGROUP CREATE t g $ MKSTREAM")
     group.expect("XREADGROUP GROUP g a BLOCK 0 STREAMS s t > 0", Streams({"t": []}))
 
@@ -239,7 +239,7 @@ DISAPPEARANCES = {
 
 @pytest.mark.parametrize("how", DISAPPEARANCES)
 def test_the_key_goes(group: Server, how: str) -> None:
-    """When the key goes, consumers get an error; readers go on waiting and get what comes in its place."""
+    """If the key is deleted, consumers get an error; readers continue to wait and get entries of a new stream."""
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given(*DISAPPEARANCES[how])
@@ -251,7 +251,7 @@ def test_the_key_goes(group: Server, how: str) -> None:
 
 @over_tcp
 def test_what_expires_while_a_transaction_runs_is_given_to_nobody(server: Server) -> None:
-    """An element is pushed to a list that expires before EXEC is done: the client that waits for it goes on waiting."""
+    """An element pushed to a list that expires before the end of EXEC does not wake the client that waits for it."""
     waiting = server.client()
     waiting.send("BLPOP l 0")
     waiting.expect_blocked()
@@ -273,7 +273,7 @@ def test_the_key_expires(group: Server) -> None:
 
 
 def test_the_type_changes(group: Server) -> None:
-    """When the key becomes something else, consumers get an error and readers go on waiting."""
+    """If the key gets another type, consumers get an error and readers continue to wait."""
     consumer = member(group, "a")
     reader = waiting(group, "XREAD BLOCK 0 STREAMS s $")
     group.given("SET s text")
@@ -282,7 +282,7 @@ def test_the_type_changes(group: Server) -> None:
 
 
 def test_the_group_goes(group: Server) -> None:
-    """XGROUP DESTROY ends the wait of the group's consumers, and of nobody else."""
+    """XGROUP DESTROY ends the wait of the group's consumers, and of no other client."""
     group.given("XGROUP CREATE s h $")
     consumer, other = member(group, "a"), waiting(group, "XREADGROUP GROUP h a BLOCK 0 STREAMS s >")
     group.given("XGROUP DESTROY s g")
@@ -307,7 +307,7 @@ def test_the_key_comes_back_with_the_group(group: Server) -> None:
 
 
 def test_a_stream_is_renamed_onto_the_key(group: Server) -> None:
-    """A stream that comes by RENAME is data for those who wait for its new name."""
+    """A stream renamed to a key is data for the clients that wait for that key."""
     group.given("XADD t 5-0 f v", "XGROUP CREATE t g 0")
     consumer, reader = member(group, "a"), waiting(group, "XREAD BLOCK 0 STREAMS s 0")
     missing = waiting(group, "XREAD BLOCK 0 STREAMS x $")
@@ -329,7 +329,7 @@ ARRIVALS = {
 
 @pytest.mark.parametrize("how", ARRIVALS)
 def test_a_stream_arrives(server: Server, how: str) -> None:
-    """A stream that comes by whatever command is data for those who wait for its name."""
+    """A stream created by any command is data for the clients that wait for its key."""
     server.given("SELECT 1", "XADD s 5-0 f v", "SELECT 0", "XADD other 5-0 f v")
     new, all_of_it = waiting(server, "XREAD BLOCK 0 STREAMS s $"), waiting(server, "XREAD BLOCK 0 STREAMS s 4")
     later = waiting(server, "XREAD BLOCK 0 STREAMS s 9")
@@ -363,7 +363,7 @@ def test_other_types_do_not_wake(server: Server) -> None:
 
 @over_tcp
 def test_client_pause(server: Server) -> None:
-    """Writes wait while CLIENT PAUSE holds them back, and with them those who wait for data."""
+    """While CLIENT PAUSE holds writes back, clients that wait for data wait too."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.expect("CLIENT PAUSE 60000 WRITE", OK)
     writer = server.client()
@@ -432,7 +432,7 @@ def test_a_consumers_wait_ends(group: Server) -> None:
 
 @hand_clock
 def test_the_deadline_stays(group: Server) -> None:
-    """A client that is woken in vain waits for what is left of its time, not anew."""
+    """A client that is woken without data waits for the rest of its time, not for all of it again."""
     first, second = (waiting(group, f"XREADGROUP GROUP g {name} BLOCK 100 STREAMS s >") for name in ("a", "b"))
     group.let_pass(60)
     group.given("XADD s 1-0 f v")
@@ -475,7 +475,7 @@ def test_no_waiting_in_a_transaction(group: Server, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"])
 def test_the_client_goes(group: Server, command: str) -> None:
-    """What a client waited for is not lost when it goes."""
+    """The data for a waiting client is not lost if the client disconnects."""
     client = waiting(group, command)
     client.close()
     if group.kind != "core":
@@ -513,7 +513,7 @@ def test_client_unblock_with_a_bad_reason(server: Server) -> None:
 
 @over_tcp
 def test_commands_behind_a_wait(server: Server) -> None:
-    """What a blocked client has sent meanwhile is run after its wait, in order."""
+    """Commands that a blocked client has sent meanwhile run after its wait, in order."""
     reader = server.client()
     reader.send("XREAD BLOCK 0 STREAMS s $")
     reader.send("PING")
@@ -539,7 +539,7 @@ def test_a_wait_in_another_database(server: Server) -> None:
 
 @since("8.0")
 def test_the_slow_log_has_a_command_that_waited_once(server: Server) -> None:
-    """SLOWLOG has a command that waited when it ends, behind what woke it, also if its time runs out."""
+    """SLOWLOG records a blocking command at its end, after the command that woke it, also after a timeout."""
     server.config("slowlog-log-slower-than", 0)
     reader = waiting(server, "BLPOP list 0")
     server.expect("SLOWLOG RESET", OK)

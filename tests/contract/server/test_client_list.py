@@ -1,4 +1,4 @@
-"""CLIENT LIST and CLIENT INFO: what is said of a client; the same from the core, the engine and a real Redis."""
+"""CLIENT LIST and CLIENT INFO: the facts about a client; the same from the core, the engine and a real Redis."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_client_is_described_by_the_fields_of_its_release(server: Server) -> N
 
 
 def fields_of(server: Server, number: int) -> dict[str, str]:
-    """What CLIENT LIST says of a client."""
+    """Return a client's fields in CLIENT LIST."""
     line: bytes = server.run(f"CLIENT LIST ID {number}")
     return dict(word.split("=", 1) for word in line.decode().split())  # type: ignore[misc]
 
@@ -52,7 +52,7 @@ def fields_of(server: Server, number: int) -> dict[str, str]:
 )
 @pytest.mark.parametrize("queued", [False, True])
 def test_client_list_names_the_last_command(server: Server, line: str, name: str, queued: bool) -> None:
-    """Whether it ran, was refused or was queued; NULL where there is no such command."""
+    """cmd is the last command that ran, was rejected or was queued; NULL for an unknown command."""
     client = server.client()
     number = client.run("CLIENT ID")
     if queued:
@@ -104,7 +104,7 @@ def test_client_list_counts_bytes_and_commands(server: Server) -> None:
 
 
 def test_client_list_tells_what_a_client_does(server: Server) -> None:
-    """Flags, database, subscriptions and queued commands stand in CLIENT LIST."""
+    """CLIENT LIST shows flags, database, subscriptions and queued commands."""
     client = server.client()
     number = client.run("CLIENT ID")
 

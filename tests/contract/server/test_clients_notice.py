@@ -1,4 +1,4 @@
-"""What other people's clients and test suites noticed: details in which a server is told from Redis."""
+"""Details found by other clients and test suites that distinguish a server from Redis."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_commandstats_count_what_ran_was_rejected_and_failed(server: Server) -> 
 
 @since("7.4", valkey="8.0")
 def test_hscan_novalues(server: Server) -> None:
-    """HSCAN gives names alone if it is asked to, wherever the word stands."""
+    """HSCAN with NOVALUES returns only names, wherever the word is placed."""
     server.given("HSET h a 1 b 2")
     server.expect("HSCAN h 0 NOVALUES", ["0", ["a", "b"]])
     server.expect("HSCAN h 0 NOVALUES MATCH b COUNT 5", ["0", ["b"]])
@@ -130,7 +130,7 @@ def test_no_key_expires_during_a_pause(server: Server, mode: str) -> None:
 @hand_clock
 @pytest.mark.parametrize("write", ["SET k w", "APPEND k w", "SET k w KEEPTTL", "SETNX k w"])
 def test_a_write_within_the_pausing_transaction_makes_the_key_anew(server: Server, write: str) -> None:
-    """What a transaction writes after its own CLIENT PAUSE takes the place of a key that had expired."""
+    """A transaction's write after its own CLIENT PAUSE replaces an expired key."""
     server.given("SET k v PX 10")
     server.let_pass(20)
     server.given("MULTI", "CLIENT PAUSE 1000 WRITE", write, "EXEC")
@@ -141,7 +141,7 @@ def test_a_write_within_the_pausing_transaction_makes_the_key_anew(server: Serve
 
 
 def test_waiting_keys_are_counted(server: Server) -> None:
-    """INFO clients tells how many keys are waited for, and for how many of them their deletion counts."""
+    """INFO clients reports the number of keys that clients wait for, and for how many of them deletion counts."""
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g $")
     list_reader, group_reader = server.client(), server.client()
     list_reader.send("BLPOP l 0")

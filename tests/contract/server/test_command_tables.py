@@ -130,12 +130,12 @@ def test_scripts_need_no_keys(server: Server) -> None:
     ["ZUNION 0 a", "ZUNION 2 a", "ZUNIONSTORE d 0 a", "ZUNIONSTORE d 3 a", "LMPOP 5 a LEFT", "SINTERCARD 5 a LIMIT"],
 )
 def test_a_number_of_keys_beyond_the_words_gives_none(server: Server, command: str) -> None:
-    """A command whose keys are fewer than their number says is refused by GETKEYS."""
+    """GETKEYS rejects a command with fewer keys than its number of keys says."""
     server.expect(f"COMMAND GETKEYS {command}", NO_KEYS)
 
 
 @since("7.2")
 def test_getkeys_takes_a_command_without_arguments(server: Server) -> None:
-    """The error names what is wrong with the command, not with GETKEYS."""
+    """The error is about the command, not about GETKEYS."""
     server.expect("COMMAND GETKEYS PING", Error("ERR The command has no key arguments"))
     server.expect("COMMAND GETKEYS GET", Error("ERR Invalid number of arguments specified for command"))

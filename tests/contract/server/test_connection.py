@@ -251,7 +251,7 @@ def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
     in_7_0 = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace"
     in_8_0 = in_7_0.replace("Stats Rep", "Threads Stats Rep") + " Keysizes"
     in_8_6 = in_8_0.replace("CPU", "CPU Hotkeys")
-    # The engine has neither threads nor statistics of keys to tell of.
+    # The engine has neither I/O threads nor statistics of keys to report.
     assert b" ".join(titles).decode() == Newest(in_8_6, {"8.0": in_7_0, "8.6": in_8_0}, engine=in_7_0).of(
         server.release
     )
@@ -418,7 +418,7 @@ def test_a_pause_of_writes_holds_back_what_replicas_get(server: Server, command:
 @since("7.0")
 @pytest.mark.parametrize("command", [["EVAL", NO_WRITES, 0], ["EVAL_RO", "return 1", 0], ["FCALL", "reads", 0]])
 def test_a_pause_of_writes_lets_scripts_through_that_only_read(server: Server, command: list[str]) -> None:
-    """EVAL_RO, and scripts and functions that say no-writes, run during CLIENT PAUSE WRITE, also within MULTI."""
+    """EVAL_RO, and scripts and functions with no-writes, run during CLIENT PAUSE WRITE, also in MULTI."""
     _with_functions(server)
     client = server.client()
     server.expect("CLIENT PAUSE 100000 WRITE", OK)

@@ -115,7 +115,7 @@ def test_pubsub_tells_who_listens(server: Server) -> None:
 
 
 def test_subscribing_in_a_transaction(server: Server) -> None:
-    """SUBSCRIBE can be queued; its answer stands in EXEC's reply."""
+    """SUBSCRIBE can be queued; its reply is in EXEC's."""
     client = server.client()
     client.run("MULTI")
     client.run("SUBSCRIBE c")
@@ -124,7 +124,7 @@ def test_subscribing_in_a_transaction(server: Server) -> None:
     client.expect_reply(["message", "c", "m"])
 
 
-#: What is set, what is done, and the events that must come, (what, key) for each.
+#: notify-keyspace-events, the command, and the expected events as (event, key).
 EVENTS = [
     (
         "E$",
@@ -232,7 +232,7 @@ EVENTS = [
 
 @pytest.mark.parametrize(("letters", "lines", "events"), EVENTS)
 def test_keyspace_events(server: Server, letters: str, lines: list[str], events: list[Any]) -> None:
-    """Each change tells its event to who listens, for the classes that are asked for."""
+    """Each change publishes its event, for the enabled classes."""
     server.config("notify-keyspace-events", letters)
     client = server.client()
     client.run("PSUBSCRIBE __keyevent@*")
@@ -244,7 +244,7 @@ def test_keyspace_events(server: Server, letters: str, lines: list[str], events:
 
 
 def test_both_forms_of_events(server: Server) -> None:
-    """K tells on the key's channel which event it was, E on the event's channel which key."""
+    """K publishes the event's name on the key's channel, E the key on the event's channel."""
     server.config("notify-keyspace-events", "KE$")
     client = server.client()
     client.run("PSUBSCRIBE __key*__:*")
@@ -254,7 +254,7 @@ def test_both_forms_of_events(server: Server) -> None:
 
 
 def test_an_expired_key_is_an_event(server: Server) -> None:
-    """A key that expires tells so, when it is looked up at the latest."""
+    """An expired key publishes an event, at the latest when it is accessed."""
     server.config("notify-keyspace-events", "Ex")
     client = server.client()
     client.run("SUBSCRIBE __keyevent@0__:expired")
@@ -283,7 +283,7 @@ def test_how_the_setting_is_shown(server: Server, given: str, shown: str) -> Non
 
 
 def test_a_wrong_letter_is_refused(server: Server) -> None:
-    """CONFIG SET says which letters there are."""
+    """The error of CONFIG SET lists the letters."""
     server.expect(
         "CONFIG SET notify-keyspace-events Q",
         Error(
@@ -296,7 +296,7 @@ def test_a_wrong_letter_is_refused(server: Server) -> None:
 
 
 def test_shard_channels(server: Server) -> None:
-    """Shard channels are others than plain channels of the same name, and no pattern hears them."""
+    """Shard channels are separate from plain channels of the same name, and do not match patterns."""
     client = server.client()
     client.send("SSUBSCRIBE a b")
     client.expect_reply(["ssubscribe", "a", 1])
@@ -349,7 +349,7 @@ def test_shard_channels_in_a_transaction(server: Server) -> None:
 
 @over_tcp
 def test_shard_channels_need_the_right_to_the_channel(server: Server) -> None:
-    """ACL rules for channels hold for shard channels; a rule that goes cuts off who hears them."""
+    """ACL channel rules apply to shard channels; a removed rule disconnects their subscribers."""
     server.given("ACL SETUSER reader on nopass +@all resetchannels &news*")
     client = server.client()
     client.run("AUTH reader x")

@@ -14,7 +14,7 @@ QUEUED = b"QUEUED"
 
 
 def not_inside(command: str) -> dict[str, Error]:
-    """What Valkey answers to a command that it does not take between MULTI and EXEC; it aborts the transaction."""
+    """Valkey's error for a command that is not allowed between MULTI and EXEC; it aborts the transaction."""
     return {
         "9.0": Error(f"ERR Command '{command}' not allowed inside a transaction"),
         "8.0": Error("ERR Command not allowed inside a transaction"),
@@ -192,7 +192,7 @@ def test_a_watched_key_that_expires_stops_the_transaction(server: Server) -> Non
 
 
 def test_a_key_that_had_expired_when_it_was_watched(server: Server) -> None:
-    """What was gone at WATCH may go on being gone."""
+    """A key that was missing at WATCH may still be missing at EXEC."""
     server.given("SET k 1 PX 15")
     server.let_pass(20)
     server.given("WATCH k")

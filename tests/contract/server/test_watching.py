@@ -1,4 +1,4 @@
-"""What is looked at from outside: MONITOR, SLOWLOG, LATENCY, MEMORY, INFO's figures of commands, DEBUG."""
+"""Observation from outside: MONITOR, SLOWLOG, LATENCY, MEMORY, INFO's command statistics, DEBUG."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_monitor_is_refused_in_a_transaction(server: Server) -> None:
 
 
 def test_a_monitor_sees_a_transaction_when_it_runs(server: Server) -> None:
-    """MULTI at once, what was queued at EXEC, and EXEC behind it."""
+    """MONITOR shows MULTI at once, queued commands at EXEC, and EXEC after them."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     for command in ("MULTI", "XADD s 1-1 f v", "XLEN s", "EXEC"):
@@ -104,7 +104,7 @@ def test_a_monitor_is_kept_from_keys_until_it_resets(server: Server) -> None:
 
 
 def test_the_slow_log_keeps_the_newest(server: Server) -> None:
-    """With their words shortened, as many as slowlog-max-len says; numbers go on after a RESET."""
+    """SLOWLOG shortens arguments, and has up to slowlog-max-len entries; IDs continue after a RESET."""
     server.config("slowlog-max-len", 3)
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", ("SET", "k", "x" * 200), ("DEL", *[f"k{n}" for n in range(40)]))
@@ -169,7 +169,7 @@ def test_a_slow_command_is_an_event(server: Server) -> None:
 
 
 def test_histograms_count_calls(server: Server) -> None:
-    """LATENCY HISTOGRAM: cumulative, the last number is all calls; commands that nobody called are left out."""
+    """LATENCY HISTOGRAM: cumulative, the last number is all calls; commands without calls are left out."""
     server.given("CONFIG RESETSTAT", "SET a 1", "SET a 2", "XADD s * f v", "XINFO STREAM s")
     histograms = pairs(server.run("LATENCY HISTOGRAM set xadd xinfo xlen nonsense"))
     assert set(histograms) == {b"set", b"xadd", b"xinfo|stream"}
@@ -179,7 +179,7 @@ def test_histograms_count_calls(server: Server) -> None:
 
 
 def test_info_counts_commands(server: Server) -> None:
-    """Calls, what was rejected and what failed, of each command; percentiles of its times."""
+    """Calls, rejected and failed calls of each command; percentiles of its times."""
     server.given("CONFIG RESETSTAT", "SET a x", "SET a y")
     server.run("INCR a")
     server.run("SET a")
@@ -194,7 +194,7 @@ def test_info_counts_commands(server: Server) -> None:
 
 
 def test_memory_usage_grows_with_what_a_stream_holds(server: Server) -> None:
-    """With entries, and with what is pending; nothing where there is no key."""
+    """MEMORY USAGE grows with entries and with pending entries, and is nil for a missing key."""
     server.expect("MEMORY USAGE s", None)
     server.given("XADD s 1-1 f v")
     sizes = [server.run("MEMORY USAGE s")]
@@ -228,7 +228,7 @@ CONTAINERS = [
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_help(server: Server, name: str) -> None:
-    """HELP is lines of text: the first says how the command is called, the last ones are about HELP itself."""
+    """HELP is lines of text: the first has the command's syntax, the last ones are about HELP itself."""
     lines = server.run(f"{name} HELP")
     assert lines[0] == f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".encode()
     about = server.newest(b"    Print this help.", before={"7.2": b"    Prints this help."})
@@ -253,7 +253,7 @@ def test_debug_is_refused_unless_allowed(server: Server) -> None:
 
 
 def test_debug_s_words(debugged: Server) -> None:
-    """What harnesses call: accepted or answered, and what is unknown is refused as Redis does."""
+    """Commands of test harnesses are accepted or answered, and unknown ones are rejected as by Redis."""
     server = debugged
     for command in ("DEBUG CHANGE-REPL-ID", "DEBUG SET-ACTIVE-EXPIRE 1", "DEBUG QUICKLIST-PACKED-THRESHOLD 100b"):
         server.expect(command, "OK")
@@ -292,7 +292,7 @@ def test_digests_tell_states_apart(debugged: Server) -> None:
 
 
 def test_keys_wait_for_being_asked_for(debugged: Server) -> None:
-    """DEBUG SET-ACTIVE-EXPIRE 0: what has expired stays until somebody asks for it."""
+    """DEBUG SET-ACTIVE-EXPIRE 0: expired keys stay until they are accessed."""
     server = debugged
     server.given("DEBUG SET-ACTIVE-EXPIRE 0", "SET a 1 PX 1", "SET b 1")
     server.let_pass(200)
@@ -306,7 +306,7 @@ def test_keys_wait_for_being_asked_for(debugged: Server) -> None:
 
 
 def test_a_server_alone(server: Server) -> None:
-    """What clients ask when they connect, and tools between tests."""
+    """Commands that clients send when they connect, and tools between tests."""
     server.expect("ROLE", ["master", 0, []])
     server.expect("REPLICAOF NO ONE", "OK")
     server.expect_error("REPLICAOF somewhere nonsense", "ERR Invalid master port")

@@ -49,7 +49,7 @@ def test_automatic_idempotent_ids(server: Server) -> None:
 
 
 def test_field_borders_matter(server: Server) -> None:
-    """Where a field ends and its value begins belongs to what is compared."""
+    """The comparison of entries includes where a field ends and its value starts."""
     first = server.run("XADD s IDMPAUTO p * ab c")
     assert server.run("XADD s IDMPAUTO p * a bc") != first
 
@@ -101,13 +101,13 @@ def test_add_errors(server: Server, words: list[str], reply: str) -> None:
 
 
 def test_options_in_any_order(server: Server) -> None:
-    """IDMP stands anywhere among XADD's options."""
+    """IDMP is accepted anywhere among XADD's options."""
     first = server.run("XADD s MAXLEN 5 idmp p 1 KEEPREF * f v")
     assert server.run("XADD s KEEPREF IDMP p 1 MAXLEN 5 * f v") == first
 
 
 def test_a_producer_keeps_its_newest_ids(server: Server) -> None:
-    """With more idempotent IDs than its size a producer forgets the oldest."""
+    """With more idempotent IDs than its size, a producer drops the oldest."""
     server.given("XADD s IDMP p 0 * f v", "XCFGSET s IDMP-MAXSIZE 2")
     made = [server.run(f"XADD s IDMP p {n} * f v") for n in range(1, 4)]
     assert counts(server)[:2] == (1, 2)
@@ -118,7 +118,7 @@ def test_a_producer_keeps_its_newest_ids(server: Server) -> None:
 
 @hand_clock
 def test_ids_are_forgotten_after_their_duration(server: Server) -> None:
-    """After the duration idempotent IDs are forgotten, and producers without any."""
+    """After the duration, idempotent IDs are dropped, and then producers without any."""
     server.given("XADD s 1-1 f v", "XCFGSET s IDMP-DURATION 5", "XADD s IDMP p 1 * f v")
     assert counts(server)[:2] == (1, 1)
     server.let_pass(3000)
@@ -144,7 +144,7 @@ def test_settings_of_a_stream(server: Server) -> None:
 
 
 def test_a_change_forgets(server: Server) -> None:
-    """A changed value forgets all producers; an equal one changes nothing. Counters stay."""
+    """A changed value drops all producers; an equal one changes nothing. Counters stay."""
     first = server.run("XADD s IDMP p 1 * f v")
     server.expect("XCFGSET s IDMP-DURATION 100 IDMP-MAXSIZE 100", OK)
     assert server.run("XADD s IDMP p 1 * f v") == first
@@ -188,7 +188,7 @@ def test_settings_need_a_stream(server: Server) -> None:
 
 
 def test_recording(server: Server) -> None:
-    """XIDMPRECORD remembers an idempotent ID for an entry that is there."""
+    """XIDMPRECORD records an idempotent ID for an existing entry."""
     server.given("XADD s 1-1 f v", "XADD s 2-1 f v")
     server.expect("XIDMPRECORD s p 1 1-1", OK)
     server.expect("XIDMPRECORD s p 1 1-1", OK)

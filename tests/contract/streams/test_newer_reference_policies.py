@@ -61,7 +61,7 @@ def test_trimming(
 
 
 def test_acked_removes_what_nobody_references(stream: Server) -> None:
-    """ACKED removes what all groups have got and acknowledged, also behind what stays."""
+    """ACKED removes entries that all groups have received and acknowledged, also after entries that stay."""
     stream.given("XACK s h 2-0")
     stream.expect("XTRIM s MAXLEN 0 ACKED", 1)
     assert left(stream) == [1, 3, 4, 5, 6]
@@ -109,7 +109,7 @@ def test_one_policy_only(stream: Server, command: str, reply: Error) -> None:
 
 
 def test_the_limit_holds_by_nodes(server: Server) -> None:
-    """With DELREF the limit of ``~`` still looks at whole nodes, but the trim itself goes by entries."""
+    """With DELREF, the limit of ``~`` still counts whole nodes, but the trim itself is per entry."""
     server.config("stream-node-max-entries", 10)
     server.given(*(f"XADD s {n}-0 f v" for n in range(1, 31)))
     server.expect("XTRIM s MAXLEN ~ 25 LIMIT 9 DELREF", 0)
@@ -149,7 +149,7 @@ def test_xdelex_of_acknowledged_entries(stream: Server) -> None:
 
 
 def test_xdelex_cleans_references_of_vanished_entries(stream: Server) -> None:
-    """DELREF removes an ID from pending lists even where the entry itself is gone already."""
+    """DELREF removes an ID from pending lists even if the entry was already deleted."""
     stream.given("XDEL s 3-0")
     stream.expect("XDELEX s DELREF IDS 1 3-0", [-1])
     assert pending(stream, "g") == [4]
@@ -236,14 +236,14 @@ def test_xackdel_by_the_last_group(stream: Server) -> None:
 
 
 def test_xackdel_of_a_vanished_entry(stream: Server) -> None:
-    """What is gone from the stream is acknowledged, and answers 1."""
+    """The ID of a deleted entry can be acknowledged, with reply 1."""
     stream.given("XDEL s 3-0")
     stream.expect("XACKDEL s g IDS 1 3-0", [1])
     assert pending(stream, "g") == [4]
 
 
 def test_delref_leaves_other_references(stream: Server) -> None:
-    """DELREF on XACKDEL removes the entry from the other groups too, and what they read goes on."""
+    """DELREF on XACKDEL removes the entry from the other groups too, and their reading continues."""
     stream.given("XREADGROUP GROUP h d STREAMS s >")
     stream.expect("XACKDEL s g DELREF IDS 1 3-0", [1])
     stream.expect("XPENDING s h - + 10", [[f"{n}-0", "d", ANY, 1] for n in (1, 2, 4, 5, 6)])

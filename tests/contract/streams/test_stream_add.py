@@ -47,7 +47,7 @@ TOO_FEW = [
 
 @pytest.mark.parametrize(("command", "name"), TOO_FEW)
 def test_arity(server: Server, command: str, name: str) -> None:
-    """A command with too few or too many words says so under its own name."""
+    """A command with too few or too many arguments returns an error with its own name."""
     server.expect(command, wrong_arity(name))
 
 
@@ -72,7 +72,7 @@ def trailing(word: str, container: str) -> str:
     ],
 )
 def test_subcommands(server: Server, command: str, reply: str) -> None:
-    """Subcommands that do not exist, and words that they do not take, are refused with the word as it was given."""
+    """Unknown subcommands and arguments are rejected with the word as it was given."""
     server.given("XADD s 1-1 f v", "XGROUP CREATE s g 0")
     server.expect_error(command, reply)
 
@@ -125,7 +125,7 @@ def test_entries_keep_their_fields(server: Server) -> None:
 
 
 def test_values_are_bytes(server: Server) -> None:
-    """Any bytes may be a field or a value: line ends, zeros, what is not UTF-8, what looks like the protocol."""
+    """Any bytes can be a field or a value: line ends, zeros, invalid UTF-8, bytes that look like the protocol."""
     values = [b"a\r\nb", b"\x00\xff", b"$3\r\nabc\r\n", b"*2\r\n", "grüße".encode()]
     words: list[bytes] = []
     for value in values:

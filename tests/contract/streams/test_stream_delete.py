@@ -61,7 +61,7 @@ def test_all_ids_are_read_first(three: Server) -> None:
 
 
 def test_deleting_without_a_key(server: Server) -> None:
-    """Where there is no key nothing is deleted, and IDs are not even read."""
+    """For a missing key nothing is deleted, and IDs are not even parsed."""
     server.expect("XDEL s 1-1", 0)
     server.expect("XDEL s x", 0)
 
@@ -76,7 +76,7 @@ def test_deleting_leaves_pending_entries(three: Server) -> None:
 
 
 def test_setting_the_last_id(three: Server) -> None:
-    """XSETID sets the last ID, and the counters where they are given."""
+    """XSETID sets the last ID, and the counters if they are given."""
     three.expect("XSETID s 200-0", OK)
     assert info(three)[b"last-generated-id"] == b"200-0"
     three.expect("XADD s 200-* n 4", "200-1")
@@ -86,14 +86,14 @@ def test_setting_the_last_id(three: Server) -> None:
 
 
 def test_a_zero_deleted_id_changes_nothing(three: Server) -> None:
-    """MAXDELETEDID 0-0 leaves what is there."""
+    """MAXDELETEDID 0-0 leaves the value unchanged."""
     three.given("XDEL s 2-0")
     three.expect("XSETID s 9-0 ENTRIESADDED 3 MAXDELETEDID 0-0", OK)
     assert info(three)[b"max-deleted-entry-id"] == b"2-0"
 
 
 def test_an_empty_stream_may_go_back(server: Server) -> None:
-    """Without entries the last ID may be set to anything above what was deleted."""
+    """In an empty stream the last ID can be set to anything above the last deleted ID."""
     server.given("XADD s 5-0 f v", "XDEL s 5-0")
     server.expect("XSETID s 5-0", OK)
     server.expect("XSETID s 9-0", OK)
@@ -136,7 +136,7 @@ def test_refusals(three: Server, command: str, reply: Error) -> None:
 
 
 def test_the_deleted_id_is_a_bound(server: Server) -> None:
-    """The last ID cannot go below what was deleted; 7.0 allows it."""
+    """The last ID cannot be set below the last deleted ID; 7.0 allows it."""
     server.given("XADD s 1-0 f v", "XADD s 5-0 f v", "XDEL s 5-0")
     below = Error("ERR The ID specified in XSETID is smaller than current max_deleted_entry_id")
     server.expect("XSETID s 3-0", server.newest(below, before={"7.2": OK}))

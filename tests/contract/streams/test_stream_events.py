@@ -11,7 +11,7 @@ from tests.harness.marks import since
 
 @pytest.fixture
 def listener(server: Server) -> Client:
-    """A client that hears all events of key s, on a server with a stream s (1-0, 2-0) and group g with consumer c."""
+    """A client that receives all events of key s, on a server with a stream s (1-0, 2-0), group g and consumer c."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c COUNT 1 STREAMS s >")
     server.config("notify-keyspace-events", "KAn")
     client = server.client()
@@ -72,7 +72,7 @@ def heard(server: Server, listener: Client) -> list[str]:
     ],
 )
 def test_events(server: Server, listener: Client, command: str, events: list[str]) -> None:
-    """Each command tells what it did, once, and nothing where it did nothing."""
+    """Each command publishes its event once, and none if it changed nothing."""
     server.run(command)
     assert heard(server, listener) == events
 
@@ -88,7 +88,7 @@ def test_events(server: Server, listener: Client, command: str, events: list[str
     ],
 )
 def test_events_of_newer_deletions(server: Server, listener: Client, command: str, events: list[str]) -> None:
-    """XDELEX and XACKDEL tell of a deletion once."""
+    """XDELEX and XACKDEL publish a deletion once."""
     server.run(command)
     assert heard(server, listener) == events
 
@@ -96,6 +96,6 @@ def test_events_of_newer_deletions(server: Server, listener: Client, command: st
 @since("8.8")
 @pytest.mark.parametrize("command", ["XNACK s g FAIL IDS 1 1-0", "XCFGSET s IDMP-MAXSIZE 5"])
 def test_newer_commands_without_events(server: Server, listener: Client, command: str) -> None:
-    """XNACK and XCFGSET tell nothing."""
+    """XNACK and XCFGSET publish nothing."""
     server.run(command)
     assert heard(server, listener) == []

@@ -1,4 +1,4 @@
-"""Entry IDs: what is read as one, where each special form is allowed, and how they are written."""
+"""Entry IDs: accepted forms, where each special form is allowed, and how they are written."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_test_vectors_for_automatic_sequences(server: Server) -> None:
 
 @pytest.mark.parametrize("asked", ["*", MAX_ID, f"{U64MAX}-*", "1-1", "1-*"])
 def test_an_exhausted_stream(server: Server, asked: str) -> None:
-    """After the greatest ID nothing can be added, whatever ID is asked for."""
+    """After the greatest ID nothing can be added, with any ID."""
     server.given(f"XADD y {U64MAX}-{U64MAX - 1} f v")
     server.expect("XADD y * f v", MAX_ID)
     server.expect(f"XADD y {asked} f v", EXHAUSTED)
@@ -217,7 +217,7 @@ def test_ids_must_grow(server: Server, asked: str) -> None:
 
 
 def test_ids_must_grow_after_a_deletion(server: Server) -> None:
-    """The last ID stays the last one after its entry is gone."""
+    """The last ID is kept after its entry was deleted."""
     server.given("XADD s 1-1 f v", "XADD s 2-1 f v", "XDEL s 2-1")
     server.expect("XADD s 2-1 f v", SMALLER)
     server.expect("XADD s 2-2 f v", "2-2")

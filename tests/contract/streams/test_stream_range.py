@@ -1,4 +1,4 @@
-"""XRANGE and XREVRANGE: what they return, in which order, and how COUNT and errors behave."""
+"""XRANGE and XREVRANGE: their results, order, COUNT and errors."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def five_entries(*numbers: int) -> list[object]:
     ],
 )
 def test_ranges(five: Server, command: str, numbers: tuple[int, ...]) -> None:
-    """Both ends belong to the range; COUNT cuts it where it begins; of two COUNTs the last counts."""
+    """Both ends are included; COUNT limits from the start of the range; of two COUNTs the last one counts."""
     five.expect(command, five_entries(*numbers))
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "-100"])
 @pytest.mark.parametrize("command", ["XRANGE s - +", "XREVRANGE s + -"])
 def test_count_of_nothing(five: Server, command: str, count: str) -> None:
-    """COUNT 0 or less gives the null array on a stream, and an empty array where there is no key."""
+    """COUNT 0 or less returns the null array for a stream, and an empty array for a missing key."""
     null = b"_\r\n" if five.proto == 3 else b"*-1\r\n"
     assert five.wire(f"{command} COUNT {count}") == null
     five.given("DEL s")
@@ -70,7 +70,7 @@ def test_count_of_nothing(five: Server, command: str, count: str) -> None:
 )
 @pytest.mark.parametrize("setting", ["a stream", "nothing", "a string"])
 def test_errors_come_before_the_key(server: Server, command: str, reply: object, setting: str) -> None:
-    """IDs and options are read before the key, whatever is there."""
+    """IDs and options are parsed before the key is read."""
     if setting != "nothing":
         server.given("XADD s 1-1 f v" if setting == "a stream" else "SET s v")
     server.expect(command, reply)
@@ -94,7 +94,7 @@ def test_deleted_entries_are_not_returned(five: Server) -> None:
 
 
 def test_a_long_stream(server: Server) -> None:
-    """A range is right wherever it lies among thousands of entries, forward and backward."""
+    """A range is right anywhere among thousands of entries, forward and backward."""
     for n in range(1, 3001):
         server.main.send(f"XADD s {n}-{n % 7} n {n}")
     for _ in range(3000):

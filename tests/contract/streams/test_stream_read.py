@@ -42,7 +42,7 @@ B = entries("1-0 g 1", "9-0 g 9")
     ],
 )
 def test_reading(two: Server, command: str, reply: Streams) -> None:
-    """XREAD gives what comes after each ID, at most COUNT for each stream, and leaves streams without data out."""
+    """XREAD returns the entries after each ID, at most COUNT per stream, and leaves out streams without any."""
     two.expect(command, reply)
 
 
@@ -55,7 +55,7 @@ def test_a_key_named_twice(two: Server) -> None:
     "command", ["XREAD STREAMS a 3", "XREAD STREAMS a $", "XREAD STREAMS missing 0", "XREAD STREAMS missing $"]
 )
 def test_nothing_new(two: Server, command: str) -> None:
-    """Where no stream has anything the answer is the null array."""
+    """If no stream has entries the reply is the null array."""
     assert two.wire(command) == (b"_\r\n" if two.proto == 3 else b"*-1\r\n")
 
 
@@ -97,7 +97,7 @@ def test_errors(two: Server, command: str, reply: Error) -> None:
 
 @pytest.mark.parametrize("command", ["XREAD STREAMS a b 0", "XREAD STREAMS a b c 0 0", "XREAD BLOCK 0 STREAMS a b 0"])
 def test_unbalanced(two: Server, command: str) -> None:
-    """Each key needs an ID; newer releases say which IDs there are."""
+    """Each key needs an ID; newer releases list the IDs in the error."""
     two.expect(
         command,
         two.newest(

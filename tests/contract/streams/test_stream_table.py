@@ -1,4 +1,4 @@
-"""What COMMAND says of the stream commands: arity, flags, keys."""
+"""COMMAND's description of the stream commands: arity, flags, keys."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def test_arity_and_flags(server: Server, name: str, arity: int, flags: set[str])
     ],
 )
 def test_keys(server: Server, command: str, keys: list[str]) -> None:
-    """COMMAND GETKEYS finds the keys, also behind STREAMS."""
+    """COMMAND GETKEYS finds the keys, also after STREAMS."""
     server.expect(f"COMMAND GETKEYS {command}", keys)

@@ -1,4 +1,4 @@
-"""Streams in transactions: what a watched stream hears of, and how errors in MULTI behave."""
+"""Streams in transactions: which changes WATCH detects, and how errors in MULTI behave."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LEAVES_ALONE = [
 
 @pytest.mark.parametrize("command", TOUCHES)
 def test_what_a_watcher_hears_of(stream: Server, command: str) -> None:
-    """A change of the entries or of the key makes EXEC of those who watch it answer nil."""
+    """A change of the entries or of the key makes EXEC return nil for the clients that watch it."""
     stream.given("WATCH s", "MULTI", "PING")
     other = stream.client()
     other.run(command)
@@ -57,7 +57,7 @@ def test_what_a_watcher_hears_of(stream: Server, command: str) -> None:
 
 @pytest.mark.parametrize("command", LEAVES_ALONE)
 def test_what_a_watcher_does_not_hear_of(stream: Server, command: str) -> None:
-    """Groups and last IDs are not the value that WATCH looks at, and what changes nothing is no change."""
+    """WATCH ignores groups and last IDs, and commands that change nothing."""
     stream.given("WATCH s", "MULTI", "PING")
     other = stream.client()
     other.run(command)
@@ -111,7 +111,7 @@ def test_exec_with_words(server: Server, queued: bool) -> None:
 
 @since("7.2", valkey="7.2")
 def test_one_time_for_a_transaction(server: Server) -> None:
-    """Time stands still in a transaction: automatic IDs count their sequence up."""
+    """Time does not advance in a transaction: automatic IDs increment their sequence number."""
     server.given("MULTI", "XADD s * f 1", "XADD s * f 2", "XADD s * f 3")
     first, second, third = (entry_id.decode().split("-") for entry_id in server.run("EXEC"))
     assert first[0] == second[0] == third[0]
@@ -137,7 +137,7 @@ def test_newer_commands_that_are_not_heard(stream: Server, command: str) -> None
 
 
 def test_a_stream_after_flushall(stream: Server) -> None:
-    """Nothing of a stream is left when its key is gone."""
+    """Nothing of a stream is left when its key is deleted."""
     stream.given("DEL s", "XADD s 1-0 g 9")
     stream.expect("XRANGE s - +", entries("1-0 g 9"))
     stream.expect("XINFO GROUPS s", [])

@@ -53,7 +53,7 @@ def info(server: Server) -> dict[bytes, object]:
     ],
 )
 def test_trimming_a_hundred_entries_in_nodes_of_ten(server: Server, options: str, removed: int) -> None:
-    """``=`` removes exactly what is asked, ``~`` whole nodes only, LIMIT as many nodes as fit into it."""
+    """``=`` removes exactly the requested entries, ``~`` only whole nodes, LIMIT as many nodes as fit into it."""
     server.config("stream-node-max-entries", 10)
     fill(server, 100)
     server.expect(f"XTRIM s {options}", removed)
@@ -110,7 +110,7 @@ def test_nodes_by_bytes(server: Server) -> None:
 
 
 def test_deleted_entries_count_for_their_node(server: Server) -> None:
-    """A deleted entry keeps its place in its node, and a node without live entries is gone."""
+    """A deleted entry keeps its place in its node, and a node without live entries is removed."""
     server.config("stream-node-max-entries", 10)
     fill(server, 25)
     server.given("XDEL s 1-0 2-0 3-0")
@@ -122,7 +122,7 @@ def test_deleted_entries_count_for_their_node(server: Server) -> None:
 
 
 def test_a_node_is_kept_for_a_deleted_last_entry(server: Server) -> None:
-    """MINID looks at the last entry of a node, deleted or not, to decide whether the node may go."""
+    """MINID compares the last entry of a node, deleted or not, to decide whether to remove the node."""
     server.config("stream-node-max-entries", 5)
     fill(server, 10)
     server.given("XDEL s 5-0")
@@ -141,7 +141,7 @@ def test_limit_counts_live_entries(server: Server) -> None:
 
 
 def test_a_missing_key(server: Server) -> None:
-    """Trimming what is not there removes nothing and makes no key."""
+    """Trimming a missing stream removes nothing and creates no key."""
     server.expect("XTRIM s MAXLEN 0", 0)
     server.expect("XTRIM s MINID ~ 5 LIMIT 10", 0)
     server.expect("EXISTS s", 0)
@@ -164,7 +164,7 @@ def test_what_trimming_leaves_alone(server: Server) -> None:
 
 
 def test_trimming_keeps_pending_entries(server: Server) -> None:
-    """What is trimmed stays in the pending entries list of those who got it."""
+    """Trimmed entries stay in the pending entries list of their consumers."""
     fill(server, 3)
     server.given("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >", "XTRIM s MAXLEN 1")
     server.expect("XPENDING s g", [3, "1-0", "3-0", [["c", "3"]]])
@@ -185,7 +185,7 @@ def test_trimming_nodes_one_by_one(server: Server) -> None:
 
 
 def test_a_node_does_not_inherit_what_stood_behind_it(server: Server) -> None:
-    """When the newest node's entries are all deleted, the node before it ends where it ended, and takes new entries."""
+    """If the newest node's entries are all deleted, the node before it takes the new entries."""
     server.config("stream-node-max-entries", 4)
     fill(server, 5)
     server.given("XDEL s 5-0", "XADD s 6-0 f v")

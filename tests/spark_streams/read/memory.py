@@ -1,4 +1,4 @@
-"""Streams in memory, written as texts: what a plan is made from, and the answers to what it asks."""
+"""Streams in memory, written as texts: the input of a plan, and the replies to its requests."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ class Stream:
     """A stream, and how far a query has read it.
 
     Its text is its name, its entries ("1-10", "1-3,7", "none" for a missing stream), and words: "@4" (read up to 4),
-    "trimmed=4" and "deleted=7" (entries that are gone), "last=9" (the last ID if its entry is gone), "to=6" (where
-    Trigger.AvailableNow stops), "old" (a server that does not count), "uncounted" (entries before the position were
-    not counted), "new" (not in the offset before), "jumps", "lost=3" and "retired" (where the batch begins, as `Begin`
-    says it).
+    "trimmed=4" and "deleted=7" (removed entries), "last=9" (the last ID if its entry was deleted), "to=6" (the end for
+    Trigger.AvailableNow), "old" (a server without counters), "uncounted" (the number of entries before the position is
+    unknown), "new" (not in the previous offset), "jumps", "lost=3" and "retired" (how the batch begins, as in `Begin`).
     """
 
     name: str
@@ -66,7 +65,7 @@ class Stream:
 
     @property
     def state(self) -> StreamState | None:
-        """What the server says of the stream."""
+        """Return the server's state of the stream."""
         if self.ids is None:
             return None
         first = at(self.ids[0]) if self.ids else None
@@ -83,7 +82,7 @@ class Stream:
 
     @property
     def begin(self) -> Begin:
-        """Where the next batch begins."""
+        """Return the start of the next batch."""
         state = self.state
         baseline = Baseline(at(self.after), self.added_before, first=state.first_id if state else None)
         backlog = None if state is None else state.exact_backlog(at(self.after))
@@ -147,7 +146,7 @@ class Memory:
         )
 
     def facts(self, **more: Any) -> Facts:
-        """What the query knows of the streams."""
+        """Return the query's state of the streams."""
         targets = {
             name: (at(stream.target), len(stream.between(ZERO, at(stream.target))) + stream.removed)
             for name, stream in self.streams.items()

@@ -111,7 +111,7 @@ def test_what_is_removed_between_two_actions_is_an_error(
 
 @pytest.mark.parametrize("event", ["trimmed", "one deleted", "deleted", "made again, later IDs"])
 def test_what_is_removed_while_a_task_reads_is_an_error(site: Site, event: str) -> None:
-    """A removal between two pages is noticed, where entries behind the reader are removed."""
+    """A removal between two pages is noticed if entries after the reader's position are removed."""
     site.add("s", 4000, value="x" * 2000)
     frame = Frame(site, pageSize=10, startingOffsets="2-1")
     if event == "one deleted":

@@ -19,7 +19,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.mark.parametrize("start", ["earliest", "latest", "group", "3-1"])
 def test_a_group_with_other_consumers_is_refused(site: Site, start: str) -> None:
-    """A group that another program consumes is left as it is, unless the user says that it may be taken."""
+    """A group that another program consumes is left unchanged, unless an option allows taking it."""
     site.add("s", 10)
     site.client.xgroup_create("s", "g", "0")
     site.client.xreadgroup("g", "python", {"s": ">"}, count=5)
@@ -47,7 +47,7 @@ def test_a_group_with_a_position_of_its_own_is_not_rewound(site: Site) -> None:
 
 @pytest.mark.parametrize("ack", ["commit", "cursor"])
 def test_a_query_may_begin_again_in_its_group(site: Site, ack: str) -> None:
-    """A group that a query has made may be read anew with a new checkpoint, once the first one has stopped."""
+    """A group made by a query can be read with a new checkpoint, after the first query has stopped."""
     site.add("s", 10)
     for _ in range(3):
         query = site.query(stream="s", group="g", ack=ack)
@@ -70,7 +70,7 @@ def test_a_checkpoint_that_changes_to_a_used_group_is_refused(site: Site) -> Non
 
 @pytest.mark.parametrize("ack", ["commit", "cursor"])
 def test_a_second_query_with_the_same_group_is_refused(site: Site, ack: str) -> None:
-    """Of two queries the second fails before it reads or moves anything; the first goes on, restarts included."""
+    """Of two queries the second fails before it reads or moves anything; the first continues, including restarts."""
     site.add("s", 20)
     one = site.query(stream="s", group="g", ack=ack, maxEntriesPerTrigger=5)
     one.trigger()
@@ -218,7 +218,7 @@ def test_a_lease_is_renewed_and_noticed_when_it_is_lost(site: Site, connection: 
 def test_a_lease_refused_for_a_while_protects_again(
     site: Site, refuse: str, accept: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that goes on without its lease asks for it again, and fails if another query has it by then."""
+    """A query that continues without its lease requests it again, and fails if another query has it by then."""
     now = [0.0]
     lease = lease_of(site, now)
     with contextlib.closing(Connection(Address(site.url, retry_ms=0))) as connection:
@@ -242,7 +242,7 @@ def test_a_lease_refused_for_a_while_protects_again(
 
 
 def test_a_full_server_keeps_a_lease(site: Site, connection: Connection) -> None:
-    """A server without memory refuses new keys: leases that are there are extended, and keep other queries out."""
+    """A server without memory rejects new keys: existing leases are extended, and keep other queries out."""
     now = [0.0]
     server = open_server(connection)
     lease, other = lease_of(site, now), lease_of(site, now)

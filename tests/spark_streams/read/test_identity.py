@@ -38,7 +38,7 @@ HOWS = ["deleted", "trimmed", "smaller IDs", "renamed", "server emptied"]
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
 def test_a_stream_made_anew_with_more_entries_is_noticed(site: Site, how: str, *, restarts: bool) -> None:
-    """A stream that was deleted with unread entries is a loss, though the new one is longer and its IDs go on."""
+    """A stream deleted with unread entries is a loss, even if the new one is longer and continues its IDs."""
     site.add("s", 300, first=50)
     query = site.query(stream="s")
     assert len(query.drain()) == 300
@@ -94,7 +94,7 @@ def test_a_stream_made_anew_between_plan_and_run_is_noticed(site: Site) -> None:
 
 
 def test_a_busy_stream_is_no_other_one(site: Site) -> None:
-    """Additions, trimming of what was read, deletions and an emptied stream do not look like another stream."""
+    """Additions, trimming of read entries, deletions and an emptied stream do not look like another stream."""
     query = site.query(stream="s", maxEntriesPerTrigger=7)
     rows: list[int] = []
     for n in range(0, 200, 20):
@@ -113,7 +113,7 @@ def test_a_busy_stream_is_no_other_one(site: Site) -> None:
     "changed", [{"stream": "t"}, {"stream": "misspelt"}, {"stream": "", "streams": "t,u"}], ids=str
 )
 def test_a_checkpoint_of_other_streams_is_refused(site: Site, changed: dict[str, str], *, old: bool) -> None:
-    """A query with streams of which its checkpoint knows none fails, at once and before it reads anything."""
+    """A query whose checkpoint contains none of its streams fails, at once and before it reads anything."""
     site.add("s", 10)
     site.add("t", 10)
     query = site.query(stream="s")
@@ -139,7 +139,7 @@ def test_a_logged_batch_of_other_streams_is_refused(site: Site) -> None:
 
 
 def test_streams_may_be_added_and_removed(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A list may lose and gain streams: the log says which, new ones are read whole, one that returns goes on."""
+    """A list may lose and gain streams: the log says which, new ones are read completely, a returning one continues."""
     for stream in "abc":
         site.add(stream, 5)
     query = site.query(streams="a,b", group="g")
@@ -187,7 +187,7 @@ def test_a_checkpoint_of_the_other_mode_is_refused(site: Site, was: str, now: st
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
 def test_a_checkpoint_of_another_database_is_refused(site: Site, consume: str) -> None:
-    """A stream of the same name in another database of the server is another one, though its IDs go on."""
+    """A stream of the same name in another database of the server is another one, even if it continues the IDs."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", consume=consume)
     query.trigger()
@@ -255,7 +255,7 @@ def test_a_retired_stream_may_return_at_once(site: Site) -> None:
 
 @pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "consume": "shared"}], ids=str)
 def test_a_stream_that_a_pattern_found_may_go_and_return(site: Site, said: dict[str, str]) -> None:
-    """Found while the query runs, read, deleted and made anew with other IDs, a stream has lost nothing."""
+    """A stream found while the query runs, read, deleted and recreated with other IDs, has lost nothing."""
     site.add("in:a", 2)
     query = site.query(streamPattern="in:*", streamPatternRefreshMs=0, idleWaitMs=0, **said)
     assert numbers(query.drain()) == [0, 1]

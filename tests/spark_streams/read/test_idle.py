@@ -1,4 +1,4 @@
-"""What a query costs that has nothing to read, and that it still notices everything."""
+"""Cost of a query without new entries, which still notices every change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.spark_streams.driver import Query, Site, numbers
 
 
 def idle(query: Query, times: int) -> None:
-    """Triggers that find nothing; the first one looks at everything."""
+    """Run triggers that find nothing; the first one checks everything."""
     for _ in range(times):
         assert query.trigger() is None
 
@@ -53,7 +53,7 @@ def test_a_trigger_looks_at_the_streams_that_have_changed(site: Site, consume: s
 
 
 def states_asked(site: Site) -> int:
-    """How many states of streams the server was asked for so far."""
+    """Return the number of stream states requested from the server so far."""
     stats = site.client.info("commandstats")
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("xinfo|stream", "ps.state"))
 

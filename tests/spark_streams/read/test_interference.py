@@ -1,4 +1,4 @@
-"""What others do to a query's streams and groups while it runs is said, and rows stay right."""
+"""Changes of a query's streams and groups by others are reported while it runs, and rows stay right."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def change_group(site: Site, how: str) -> None:
 def test_a_group_that_somebody_changes_is_said(
     site: Site, how: str, ack: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Rows come from the stream, whatever becomes of the query's group; one line in the log says what did."""
+    """Rows come from the stream, whatever happens to the query's group; one log line reports what happened."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", ack=ack)
     query.drain()
@@ -44,9 +44,9 @@ def test_a_group_that_somebody_changes_is_said(
 
 @pytest.mark.parametrize("said", [{"ack": "commit"}, {"ack": "cursor"}, {"consume": "shared"}], ids=str)
 def test_a_group_may_go_at_any_moment(site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Destroyed between a look at it and the command that follows, a query's own group costs no batch.
+    """A query's own group that is destroyed between a check and the next command costs no batch.
 
-    A shared one is missed at the next look.
+    A shared one is missed at the next check.
     """
     send = Link.send
     doomed = ("XPENDING", "SETID", "DELCONSUMER", "XREADGROUP", "PS.DELIVER", "PS.ACKRANGE")
@@ -78,7 +78,7 @@ def test_a_group_may_go_at_any_moment(site: Site, said: dict[str, str], monkeypa
 
 @pytest.mark.parametrize("how", ["made anew back", "moved back", "made anew ahead", "moved ahead"])
 def test_a_shared_group_that_somebody_moves_is_said(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A shared group is the query's position: it reads where the group is, and says that it was moved."""
+    """A shared group is the query's position: it reads from there, and reports that the group was moved."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", consume="shared")
     query.drain()
@@ -91,7 +91,7 @@ def test_a_shared_group_that_somebody_moves_is_said(site: Site, how: str, caplog
 
 
 def test_a_shared_groups_loss_under_a_pattern_is_an_error(site: Site) -> None:
-    """A group that was there is not made anew unsaid, though a new stream of the pattern gets one."""
+    """An existing group is not recreated silently, although a new stream of the pattern gets one."""
     site.add("in:a", 5)
     query = site.query(streamPattern="in:*", group="g", consume="shared")
     query.drain()
@@ -102,7 +102,7 @@ def test_a_shared_groups_loss_under_a_pattern_is_an_error(site: Site) -> None:
 
 
 def test_a_stream_that_joins_a_shared_list_gets_its_group(site: Site) -> None:
-    """A restart with one stream more creates the group there; that of the others is missed if it is gone."""
+    """A restart with one more stream creates the group there; a missing group of the others is reported."""
     site.add("a", 5)
     site.add("b", 5)
     query = site.query(streams="a", group="g", consume="shared")
@@ -116,7 +116,7 @@ def test_a_stream_that_joins_a_shared_list_gets_its_group(site: Site) -> None:
 
 
 def test_a_planned_batch_of_a_lost_group_is_got_over(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnDataLoss=false a batch whose group is gone has no rows, and the next one reads all that is there."""
+    """With failOnDataLoss=false a batch whose group is missing has no rows, and the next one reads all entries."""
     site.add("s", 5)
     query = site.query(stream="s", group="g", consume="shared")
     query.plan()

@@ -46,7 +46,7 @@ def test_batches_follow_each_other(site: Site, way: dict[str, Any]) -> None:
 
 
 def test_available_now(site: Site, way: dict[str, Any]) -> None:
-    """Each run reads all that is there when it begins, in one batch, and goes on where the last one ended."""
+    """Each run reads all entries present at its start, in one batch, and continues where the last one ended."""
     site.add("s", 300)
     query = site.old_query(stream="s", **way)
     assert numbers(query.available_now()) == list(range(300))
@@ -67,7 +67,7 @@ def test_available_now(site: Site, way: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("ran", [True, False], ids=["it ran", "it was only logged"])
 def test_a_run_that_broke_off(site: Site, way: dict[str, Any], ran: bool) -> None:
-    """The next run repeats the batch with the same rows and partitions, then reads what has come since: each once."""
+    """The next run repeats the batch with the same rows and partitions, then reads later entries: each once."""
     site.add("s", 100)
     query = site.old_query(stream="s", **way)
     query.available_now()
@@ -85,7 +85,7 @@ def test_a_run_that_broke_off(site: Site, way: dict[str, Any], ran: bool) -> Non
 
 
 def test_a_first_batch_that_broke_off_begins_where_it_began(site: Site, way: dict[str, Any]) -> None:
-    """startingOffsets=latest means the time of the first answer, though Spark asks again where to begin."""
+    """startingOffsets=latest means the time of the first reply, although Spark requests the start again."""
     site.add("s", 5)
     query = site.old_query(stream="s", **{**way, "startingOffsets": "latest"})
     assert query.plan()
@@ -96,7 +96,7 @@ def test_a_first_batch_that_broke_off_begins_where_it_began(site: Site, way: dic
 
 
 def test_what_spark_has_not_said_changes_no_group(site: Site) -> None:
-    """A query that goes on finds its group where it left it, also one that began at the first entry."""
+    """A restarted query finds its group at its position, also if it started at the first entry."""
     site.add("s", 20)
     query = site.old_query(stream="s", group="g")
     query.available_now()
@@ -108,7 +108,7 @@ def test_what_spark_has_not_said_changes_no_group(site: Site) -> None:
 
 
 def test_a_batch_of_many_streams_has_few_tasks(site: Site) -> None:
-    """Streams share tasks by their sizes, in the batches of runs that go on as well."""
+    """Streams share tasks by their sizes, also in the batches of restarted runs."""
     for number in range(60):
         site.add(f"in:{number}", 5)
     query = site.old_query(streamPattern="in:*", maxPartitions=6)
@@ -121,7 +121,7 @@ def test_a_batch_of_many_streams_has_few_tasks(site: Site) -> None:
 
 
 def test_no_partition_has_more_than_its_limit(site: Site) -> None:
-    """maxEntriesPerPartition is kept in the first batch and in those of runs that go on."""
+    """maxEntriesPerPartition is kept in the first batch and in those of restarted runs."""
     site.add("s", 100)
     query = site.old_query(stream="s", maxEntriesPerPartition=30)
     query.available_now()
@@ -159,7 +159,7 @@ def test_a_stream_that_was_made_anew(site: Site, now: bool, caplog: pytest.LogCa
 
 
 def test_entries_that_were_trimmed_before_they_were_read(site: Site, way: dict[str, Any]) -> None:
-    """The batch is planned without knowing its begin; that entries are missing is found nevertheless."""
+    """The batch is planned without knowing its start; missing entries are still detected."""
     site.add("s", 20)
     query = site.old_query(stream="s", **way)
     query.available_now()
@@ -171,7 +171,7 @@ def test_entries_that_were_trimmed_before_they_were_read(site: Site, way: dict[s
 
 
 def test_a_group_that_was_lost(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """A shared group that is gone is an error; with failOnDataLoss=false it is made again, with a warning."""
+    """A missing shared group is an error; with failOnDataLoss=false it is recreated, with a warning."""
     site.add("s", 20)
     query = site.old_query(stream="s", group="g", consume="shared")
     query.available_now()
@@ -188,7 +188,7 @@ def test_a_group_that_was_lost(site: Site, caplog: pytest.LogCaptureFixture) -> 
 
 @pytest.mark.parametrize("consume", ["range", "shared"])
 def test_a_second_query_with_the_same_options_is_refused(site: Site, consume: str) -> None:
-    """Two new queries cannot be told apart by their options; the second is refused while the first one runs.
+    """Two new queries cannot be distinguished by their options; the second is rejected while the first one runs.
 
     A later run of the first one has its group at once.
     """
@@ -221,7 +221,7 @@ def test_a_group_of_each_query_is_refused(site: Site) -> None:
 
 
 def test_trimming(site: Site) -> None:
-    """What is finished leaves the stream, and nothing that a repeated batch reads."""
+    """Finished entries are removed from the stream, but none that a repeated batch reads."""
     site.add("s", 20)
     query = site.old_query(stream="s", group="g", trimOnCommit="true")
     query.available_now()

@@ -151,7 +151,7 @@ def test_large_and_uneven_streams_are_read_exactly(site: Site) -> None:
 
 
 def test_a_shared_task_reads_its_streams_in_few_transactions(site: Site) -> None:
-    """Every attempt of a task has the same rows, also where one stream of it was read before, or its group is gone."""
+    """Every attempt of a task has the same rows, even if a stream of it was read before, or its group is missing."""
     fill(site)
     query = query_of(site, group="g", consume="shared", maxPartitions=2, failOnDataLoss="false")
     query.plan()
@@ -331,7 +331,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
 def test_a_shared_task_claims_in_all_its_streams_at_once(
     site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What others left pending in many streams is claimed with a few requests, beside new entries, and all is exact."""
+    """Entries that others left pending in many streams are claimed exactly, with few requests, next to new ones."""
     sent: list[int] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: sent.append(1) or send(link, commands))
@@ -370,7 +370,7 @@ def test_a_shared_task_claims_in_all_its_streams_at_once(
 def test_a_shared_task_of_large_entries_reads_few_streams_at_a_time(
     site: Site, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a task has in memory does not grow with its streams where their entries are large."""
+    """A task's memory does not grow with its streams if their entries are large."""
     sizes: list[int] = []
     receive = Link.receive
 

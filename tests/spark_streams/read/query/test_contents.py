@@ -1,4 +1,4 @@
-"""What a range must contain, as a table of interleavings, and against a model of a stream: no server, no Spark."""
+"""Expected content of a range, as a table of interleavings, and against a model of a stream: no server, no Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def at(ms: int) -> StreamId:
 
 
 class Stream:
-    """A stream as Redis 7 counts it. Its entries are numbers, which are their IDs; each knows which stream it is of."""
+    """A stream with the counters of Redis 7. Its entries are numbers, which are their IDs, with the stream they belong
+    to.
+    """
 
     def __init__(self, entries: Sequence[int] = (), old: bool = False) -> None:
         self.made = 0
@@ -102,7 +104,7 @@ class Reader:
         self.got = Read()
 
     def read_page(self) -> bool:
-        """Read a page; False behind the last one."""
+        """Read a page; return False after the last one."""
         page = self.stream.between(self.at, self.part.upto.ms)[: self.page]
         self.found += page
         if not page:
@@ -202,7 +204,7 @@ def test_what_does_not_concern_a_range_is_no_loss(
 
 
 def happen(reader: Reader, event: Callable[[Stream], None], when: str) -> None:
-    """Let the reader read, and the event happen at that moment."""
+    """Run the reader, with the event at that moment."""
     if when != "between planning and reading":
         reader.read_page()
     if when == "after reading":
@@ -242,7 +244,7 @@ def test_what_is_removed_before_it_is_read_is_lost(
 def test_another_stream_of_that_name_is_noticed(
     plan: str, name: str, event: Callable[[Stream], None], trimmed: bool, read: bool
 ) -> None:
-    """A stream made again is noticed by its IDs and counters. One deleted behind its reader is no loss."""
+    """A recreated stream is detected by its IDs and counters. One deleted behind its reader is no loss."""
     stream = Stream(TEN)
     if trimmed:
         stream.xtrim(3)
@@ -269,7 +271,7 @@ def test_another_stream_of_that_name_is_noticed(
 def test_the_same_ids_again_are_noticed_by_the_counters(
     before: Callable[[Stream], None], after: Callable[[Stream], None]
 ) -> None:
-    """A stream made again with the same first and last ID shows in what was added, removed and deleted."""
+    """A recreated stream with the same first and last ID is detected by its numbers of added and deleted entries."""
     stream = Stream(TEN)
     before(stream)
     reader = Reader(stream, 0, 10)
@@ -318,7 +320,7 @@ def test_a_server_without_counters() -> None:
 
 
 def test_before_anything_is_read_only_the_state_is_judged() -> None:
-    """The driver that plans a batch again compares the stream with what its offset says."""
+    """When a driver plans a batch again, it compares the stream with the offset."""
     stream = Stream(TEN)
     part = Range("s", at(4), at(7), 0, head=at(5))
     known = Known(at(7), 7, at(1), deleted=ZERO)
@@ -337,7 +339,7 @@ def test_before_anything_is_read_only_the_state_is_judged() -> None:
 
 
 def test_a_range_that_was_empty_loses_nothing() -> None:
-    """Nothing is expected of a range without entries, though the stream goes on behind it."""
+    """Nothing is expected of a range without entries, even if the stream continues after it."""
     for cheap in (False, True):
         stream = Stream([1, 2, 9, 10])
         reader = Reader(stream, 2, 8, cheap)

@@ -1,4 +1,4 @@
-"""What a server's numbers say of entries that a group has lost: never a loss that was none, never one twice."""
+"""Lost entries of a group, from a server's counters: no false losses, and none reported twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark_streams.driver import Site, numbers
 
 
 class Past:
-    """A stream with the group g, to which things happen at random, and what the group has lost thereby."""
+    """A stream with the group g under random changes, and the entries that the group has lost by them."""
 
     def __init__(self, site: Site, chance: random.Random) -> None:
         self.client = site.client
@@ -71,9 +71,9 @@ def state_of(server: StreamServer) -> StreamState:
 
 
 def test_a_loss_is_said_once_and_only_if_there_was_one(site: Site) -> None:
-    """Whatever becomes of a stream and its group, nothing is called lost that is not, and most losses are found.
+    """Whatever happens to a stream and its group, no false loss is reported, and most losses are found.
 
-    Not all: once single entries have been deleted, a server may not know how far a group has read.
+    Not all: after single entries have been deleted, a server may not know how far a group has read.
     """
     server = open_server(Connection(Address(site.url)))
     found = missed = 0
@@ -94,7 +94,9 @@ def test_a_loss_is_said_once_and_only_if_there_was_one(site: Site) -> None:
 
 @pytest.mark.parametrize("start", ["latest", "earliest"])
 def test_what_goes_before_the_first_batch_is_lost(site: Site, start: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A query that shares a group knows from its start what was added, and misses what goes before its first batch."""
+    """A query that shares a group knows the counters from its start, and detects entries removed before its first
+    batch.
+    """
     site.add("s", 4)
     query = site.query(stream="s", group="g", consume="shared", startingOffsets=start, failOnDataLoss="false")
     assert numbers(query.drain()) == ([] if start == "latest" else [0, 1, 2, 3])
@@ -108,7 +110,7 @@ def test_what_goes_before_the_first_batch_is_lost(site: Site, start: str, caplog
 def test_a_deleted_entry_is_not_lost_again_when_its_neighbours_are_trimmed(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What was said to be lost does not come up again when the entries before it go, which the group has read."""
+    """A reported loss is not reported again when earlier entries, which the group has read, are removed."""
     site.add("s", 12)
     said = {"consume": "shared", "trimOnCommit": "true", "failOnDataLoss": "false", "maxEntriesPerTrigger": 2}
     query = site.query(stream="s", group="g", **said)

@@ -1,4 +1,4 @@
-"""Offsets, as the checkpoint keeps them: every version is read, what is no offset is refused."""
+"""Offsets in the checkpoint: every version is read, invalid offsets are rejected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_offsets_survive_the_checkpoint(streams: dict[str, StreamId]) -> None:
 def test_every_field_of_every_stream_survives(
     streams: dict[str, tuple[StreamId, StreamId | None, int | None, bool]],
 ) -> None:
-    """What is written without names goes back to the streams that it was of."""
+    """An offset without names is read back for the streams that it was written for."""
     offsets = Offsets(
         {name: at for name, (at, _, _, _) in streams.items()},
         added={name: added for name, (_, _, added, _) in streams.items() if added is not None},
@@ -101,7 +101,7 @@ MEANT["offsets_v5_shared"] = replace(MEANT["offsets_v3_shared"], starts={"weathe
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_offsets_of_every_version_are_read(path: Path) -> None:
-    """The golden file of each version is read by today's code, and those of today's two versions are what it writes."""
+    """The golden file of each version can be read, and those of the two current versions are reproduced."""
     golden = json.loads(path.read_text())
     assert Offsets.from_json(golden) == MEANT[path.stem]
     if golden["version"] in (VERSION, VERSION - 1):

@@ -94,7 +94,7 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
 @unhurried
 @given(st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(0, 9), st.integers(0, 9)).map(sorted), max_size=3))
 def test_ranges_are_disjoint_and_complete(bounds: dict[str, list[int]]) -> None:
-    """Every ID after the start and up to the end lies in exactly one range, every other ID in none."""
+    """Every ID after the start and up to the end is in exactly one range, every other ID in none."""
     starts = {name: StreamId(low, 0) for name, (low, _) in bounds.items()}
     ends = {name: StreamId(high, 0) for name, (_, high) in bounds.items()}
     parts = planning.ranges(starts, ends)

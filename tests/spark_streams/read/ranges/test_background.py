@@ -1,4 +1,4 @@
-"""Deliveries in the background: tasks do not wait for them, and wherever they end, a restart goes on."""
+"""Background deliveries: tasks do not wait for them, and a restart continues wherever they ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def delivering(monkeypatch: pytest.MonkeyPatch, as_said: Pages) -> None:
 
 
 def killed_after(pages: int) -> Pages:
-    """The driver is killed when it has delivered so many pages: its thread does nothing more, and says nothing."""
+    """Kill the driver after this many delivered pages: its thread does nothing more."""
 
     def some(delivery: Iterator[None]) -> Iterator[None]:
         for _ in range(pages):
@@ -65,7 +65,7 @@ def gone(query: Query) -> None:
 def test_a_restart_goes_on_wherever_a_delivery_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch, pages: int, *, finished: bool
 ) -> None:
-    """Each row comes once, all is acknowledged, and the group ends where the stream does; it is never said behind."""
+    """Each row is read once, all entries are acknowledged, and the group ends at the stream's end, never behind."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     rows = numbers(query.trigger() or [])
@@ -91,7 +91,7 @@ def test_a_restart_goes_on_wherever_a_delivery_ended(
 def test_a_restart_says_that_it_moves_the_group(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Entries of a finished batch that were never delivered are passed over, with a warning that says why."""
+    """Undelivered entries of a finished batch are skipped, with a warning that says why."""
     site.add("s", 2 * _BATCH)
     query = query_of(site)
     with monkeypatch.context() as patched:
@@ -105,7 +105,7 @@ def test_a_restart_says_that_it_moves_the_group(
 
 
 def test_a_group_that_somebody_has_moved_back_is_still_behind(site: Site) -> None:
-    """Only a delivery that was under way explains a group behind the checkpoint: its mark is gone once it has ended."""
+    """Only a running delivery explains a group behind the checkpoint: its mark is removed at its end."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     query.trigger()
@@ -138,7 +138,7 @@ def test_tasks_do_not_wait_for_a_delivery(site: Site, monkeypatch: pytest.Monkey
 
 
 def test_the_end_of_a_query_ends_its_delivery(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another query may have next is left alone, but for a page that is under way."""
+    """Entries of another query's next batch are left alone, except for a page being delivered."""
     if site.kind != "redis":
         return
     site.add("s", _BATCH)
@@ -163,7 +163,7 @@ def test_the_end_of_a_query_ends_its_delivery(site: Site, monkeypatch: pytest.Mo
 def test_where_no_mark_can_be_left_all_is_delivered_first(
     site: Site, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
-    """Redis before 6.2 creates no consumer without entries, and some users may not: there the tasks begin later."""
+    """Redis before 6.2 cannot create a consumer without entries, and some users may not: then tasks start later."""
     if lacks == "the command":
         monkeypatch.setattr(RedisServer, "create_consumers", lambda *_: set())
     rule = {"the permission to create": "-xgroup|createconsumer", "the permission to delete": "-xgroup|delconsumer"}
@@ -191,7 +191,7 @@ def test_where_no_mark_can_be_left_all_is_delivered_first(
 
 
 def test_a_delivery_that_fails_fails_the_query(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next trigger raises what went wrong; a restart delivers, or knows why the group is behind."""
+    """The next trigger raises the error; a restart delivers the rest, or knows why the group is behind."""
     if site.kind != "redis":
         return
     site.add("s", 2 * _BATCH)
@@ -213,7 +213,7 @@ def test_a_delivery_that_fails_fails_the_query(site: Site, monkeypatch: pytest.M
 
 
 def test_what_a_failover_takes_away_is_delivered_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group that is behind at the end of a delivery, though no command failed, gets what it lacks."""
+    """A group that is behind at the end of a delivery, although no command failed, gets the missing entries."""
     if site.kind != "redis":
         return
     site.add("s", _BATCH)

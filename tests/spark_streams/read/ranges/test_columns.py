@@ -1,4 +1,4 @@
-"""Ranges as columns (PS.COLUMNS): nobody can tell afterwards how entries came."""
+"""Ranges as columns (PS.COLUMNS): the result is the same as with XRANGE."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def filled(client: redis.Redis, entries: Sequence[Sequence[bytes]], deleted: Seq
 
 
 def rows(url: str, parts: Sequence[Range], fields: list[spark.StructField], said: dict[str, str], page: int) -> Any:
-    """What a task makes of the ranges: a table, or the error that it fails with."""
+    """Return a task's result for the ranges: a table, or its error."""
     read = options.read_options({"url": url, "stream": "s", **said})
     schema = ReadSchema.of(spark.StructType(fields), read)
     partition = RangePartition(Address(url), tuple(parts), page, fails=False)
@@ -173,7 +173,7 @@ def cold(connection: Connection) -> int:
 
 
 def test_cold_entries_come_as_columns(reader: Connection) -> None:
-    """What is cold comes in columns, page by page, without the fields that nobody needs once their size is known."""
+    """Cold entries are read as columns, page by page, without unneeded fields once their size is known."""
     pages = list(columns.pages(reader, "s", ZERO, StreamId(90, 0), 30, [b"other"]))
     assert numbers(iter(pages)) == [*range(1, 91)]
     assert [page.column(b"n").null_count for page in pages] == [0, 30, 30]
@@ -181,7 +181,7 @@ def test_cold_entries_come_as_columns(reader: Connection) -> None:
 
 
 def test_a_connection_that_breaks_costs_nothing(reader: Connection, tiny: servers.Running) -> None:
-    """Between two pages and with one under way, the connection may break: the pages go on where they were."""
+    """If the connection breaks between or within pages, the pages continue at the same place."""
     with redis.Redis(port=tiny.port) as client:
         found = []
         for page in columns.pages(reader, "s", ZERO, LAST, 20):
@@ -209,7 +209,7 @@ def test_who_may_not_reads_entries(reader: Connection, tiny: servers.Running, ru
 
 
 def test_any_server_gives_the_range(client: redis.Redis, connection: Connection) -> None:
-    """A server without columns is never asked for them; one that has replaced another refuses them, and is read."""
+    """A server without columns is not asked for them; one that replaces another is read with XRANGE after its error."""
     add(client, "s", 50)
     client.set("text", "x")
     for most in (1, 7, 1000):
@@ -236,7 +236,7 @@ def test_pages_are_small_where_values_are_large(client: redis.Redis, connection:
 def test_a_value_that_looks_like_an_entry_misleads_nobody(
     client: redis.Redis, connection: Connection, value: bytes
 ) -> None:
-    """The next reply is asked for before this one is decoded; where that begins at a wrong entry it is asked again."""
+    """The next reply is requested before this one is decoded; if it starts at a wrong entry, it is requested again."""
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
     assert numbers(columns.pages(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
@@ -244,7 +244,7 @@ def test_a_value_that_looks_like_an_entry_misleads_nobody(
 
 
 def test_capabilities_are_asked_once(client: redis.Redis, connection: Connection) -> None:
-    """Whether a server has a command is asked once a connection; what it refuses is forgotten."""
+    """Whether a server has a command is checked once per connection; a rejection resets that."""
     known = connection.capabilities
     client.config_resetstat()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The next batch, delivered to the group before it is planned: every row comes once, and the group tells the truth."""
+"""Delivering the next batch to the group before it is planned: every row is read once, the group's state is right."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def delivered(query: Query) -> None:
 
 
 def killed(query: Query) -> None:
-    """The driver is killed; its threads have done what they were about to do."""
+    """Kill the driver; its threads finish their present step."""
     delivered(query)
     query.reader._source._group._background.join()
 
@@ -58,7 +58,7 @@ def pending(site: Site) -> dict[str, int]:
 
 
 def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
-    """Call `act` behind each page of a delivery ahead, with its number from 1 on."""
+    """Call `act` after each page of a delivery ahead, with its number from 1 on."""
     deliver = delivery_ahead.deliver
 
     def acting(*words: Any) -> Pages:
@@ -99,7 +99,7 @@ def finished(site: Site, end: int) -> None:
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_the_next_batch_is_pending_while_this_one_runs(site: Site, parts: int) -> None:
-    """Each batch has consumers of its own, one for each part, and is acknowledged when it has finished."""
+    """Each batch has separate consumers, one for each part, and is acknowledged when it has finished."""
     site.add("s", 5 * _BATCH + 50)
     query = query_of(site, minPartitions=parts)
     rows: list[int] = []
@@ -120,7 +120,7 @@ def test_the_next_batch_is_pending_while_this_one_runs(site: Site, parts: int) -
 
 
 def test_a_query_that_is_stopped_gives_back_what_no_batch_has(site: Site) -> None:
-    """The group is where the last planned batch ends, and only that is pending; a restart goes on."""
+    """The group is at the end of the last planned batch, and only that is pending; a restart continues."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     rows = numbers(query.trigger() or [])
@@ -165,7 +165,7 @@ def test_a_query_that_is_stopped_while_it_delivers_leaves_nothing_behind(
 
 @pytest.mark.parametrize("how", ["moved", "taken by another query", "gone"])
 def test_what_was_delivered_stays_if_the_group_is_not_the_querys_any_more(site: Site, how: str) -> None:
-    """Of a group that somebody has moved, taken or destroyed meanwhile nothing is given back."""
+    """If the group was moved, taken or destroyed meanwhile, nothing is returned to it."""
     site.add("s", 3 * _BATCH)
     query = query_of(site)
     query.trigger()
@@ -211,7 +211,9 @@ def test_a_user_who_may_not_all_reads_all(site: Site, lacks: str) -> None:
 def test_a_killed_driver_loses_and_repeats_nothing(
     site: Site, caplog: pytest.LogCaptureFixture, limit: int, parts: int, *, is_finished: bool
 ) -> None:
-    """A restart, with other limits or not, reads each row once, and all is acknowledged; nobody has moved the group."""
+    """A restart, with the same or other limits, reads each row once, acknowledges all, and does not report a moved
+    group.
+    """
     site.add("s", 5 * _BATCH)
     query = query_of(site)
     rows = numbers(query.trigger() or [])
@@ -256,7 +258,7 @@ def test_a_delivery_that_ends_half_way_is_gone_on_with(site: Site, monkeypatch: 
 def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Entries that went elsewhere in between are in the batch, which is counted then, all the same."""
+    """Entries delivered elsewhere in between are still in the batch, which is then counted."""
     site.add("s", 4 * _BATCH)
     query = query_of(site)
 
@@ -276,7 +278,7 @@ def test_a_program_that_reads_from_the_group_takes_nothing_from_the_query(
 def test_entries_deleted_while_they_are_delivered_are_passed_over(
     site: Site, monkeypatch: pytest.MonkeyPatch, what: str, page: int
 ) -> None:
-    """With failOnDataLoss=false what is left comes once, in batches of as many entries as they may have."""
+    """With failOnDataLoss=false the remaining entries are read once, in batches within the limits."""
     site.add("s", 4 * _BATCH)
     query = query_of(site, failOnDataLoss="false")
     at = {"read": 50, "delivered": 105, "not yet delivered": 250}[what]
@@ -295,7 +297,7 @@ def test_entries_deleted_while_they_are_delivered_are_passed_over(
 
 
 def test_a_stream_made_anew_while_it_is_delivered_is_a_loss(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was found in the old one is not taken for the new one's, which is read from its start."""
+    """Entries found in the old stream are not attributed to the new one, which is read from its start."""
     site.add("s", 3 * _BATCH)
     site.add("new", 2 * _BATCH, first=1000, ids="{n}-5")
     query = query_of(site, failOnDataLoss="false")
@@ -309,7 +311,7 @@ def test_a_stream_made_anew_while_it_is_delivered_is_a_loss(site: Site, monkeypa
 
 
 def test_a_broken_connection_delivers_no_page_twice(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given up, and what was delivered until then is not delivered again."""
+    """The delivery is given up, and its entries are not delivered again."""
     site.add("s", 4 * _BATCH)
     query = query_of(site)
 
@@ -324,7 +326,7 @@ def test_a_broken_connection_delivers_no_page_twice(site: Site, monkeypatch: pyt
 
 @pytest.mark.parametrize("more", [0, 1, _BATCH])
 def test_a_run_that_ends_leaves_nothing_delivered_that_it_did_not_read(site: Site, more: int) -> None:
-    """Trigger.AvailableNow delivers no further than it reads, though producers go on."""
+    """Trigger.AvailableNow delivers only what it reads, even if producers continue."""
     site.add("s", 2 * _BATCH + more)
     query = query_of(site)
     query.reader.prepareForTriggerAvailableNow()
@@ -360,7 +362,7 @@ def test_a_query_without_its_checkpoint_begins_with_what_is_pending(site: Site) 
 
 
 def test_a_second_stream_that_gets_entries_shares_the_limit(site: Site) -> None:
-    """What was delivered of one stream for a whole batch comes in two then, each row once."""
+    """Entries delivered for a whole batch are then read in two, each row once."""
     site.add("s", 4 * _BATCH)
     site.add("t", 1)
     query = query_of(site, stream=None, streams="s,t")
@@ -378,7 +380,7 @@ def test_a_second_stream_that_gets_entries_shares_the_limit(site: Site) -> None:
 def test_a_server_that_does_not_count_what_a_group_reads_is_not_trusted(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before Redis 7, and behind deleted entries, the end of the next batch is counted, and nothing is delivered."""
+    """Before Redis 7, and after deletions, the end of the next batch is counted, and nothing is delivered ahead."""
     site.add("s", 4 * _BATCH)
     query = query_of(site)
     query.trigger()

@@ -26,7 +26,7 @@ _BATCH = 1600  # more than what is read together with others
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of a few entries are worth a look ahead, and marks to cut them at."""
+    """Return options with batches of a few entries, which use look-ahead, with marks to cut them at."""
     monkeypatch.setattr(plan, "_MANY", 10)
     monkeypatch.setattr(sampling, "_MANY", 100)
 
@@ -99,7 +99,7 @@ def test_a_single_deleted_entry_makes_the_next_batch_reach_further(site: Site, b
 
 
 def test_a_look_ahead_that_fails_is_as_none(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next batch is counted when it is asked for."""
+    """The next batch is counted when it is requested."""
 
     def fails(*words: Any) -> Any:
         raise refused(address.parse(site.url), "XRANGE", "ERR no")
@@ -112,7 +112,7 @@ def test_a_look_ahead_that_fails_is_as_none(site: Site, monkeypatch: pytest.Monk
 
 
 def test_behind_a_new_connection_the_end_is_looked_for_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server may be another one since, with other entries: what was found before is not used."""
+    """If the server may have been replaced by one with other entries, earlier results are not used."""
     site.add("s", 4 * _BATCH)
     query = site.query(stream="s", maxEntriesPerTrigger=_BATCH)
     query.trigger()
@@ -127,7 +127,7 @@ def test_behind_a_new_connection_the_end_is_looked_for_again(site: Site, monkeyp
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_stream_made_anew_with_the_same_ids_is_counted_again(site: Site, group: str | None, step: int) -> None:
-    """Nothing tells that it is another one, so it is read on; but what was counted of the old one is not believed."""
+    """If nothing shows that the server was replaced, reading continues, but earlier counts are not used."""
     site.add("s", 400)
     said = {} if group is None else {"group": group}
     query = site.query(stream="s", minPartitions=2, maxEntriesPerTrigger=100, **said)
@@ -161,5 +161,5 @@ def state(length: int, first: int | None, added: int | None, deleted: int = 0) -
     ],
 )
 def test_whether_a_stream_has_all_behind_a_position(found: StreamState, *, has_all: bool) -> None:
-    """Its head may be trimmed and deleted up to there, and nothing behind; before Redis 7 nobody knows."""
+    """Its head may be trimmed and deleted up to there, and nothing after; before Redis 7 that cannot be checked."""
     assert Question("s", StreamId(10, 0), 10, 5, StreamId(100, 0), 90).has_all(found) == has_all

@@ -1,4 +1,4 @@
-"""Entries that are gone before a query has read them: an error, or a warning with `failOnDataLoss=false`."""
+"""Entries removed before a query has read them: an error, or a warning with `failOnDataLoss=false`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOSSES = ["trimmed", "deleted", "stream deleted", "stream made anew", "server em
 
 
 def lose(site: Site, how: str) -> None:
-    """Take away what the query, which has read ten entries of thirty, has not read yet."""
+    """Remove the unread entries of the query, which has read ten entries of thirty."""
     if how == "trimmed":
         site.client.xtrim("s", minid="16-1", approximate=False)
     elif how == "deleted":
@@ -32,7 +32,7 @@ def lose(site: Site, how: str) -> None:
 @pytest.mark.parametrize("how", LOSSES)
 @pytest.mark.parametrize("group", [None, "g"])
 def test_lost_data_is_an_error(site: Site, how: str, group: str | None) -> None:
-    """Entries that are gone before they were read fail the query: what, where, how many, which option to set."""
+    """Entries removed before they were read fail the query: which, where, how many, and the option to set."""
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10, **({} if group is None else {"group": group}))
     query.trigger()
@@ -86,7 +86,7 @@ def test_a_stream_made_anew_with_smaller_ids_is_read_from_its_first_entry(site: 
 
 
 def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
-    """What is trimmed after a batch was planned, and before it was read, is noticed by the task."""
+    """A trim after a batch was planned, and before it was read, is noticed by the task."""
     site.add("s", 30)
     query = site.query(stream="s")
     query.plan()
@@ -100,7 +100,7 @@ def test_entries_trimmed_while_a_batch_runs_are_noticed(site: Site) -> None:
 @pytest.mark.parametrize("when", ["planned", "about to be read"])
 @pytest.mark.parametrize("said", [{}, {"maxEntriesPerTrigger": 10}, {"group": "g", "minPartitions": 2}], ids=str)
 def test_a_start_in_the_middle_that_is_trimmed_is_noticed(site: Site, when: str, said: dict[str, Any]) -> None:
-    """A batch that nobody has counted, as a start in the middle of a stream on Redis, loses no entries unsaid."""
+    """A batch that was not counted, such as a start in the middle of a stream on Redis, reports all lost entries."""
     site.add("s", 30)
     query = site.query(stream="s", startingOffsets="12-1", **said)
     query.plan()
@@ -165,7 +165,7 @@ def test_a_deleted_entry_behind_a_start_in_the_middle_is_noticed(
 
 @pytest.mark.parametrize("limit", [{}, {"maxEntriesPerTrigger": 10}], ids=str)
 def test_a_stream_that_a_pattern_finds_later_takes_its_deletions_along(site: Site, limit: dict[str, Any]) -> None:
-    """What was deleted from a stream before the query found it is no loss."""
+    """Entries deleted from a stream before the query found it are no loss."""
     site.add("a1", 3)
     query = site.query(streamPattern="a*", **limit)
     query.drain()
@@ -210,7 +210,7 @@ def test_two_scans_of_one_batch(site: Site, fails: str, group: str | None, caplo
 
 
 def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
-    """A new query takes the stream as it is; only what is lost from then on counts."""
+    """A new query takes the stream as it is; only later losses count."""
     site.add("s", 30)
     site.client.xtrim("s", maxlen=20, approximate=False)
     site.client.xdel("s", "25-1")
@@ -221,7 +221,7 @@ def test_what_was_gone_before_the_query_began_is_no_loss(site: Site) -> None:
 
 
 def test_a_group_that_is_behind_is_an_error(site: Site) -> None:
-    """A group whose last ID lies before the checkpoint shows that the server has lost data."""
+    """A group whose last ID is before the checkpoint shows that the server has lost data."""
     site.add("s", 30)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=10)
     query.trigger()

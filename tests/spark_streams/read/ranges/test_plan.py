@@ -1,4 +1,4 @@
-"""The plan of a batch, from a table: which entries it has, in which ranges and tasks, and what the server is asked."""
+"""Plan of a batch, from a table: its entries, ranges and tasks, and the requests to the server."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ def case(why: str, streams: str, batch: str, **said: Any) -> Case:
 
 
 def planned(memory: Memory, begin: Offsets, **said: Any) -> BatchPlan:
-    """The plan for these streams; `said` are limits and facts."""
+    """Return the plan for these streams; `said` are limits and facts."""
     limits = LimitOptions(**{name: value for name, value in said.items() if name in _LIMITS})
     facts = memory.facts(**{name: value for name, value in said.items() if name not in _LIMITS})
     return run(memory, plan(begin, facts, limits))  # type: ignore[arg-type]
 
 
 def text(begin: Offsets, found: BatchPlan) -> str:
-    """The batch: each range with its number of entries or its first one, a bar between tasks; "-" if there is none."""
+    """Return the batch as text: each range with its number of entries or its first one, a bar between tasks; "-" if
+    empty.
+    """
     end = found.end
     if end is begin:
         return "-"
@@ -196,7 +198,7 @@ def test_streams_without_news_are_quiet() -> None:
 
 
 def test_one_part_is_no_cut() -> None:
-    """The offset has cuts of streams with several parts only, if it tells the number of entries anyway."""
+    """The offset has cuts of streams with several parts only if it has the number of entries anyway."""
     memory = Memory.of("a 1-3; b 1-6")
     found = planned(memory, memory.begin, max_per_partition=4)
     assert found.end.cuts == {"b": ((at(3), 3), (at(6), 3))}
@@ -221,7 +223,7 @@ def test_streams_that_another_pattern_found_are_dropped(*, finds: bool) -> None:
 
 
 def test_a_first_batch_from_the_end_of_a_stream_says_where_it_began() -> None:
-    """Its repetition begins there, too, though the stream ends elsewhere by then."""
+    """Its repetition starts there too, even if the stream has another end by then."""
     memory = Memory.of("a 1-9 @4; b 1-9 @4")
     found = planned(memory, memory.begin, latest_starts={"a": at(4), "b": at(3)})
     assert found.end.begins == {"a": at(4)}

@@ -1,4 +1,4 @@
-"""Reading from replicas: the same rows, from another server, and only where that has them all."""
+"""Reading from replicas: the same rows from another server, and only if it has all of them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pair:
         self.master.client.wait(1, 10_000)
 
     def follows(self) -> None:
-        """Wait until the replica follows whom it was told to."""
+        """Wait until the replica follows the right master."""
         wait_for(lambda: self.replica.client.info("replication").get("master_link_status") == "up", "the replica")
 
     def back(self) -> None:
@@ -102,7 +102,7 @@ def per_stream(rows: list[dict[str, object]]) -> dict[object, list[object]]:
 
 @pytest.mark.parametrize("said", [{}, {"group": "g"}, {"group": "g", "minPartitions": "6"}, {"maxPartitions": "1"}])
 def test_ranges_are_read_from_a_replica(pair: Pair, said: dict[str, str]) -> None:
-    """The rows are those of the primary, which sends none of them; a group is kept there all the same."""
+    """The rows are those of the primary, which sends none of them; a group is still kept there."""
     pair.fill()
     pair.caught_up()
     query = pair.query(**said)
@@ -137,7 +137,7 @@ def slow(pair: Pair) -> Iterator[Proxy]:
 
 
 def test_a_replica_that_is_behind_is_not_read(pair: Pair, slow: Proxy) -> None:
-    """What has not arrived there is read from the primary; when it has arrived, the replica is read again."""
+    """Entries that have not arrived are read from the primary; after they have arrived, the replica is read again."""
     pair.fill()
     pair.caught_up()
     slow.flows.clear()
@@ -154,7 +154,7 @@ def test_a_replica_that_is_behind_is_not_read(pair: Pair, slow: Proxy) -> None:
 
 
 def test_a_stream_that_was_made_anew_is_not_read_from_a_copy_of_the_old_one(pair: Pair, slow: Proxy) -> None:
-    """Neither rows of the stream that was deleted nor entries that were deleted come from a replica that is behind."""
+    """Neither rows of a deleted stream nor deleted entries are read from a replica that is behind."""
     pair.fill()
     pair.caught_up()
     slow.flows.clear()
@@ -174,7 +174,7 @@ def test_a_stream_that_was_made_anew_is_not_read_from_a_copy_of_the_old_one(pair
 
 
 def test_a_replica_that_is_promoted_or_follows_another_primary(pair: Pair, other: servers.Running) -> None:
-    """A replica that becomes a primary has what was planned; one with another history is not read, or no further."""
+    """A promoted replica has the planned entries; one with another history is not read, or no further."""
     pair.fill(count=200)
     pair.caught_up()
     query = pair.query(maxPartitions="1", pageSize="70")
@@ -202,7 +202,7 @@ def test_a_replica_that_is_promoted_or_follows_another_primary(pair: Pair, other
 
 
 def test_a_replica_that_loads_is_not_read(pair: Pair) -> None:
-    """While a replica takes all data anew it refuses, and the primary gives the rows."""
+    """During a full synchronisation the replica rejects reads, and the primary returns the rows."""
     pair.fill()
     pair.caught_up()
     query = pair.query(maxPartitions="1")
@@ -239,7 +239,7 @@ def test_a_replica_that_does_not_answer_is_left_alone(pair: Pair, monkeypatch: p
 
 
 def test_a_replica_that_hangs_is_given_up_soon(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that accepts connections and then says nothing delays a read by seconds, not by a socket's minute."""
+    """A silent replica that accepts connections delays a read by seconds, not by a socket's minute."""
     pair.fill()
     pair.caught_up()
     monkeypatch.setattr(replicas, "_ANSWER_SECONDS", 0.2, raising=False)
@@ -295,7 +295,7 @@ def test_zones(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_without_replicas_is_read_itself(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is said about it. Where a user may not ask which replicas there are, that is an error, with the rule."""
+    """There is no message. If a user may not list the replicas, that is an error, with the rule."""
     pair.fill()
     pair.replica.client.replicaof("no", "one")
     wait_for(lambda: not pair.master.client.execute_command("ROLE")[2], "the replica to be gone")
@@ -326,7 +326,9 @@ def test_a_server_that_does_not_say_how_far_it_is(
 
 
 def test_a_replica_that_does_not_say_how_far_it_is(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-    """A user who may ask the primary, but not its replica, reads the primary; one warning has the replica's reason."""
+    """A user with rights on the primary, but not on its replica, reads the primary; one warning has the replica's
+    error.
+    """
     pair.fill()
     for site, rules in ((pair.master, ["+@all"]), (pair.replica, ["+@all", "-info"])):
         site.client.execute_command("ACL", "SETUSER", "job", "on", ">pw", "~*", *rules)

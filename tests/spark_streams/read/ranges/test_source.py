@@ -16,7 +16,7 @@ from tests.spark_streams.driver import Query, Site, numbers
 
 
 def test_batches_follow_each_other(site: Site) -> None:
-    """Every entry is in exactly one batch; what is finished is acknowledged, an idle stream's last batch included."""
+    """Every entry is in exactly one batch; finished batches are acknowledged, including an idle stream's last one."""
     site.add("s", 100)
     query = site.query(stream="s", group="g", maxEntriesPerTrigger=30)
     assert numbers(query.drain()) == list(range(100))
@@ -45,7 +45,7 @@ def test_a_stream_is_split(site: Site, group: str | None) -> None:
 
 
 def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts are equal to a hundredth; what the driver spends on a split does not grow with the entries."""
+    """Parts are equal to one percent; the driver's work for a split does not grow with the entries."""
     site.add("s", 3000)
     parsed: list[bytes | str] = []
     parse = StreamId.parse
@@ -59,7 +59,7 @@ def test_a_long_stream_is_split_without_parsing_every_id(site: Site, monkeypatch
 
 @pytest.mark.parametrize("most", [1600, 1701])
 def test_a_batch_is_split_evenly_and_counted_once(site: Site, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """What was counted to find the end is not read again to cut; a long stream does not make parts unequal."""
+    """Counts made to find the end are reused for cuts; a long stream does not make parts unequal."""
     counted: list[int] = []
     marks = xrange.marks
 
@@ -98,7 +98,7 @@ def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pyt
 
 
 def test_no_partition_has_more_than_its_limit(site: Site) -> None:
-    """maxEntriesPerPartition is kept exactly; a replay has the same partitions, whatever the option says by then."""
+    """maxEntriesPerPartition is kept exactly; a replay has the same partitions, even if the option has changed."""
     site.add("s", 1001)
     query = site.query(stream="s", maxEntriesPerPartition=300, group="g")
     query.trigger()
@@ -123,7 +123,7 @@ def test_streams_share_partitions(site: Site) -> None:
 
 
 def test_cursor_moves_the_group_alone(site: Site) -> None:
-    """With ack=cursor nothing is ever pending, and the group's last-delivered ID is what is finished."""
+    """With ack=cursor nothing is ever pending, and the group's last-delivered ID is the finished position."""
     site.add("s", 20)
     query = site.query(stream="s", group="g", ack="cursor", maxEntriesPerTrigger=10)
     query.trigger()
@@ -135,7 +135,7 @@ def test_cursor_moves_the_group_alone(site: Site) -> None:
 
 
 def test_none_leaves_the_group_as_it_is(site: Site) -> None:
-    """With ack=none the group says where to begin, and no more."""
+    """With ack=none the group only defines the start."""
     site.add("s", 20)
     site.client.xgroup_create("s", "g", "5-1")
     query = site.query(stream="s", group="g", ack="none", startingOffsets="group")
@@ -156,7 +156,7 @@ def test_a_pattern_finds_new_streams(site: Site) -> None:
 
 
 def test_a_start_by_time(site: Site) -> None:
-    """startingTimestamp begins with the first entry of that millisecond or later, for each stream its own."""
+    """startingTimestamp starts with the first entry of that millisecond or later, for each stream separately."""
     site.add("a", 10)
     site.add("b", 10)
     starting = json.dumps({"a": 4, "b": "1970-01-01T00:00:00.009"})
@@ -165,7 +165,7 @@ def test_a_start_by_time(site: Site) -> None:
 
 
 def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
-    """A stream that a pattern finds after an availableNow query began is read by the next one, from its first entry."""
+    """A stream found by a pattern after an availableNow query started is read by the next one, from its first entry."""
     site.add("p:a", 3)
     said = {"streamPattern": "p:*", "group": "g", "maxEntriesPerTrigger": 2}
     query = site.query(**said)
@@ -184,7 +184,7 @@ def test_available_now_leaves_new_streams_to_the_next_run(site: Site) -> None:
 @pytest.mark.parametrize("group", [None, "g"])
 @pytest.mark.parametrize("there", [0, 5], ids=["no stream yet", "five entries"])
 def test_a_start_that_the_stream_has_not_reached(site: Site, group: str | None, there: int) -> None:
-    """A query may begin at an ID or a time to come: what comes before is not read, and is no loss if it goes."""
+    """A query may start at a future ID or time: earlier entries are not read, and their removal is no loss."""
     site.add("s", there)
     site.add("t", 1)
     said = {} if group is None else {"group": group}
@@ -232,7 +232,7 @@ def test_a_batch_has_about_so_many_bytes(site: Site) -> None:
 
 
 def test_available_now_ends_where_the_streams_ended(site: Site) -> None:
-    """What comes after the start of an availableNow query is not read."""
+    """Entries added after the start of an availableNow query are not read."""
     site.add("s", 25)
     query = site.query(stream="s", maxEntriesPerTrigger=10)
     query.reader.prepareForTriggerAvailableNow()
@@ -241,7 +241,7 @@ def test_available_now_ends_where_the_streams_ended(site: Site) -> None:
 
 
 def test_finished_entries_are_trimmed(site: Site) -> None:
-    """trimOnCommit removes what is finished, up to what another group has yet to read or to acknowledge."""
+    """trimOnCommit removes finished entries, up to those that another group has yet to read or to acknowledge."""
     site.add("s", 30)
     site.client.xgroup_create("s", "other", "0")
     site.client.xreadgroup("other", "c", {"s": ">"}, count=15)
@@ -284,7 +284,7 @@ def test_nothing_is_trimmed_ahead_of_the_checkpoint(site: Site) -> None:
 
 @pytest.mark.parametrize("group", [None, "g"])
 def test_a_first_batch_that_is_repeated_begins_where_it_began(site: Site, group: str | None) -> None:
-    """Spark asks again where the query begins; with startingOffsets=latest the stream ends elsewhere by then."""
+    """Spark requests the start of the query again; with startingOffsets=latest the stream has another end by then."""
     site.add("s", 5)
     query = site.query(stream="s", startingOffsets="latest", **({} if group is None else {"group": group}))
     assert not query.plan()

@@ -22,7 +22,7 @@ WAYS = {"script": "+@all", "notes": "+@all -eval"}
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
-    """A user `job` for whom letters are moved this way."""
+    """A user `job` whose rights make letters move in this way."""
     site.client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", *WAYS[request.param].split())
     yield request.param
     site.client.acl_deluser("job")
@@ -48,7 +48,7 @@ EACH_ONCE = Counter({b"%d-1" % n: 1 for n in range(1, POISON + 1)})
 
 
 class Killed(BaseException):
-    """The worker is gone."""
+    """Raised in place of the worker's death."""
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def test_a_scan_beside_another_moves_no_letter_twice(
     way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever a scan has done of a move when another scan makes it: each letter is there once."""
+    """If two scans make the same move, with any interleaving, each letter exists once."""
     for number in range(1, requests_of(site, monkeypatch) + 1):
         query, other = poisoned(site), []
         with at_request(monkeypatch, number, lambda q=query, o=other: o.append(q.run()), after=False):
@@ -146,7 +146,7 @@ def test_a_scan_that_is_killed_loses_and_doubles_no_letter(
 def test_a_move_that_is_refused_for_a_moment_is_made_by_the_next_scan(
     site: Site, way: str, refusal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever request of a scan is refused, the next scan completes the move: each letter is there once."""
+    """If any request of a scan is rejected, the next scan completes the move: each letter exists once."""
     state = {**STATES, **{f"NOPERM {command}": without(command) for command in ("xack", "hdel")}}[refusal]
     number, requests = 0, [1]
     while number <= requests[0]:
@@ -183,7 +183,7 @@ def test_an_entry_that_another_program_has_taken_becomes_no_letter(site: Site, m
 
 
 def test_a_letter_of_an_earlier_stream_with_the_same_ids_is_another_one(site: Site, way: str) -> None:
-    """A note that was left behind does not keep a new entry with the same ID from becoming a letter."""
+    """A leftover note does not prevent a new entry with the same ID from becoming a letter."""
     query = poisoned(site)
     note = b"pystreams:{dead}:dead:1:s:1:g"
     site.client.hset(note, "1-1", "another letter")

@@ -1,6 +1,6 @@
-"""Sharing a group with programs that are not Spark: redis-py consumers that take part, die, and come back.
+"""Sharing a group with other programs: redis-py consumers that take part, die, and return.
 
-One file above 400 lines: all cases are told with one query of one site.
+One long module, because all cases use one query of one site.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def taken(reply: Any) -> list[int]:
 
 
 def test_a_group_is_shared(site: Site) -> None:
-    """What the query takes and what a redis-py consumer takes is together everything, and nothing twice."""
+    """The query and a redis-py consumer together take everything, and nothing twice."""
     site.add("s", 50)
     query = query_of(site, maxEntriesPerTrigger=10)
     mine: list[int] = []
@@ -53,7 +53,7 @@ def test_a_group_is_shared(site: Site) -> None:
 
 
 def test_entries_are_pending_for_the_batchs_consumers(site: Site) -> None:
-    """Each partition is a consumer of its own, named after the batch; it is removed when the batch is finished."""
+    """Each partition is a separate consumer, named after the batch; it is removed when the batch is finished."""
     site.add("s", 30)
     query = query_of(site, consumerPrefix="job", minPartitions=3)
     assert sorted(numbers(query.trigger() or [])) == list(range(30))
@@ -79,7 +79,7 @@ def test_a_retry_and_a_replay_get_what_the_first_attempt_got(site: Site) -> None
 
 
 def test_a_long_history_is_read_page_by_page(site: Site) -> None:
-    """A partition larger than a page is the same on every attempt; what was deleted meanwhile is left out."""
+    """A partition larger than a page is the same on every attempt; entries deleted meanwhile are left out."""
     site.add("s", 100)
     query = query_of(site, pageSize=7, failOnDataLoss="false")
     assert numbers(query.trigger() or []) == list(range(100))
@@ -121,7 +121,7 @@ def test_entries_stay_pending_while_dead_letters_have_no_place(site: Site) -> No
 
 @pytest.mark.parametrize("how", ["trimmed", "deleted"])
 def test_entries_that_go_between_two_attempts_are_lost(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """What an attempt has read and a later one finds gone is an error at every attempt, or a warning."""
+    """Entries that an attempt has read and a later one finds deleted are an error at every attempt, or a warning."""
     site.add("s", 6)
     query = query_of(site)
     assert numbers(query.trigger() or []) == list(range(6))
@@ -139,7 +139,7 @@ def test_entries_that_go_between_two_attempts_are_lost(site: Site, how: str, cap
 
 
 def test_a_scattered_history_is_read_again_whole(site: Site) -> None:
-    """Entries that were claimed here and there come again, and none of those in between that are others'."""
+    """Claimed entries at scattered positions are read again, and none of the other consumers' entries in between."""
     site.add("s", 60)
     query = query_of(site, claimIdleMs=1, maxEntriesPerTrigger=100)
     query.reader.initialOffset()
@@ -154,7 +154,7 @@ def test_a_scattered_history_is_read_again_whole(site: Site) -> None:
 
 
 def test_two_attempts_at_once_take_once(site: Site) -> None:
-    """Of two attempts of a task, whichever is first takes; the other gets the same, and nothing lies in between."""
+    """Of two attempts of a task, the first one takes entries; the other gets the same, and none in between."""
     site.add("s", 20)
     query = query_of(site, maxEntriesPerTrigger=10)
     query.plan()
@@ -167,7 +167,7 @@ def test_two_attempts_at_once_take_once(site: Site) -> None:
 
 
 def test_a_task_that_wakes_up_too_late_takes_nothing(site: Site) -> None:
-    """An attempt that begins after its batch was finished takes no entries that nobody would output."""
+    """An attempt that starts after its batch was finished takes no entries, because they would have no output."""
     site.add("s", 20)
     query = query_of(site, maxEntriesPerTrigger=10)
     query.trigger()
@@ -181,7 +181,7 @@ def test_a_task_that_wakes_up_too_late_takes_nothing(site: Site) -> None:
 
 
 def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
-    """What a consumer has left pending for claimIdleMs is read by the query; a consumer that lives keeps its own."""
+    """Entries pending for claimIdleMs are read by the query; those of an active consumer are not."""
     site.add("s", 20)
     query = query_of(site, claimIdleMs=600_000)
     query.reader.initialOffset()
@@ -193,7 +193,7 @@ def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
     assert {row["n"]: row["_deliveries"] for row in rows}[0] == 2
     again = query.run()
     assert sorted(numbers(again)) == sorted(numbers(rows))
-    # The dead one comes back: what it had is not its own any more.
+    # The dead consumer returns: its former entries are not its own any more.
     assert site.client.xreadgroup("g", "dead", {"s": "0"}) == [[b"s", []]]
     assert site.client.xack("s", "g", *(f"{n}-1" for n in range(6, 11))) == 5
     assert query.trigger() is None
@@ -201,7 +201,7 @@ def test_a_dead_consumers_entries_are_taken_over(site: Site) -> None:
 
 
 def test_without_claiming_others_keep_what_they_have(site: Site) -> None:
-    """Without claimIdleMs no entry of another consumer is touched, however long it lies there."""
+    """Without claimIdleMs no entry of another consumer is touched, regardless of its idle time."""
     site.add("s", 10)
     query = query_of(site)
     query.reader.initialOffset()
@@ -238,7 +238,7 @@ def test_poison_goes_to_the_dead_letter_stream(site: Site) -> None:
 
 
 def test_a_query_that_fails_again_and_again_gets_past_its_poison(site: Site) -> None:
-    """A batch that is replayed more often than maxDeliveries goes to the dead-letter stream, and the query goes on."""
+    """A batch replayed more often than maxDeliveries goes to the dead-letter stream, and the query continues."""
     site.add("s", 2)
     query = query_of(site, maxDeliveries=3, deadLetterStream="dead")
     query.trigger()
@@ -253,7 +253,7 @@ def test_a_query_that_fails_again_and_again_gets_past_its_poison(site: Site) -> 
 
 
 def test_a_new_checkpoint_takes_over_from_the_old_one(site: Site) -> None:
-    """A query begun anew with the same name reads what its former life had taken and never finished."""
+    """A query restarted from scratch with the same name reads what its former run had taken and never finished."""
     site.add("s", 10)
     old = query_of(site, maxEntriesPerTrigger=4)
     assert numbers(old.trigger() or []) == [0, 1, 2, 3]
@@ -265,7 +265,7 @@ def test_a_new_checkpoint_takes_over_from_the_old_one(site: Site) -> None:
 
 
 def test_available_now_ends(site: Site) -> None:
-    """What comes after the start of an availableNow query does not keep it running."""
+    """Entries added after the start of an availableNow query do not keep it running."""
     site.add("s", 25)
     query = query_of(site, maxEntriesPerTrigger=10)
     query.reader.prepareForTriggerAvailableNow()
@@ -287,7 +287,7 @@ def test_a_pattern_with_a_group(site: Site) -> None:
 
 
 def test_a_ledger_that_is_lost_costs_no_entries(site: Site) -> None:
-    """A task that is repeated after its ledger was evicted gets what it had; nothing is acknowledged unread."""
+    """A task repeated after its ledger was evicted gets the same entries; nothing is acknowledged unread."""
     site.add("s", 10)
     query = query_of(site, maxEntriesPerTrigger=5)
     assert numbers(query.trigger() or []) == list(range(5))
@@ -298,7 +298,7 @@ def test_a_ledger_that_is_lost_costs_no_entries(site: Site) -> None:
 
 
 def test_a_shared_group_becomes_a_querys_own(site: Site) -> None:
-    """As the error CHECKPOINT_MODE advises: what the shared query had not finished is read, and acknowledged."""
+    """As the error CHECKPOINT_MODE advises: the unfinished entries of the shared query are read, and acknowledged."""
     site.add("s", 10)
     old = query_of(site, maxEntriesPerTrigger=4)
     old.trigger()
@@ -313,7 +313,7 @@ def test_a_shared_group_becomes_a_querys_own(site: Site) -> None:
 
 
 def test_two_queries_of_one_group_have_names_of_their_own(site: Site) -> None:
-    """Under the same consumer names the second query is refused; with names of its own it takes part."""
+    """Under the same consumer names the second query is rejected; with other names it takes part."""
     site.add("s", 20)
     one = query_of(site, maxEntriesPerTrigger=5)
     rows = numbers(one.trigger() or [])
@@ -347,7 +347,7 @@ def test_a_batch_that_no_checkpoint_knows_is_read_again(site: Site, caplog: pyte
 
 
 def test_a_group_that_is_gone_is_an_error(site: Site) -> None:
-    """A group that was removed while the query runs is an error; with failOnDataLoss=false it is made anew."""
+    """A group removed while the query runs is an error; with failOnDataLoss=false it is recreated."""
     site.add("s", 5)
     query = query_of(site)
     query.drain()
@@ -360,7 +360,7 @@ def test_a_group_that_is_gone_is_an_error(site: Site) -> None:
 
 @pytest.mark.parametrize("how", ["trimmed", "emptied", "deleted"])
 def test_entries_that_go_before_the_group_has_them(site: Site, how: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Trimmed or deleted before any consumer was given them, they are an error, or a warning; what was read may go."""
+    """Entries trimmed or deleted before delivery are an error, or a warning; entries already read may be removed."""
     site.add("s", 30)
     query = query_of(site, maxEntriesPerTrigger=5)
     query.trigger()
