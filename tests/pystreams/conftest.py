@@ -37,7 +37,7 @@ class Cli:
         return result
 
     def __call__(self, *words: str | bytes, stdin: str | bytes | None = None) -> str:
-        """Run it; it must end well. What it wrote."""
+        """Run it; it must succeed. Return its output."""
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == 0, result.output
         return result.stdout
@@ -47,7 +47,7 @@ class Cli:
         return json.loads(self(*words, "--json", stdin=stdin))
 
     def failure(self, *words: str | bytes, status: int, stdin: str | None = None) -> str:
-        """Run it; it must end with that status. What it wrote on standard error."""
+        """Run it; it must end with that status. Return its standard error."""
         result = self.result(*words, stdin=stdin)
         assert result.exit_code == status, result.output
         return result.stderr

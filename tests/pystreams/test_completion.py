@@ -1,4 +1,4 @@
-"""Completion: what is offered, and in real shells what comes of it."""
+"""Completion: the offered words, and the results in real shells."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENGINE = pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_shell_completes_names(
     cli_of: Cli, client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And of a stream's groups, on the server that the words before name; nothing where it cannot be reached."""
+    """Groups of a stream are offered too, from the server named earlier on the line; none if it is unreachable."""
     for name in ("orders", "orders*", "other"):
         client.xadd(name, {"f": 1})
     for group in ("billing", "b:2", "audit", b"b\xff", b"b\n"):
@@ -69,7 +69,7 @@ def shell(client: redis.Redis, place: servers.Running, tmp_path: Path) -> dict[s
 
 @_ENGINE
 def test_bash_completes_names_with_colons_and_spaces(shell: dict[str, str], place: servers.Running) -> None:
-    """Bash breaks words at colons, also those of the URL; what a name holds is not run, nor sent to the terminal."""
+    """Bash splits words at colons, also in the URL; names are neither executed nor sent to the terminal."""
     server = f"pystreams --url {place.url}"
     lines = [f"{server} tail sensors:", f"{server} info odd", f"{server} info sens"]
     script = 'eval "$(_PYSTREAMS_COMPLETE=bash_source pystreams)"\n' + "".join(
@@ -102,7 +102,7 @@ def test_fish_completes_names_with_commas_and_spaces(shell: dict[str, str], plac
 
 
 class _Terminal:
-    """A program behind a terminal of its own. `until` waits for what it writes."""
+    """A program in a pseudo-terminal. `until` waits for its output."""
 
     def __init__(self, *command: str, environment: dict[str, str]) -> None:
         ours, theirs = pty.openpty()
@@ -116,7 +116,7 @@ class _Terminal:
         os.write(self._ours, text.encode())
 
     def until(self, pattern: bytes) -> str:
-        """What the group of the pattern matched, in what the program wrote since the last call."""
+        """Return the matched group of the pattern, in the output since the last call."""
         end = time.monotonic() + DEADLINE
         while (found := re.search(pattern, self._read, re.DOTALL)) is None:
             if not select.select([self._ours], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -149,7 +149,7 @@ def zsh(shell: dict[str, str]) -> Iterator[_Terminal]:
 
 @_ENGINE
 def test_zsh_completes_names_with_colons_and_spaces(zsh: _Terminal, place: servers.Running) -> None:
-    """What is the only one to begin so stands in the line, escaped; of several what they begin with."""
+    """A unique completion is inserted, escaped; of several, their common prefix."""
     begin = f"pystreams --url {place.url} info "
 
     def completed(begun: str) -> str:

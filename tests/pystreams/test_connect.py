@@ -1,4 +1,4 @@
-"""Which server is meant, what is said when it cannot be used, and that no secret is shown."""
+"""Choosing the server, errors if it cannot be used, and hiding secrets."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_every_exit_status_stands_on_the_page() -> None:
 
 
 def test_the_errors_on_the_page_are_todays() -> None:
-    """`python scripts/error_docs.py` writes them anew. Each one is raised by a test."""
+    """`python scripts/error_docs.py` regenerates them. Each one is raised by a test."""
     part = error_docs.OF_COMMAND_LINE
     assert part.replaced(_PAGE, error_docs.written_of_command_line()) == _PAGE
     folders = (ROOT / "tests" / "pystreams", ROOT / "tests" / "jobs")
@@ -43,7 +43,7 @@ def test_the_errors_on_the_page_are_todays() -> None:
 
 
 def test_every_verb_has_help_with_examples() -> None:
-    """And every option says what it is for."""
+    """Every option has a help text."""
     pending = [(name, command) for name, command in cli.commands.items()]
     for name, command in pending:
         if isinstance(command, click.Group):

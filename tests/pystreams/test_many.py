@@ -1,7 +1,8 @@
-"""Five thousand streams and half a million pending entries: what a look and a page cost depends on neither size.
+"""Five thousand streams and half a million pending entries: the cost of a sample or a page does not depend on either
+size.
 
-The figures are counts of commands and bytes, which no busy machine changes. A look at the engine is many short commands
-in pipelines; it serves others after two milliseconds of each.
+The figures are numbers of commands and bytes, which a busy machine does not change. A sample of the engine is many
+short commands in pipelines; the engine serves other clients after two milliseconds of each.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def place() -> Iterator[servers.Running]:
 
 @pytest.fixture(scope="module")
 def many(place: servers.Running) -> Iterator[redis.Redis]:
-    """Streams with a group that is behind, and one whose group has had everything and acknowledged nothing."""
+    """Streams with a group that is behind, and one whose group has read everything and acknowledged nothing."""
     with redis.Redis(host=place.host, port=place.port, protocol=2) as client:
         _fill(client)
         yield client
@@ -77,7 +78,7 @@ def test_a_look_costs_a_few_short_commands_for_each_stream(many: redis.Redis, pl
 
 
 def test_a_scrape_costs_as_much_as_its_limit_says(many: redis.Redis, place: servers.Running) -> None:
-    """The streams that it leaves out cost nothing but a part of the key space's scan."""
+    """Streams outside of the selection cost nothing but a part of the key space's scan."""
     collector = Collector(Wanted(place.url), Chosen(limit=200))
     for _ in range(2):
         before = _cost(many)
@@ -90,7 +91,7 @@ def test_a_scrape_costs_as_much_as_its_limit_says(many: redis.Redis, place: serv
 
 
 def test_pages_about_half_a_million_pending_entries_are_small(many: redis.Redis, place: servers.Running) -> None:
-    """Streams, groups and pending entries come in pages; a plan says how many it would be without counting them all."""
+    """Streams, groups and pending entries come in pages; a plan estimates their number without counting all."""
     with dashboard_of(Wanted(place.url), changes=True) as dashboard:
         dashboard.log_in()
         before = _cost(many)[1]

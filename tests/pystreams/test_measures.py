@@ -1,4 +1,4 @@
-"""The table of measures: what a value looks like for people, for programs and as a metric."""
+"""The table of measures: formats of a value for people, for programs and as a metric."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _verb(words: list[str]) -> click.Command:
 def test_the_rules_that_are_named_are_enough(
     cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
 ) -> None:
-    """One line after the other, each by a user who has nothing but the rules of its verb."""
+    """Run one line after another, each as a user with only the rules of its verb."""
     for number in (1, 2):
         client.xadd("s", {"n": 1}, id=f"{number}-0")
         origin = {"_original_stream": "s", "_original_id": "1-0", "_original_deliveries": 3, "_reason": "r"}

@@ -24,7 +24,7 @@ from tests.pystreams.conftest import Cli
 def test_standard_streams_may_be_closed(
     engine_client: redis.Redis, engine_process: servers.Running, words: str, closed: int, status: int
 ) -> None:
-    """As cron and daemons do it: a command does its work without output, and without input it asks nobody."""
+    """As under cron and daemons: a command works without output, and without input it does not ask."""
     engine_client.xadd("s", {"n": 1})
     command = [sys.executable, "-m", "pystreams", "--url", engine_process.url, *words.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -38,7 +38,7 @@ def test_standard_streams_may_be_closed(
 def test_a_question_that_is_interrupted_changes_nothing(
     cli_of: Cli, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C where somebody is asked ends with the status of Ctrl-C."""
+    """Ctrl-C at a question ends with the status of Ctrl-C."""
 
     def interrupted(text: str, *, err: bool) -> bool:
         raise click.Abort
@@ -66,7 +66,7 @@ def _every_verb() -> list[list[str]]:
 
 @pytest.mark.parametrize("words", _every_verb(), ids=" ".join)
 def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
-    r"""Tables and examples stand line by line, and no `\b` of a docstring shows."""
+    r"""Tables and examples keep their lines, and no `\b` of a docstring is shown."""
     text = CliRunner().invoke(cli, [*words, "--help"]).output
     assert "\\b" not in text
     assert "\b" not in text
@@ -94,7 +94,7 @@ def test_a_wrong_command_line_is_json_for_programs(line: str, told: str) -> None
 
 
 def test_statuses_are_the_same_with_json(cli_of: Cli, client: redis.Redis) -> None:
-    """What was found, what is missing, and what went well."""
+    """Statuses for found conditions, missing objects, and success."""
     client.xadd("s", {"n": 1})
     client.xgroup_create("s", "g", 0)
     lines = ("groups lag s --fail-above 0", "info nope", "ls", "--version")

@@ -1,4 +1,4 @@
-"""What a start of the command line costs: the modules that it imports."""
+"""Cost of starting the command line: the imported modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs on a cluster, and on a master behind a Sentinel: each does what it does on one server."""
+"""The verbs on a cluster, and on a master behind a Sentinel, work as on one server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STREAMS = [f"s{number}" for number in range(1, 8)]  # which lie on all three ma
 
 @pytest.fixture(scope="module")
 def watched() -> Iterator[tuple[servers.Running, str]]:
-    """A master, and the URL by which a Sentinel tells it."""
+    """A master, and a URL to find it through a Sentinel."""
     with ExitStack() as stack:
         master = stack.enter_context(servers.redis())
         sentinel = stack.enter_context(servers.sentinel(f"sentinel monitor main {master.host} {master.port} 1"))
@@ -133,7 +133,7 @@ def test_on_a_cluster(cluster: topologies.Cluster, tmp_path: Path) -> None:
 
 
 def test_behind_a_sentinel(watched: tuple[servers.Running, str], tmp_path: Path) -> None:
-    """The master is asked for, and no node is named."""
+    """The Sentinel is asked for the master, and metrics have no node label."""
     master, url = watched
     with redis.Redis(port=master.port, protocol=2) as client:
         _walk(Cli(url, tmp_path), tmp_path, lambda name: int(client.xlen(name)))

@@ -21,7 +21,7 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def stream(client: redis.Redis) -> redis.Redis:
-    """1,200 plain entries; behind each hundredth one with bytes, an empty value, line breaks, quotes, a field twice."""
+    """1,200 plain entries; after each hundredth one with bytes, an empty value, line breaks, quotes, a double field."""
     with client.pipeline() as pipe:
         for number in range(1, 1201):
             pipe.xadd("orders", {"n": number, "city": "köln"}, id=f"{number}-0")
@@ -33,7 +33,7 @@ def stream(client: redis.Redis) -> redis.Redis:
 
 
 def _all(client: redis.Redis, name: str) -> list[Any]:
-    """IDs and fields as they are: a field may be there twice."""
+    """Return IDs and fields unchanged: a field may be repeated."""
     return [(entry[0], sorted(zip(entry[1][0::2], entry[1][1::2], strict=True))) for entry in _raw(client, name)]
 
 
@@ -68,7 +68,7 @@ def test_what_is_exported_can_be_imported_without_loss(
 def test_an_export_goes_on_behind_its_last_whole_entry(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, name: str
 ) -> None:
-    """A torn last line is cut off. What was added later is exported by the same words."""
+    """A torn last line is cut off. The same command exports entries added later."""
     file = tmp_path / name
     cli_of("export", "orders", str(file), "--before", "700")
     if file.is_file():
@@ -96,7 +96,7 @@ def test_an_export_of_nothing_ends_well(cli_of: Cli, stream: redis.Redis, tmp_pa
 
 
 def _break(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: int) -> None:
-    """Ctrl-C comes after so many calls."""
+    """Simulate Ctrl-C after this many calls."""
     whole = getattr(owner, name)
     left = [calls]
 
@@ -177,7 +177,7 @@ def test_a_stream_is_copied_with_its_groups(
 
 
 def test_pending_entries_that_a_stream_has_no_more_are_not_copied(cli_of: Cli, stream: redis.Redis) -> None:
-    """No server takes them; they are told, and not counted as copied."""
+    """Pending entries missing from the stream are reported, and not counted as copied."""
     stream.xgroup_create("orders", "g", 0)
     (_, entries), *_ = stream.xreadgroup("g", "c", {"orders": ">"}, count=3)
     stream.xdel("orders", entries[1][0])
@@ -228,7 +228,7 @@ def test_a_stream_is_copied_between_servers(cli_of: Cli, stream: redis.Redis, re
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_large_values_and_empty_streams_come_back(cli_of: Cli, client: redis.Redis, tmp_path: Path, form: str) -> None:
-    """A value is of any size, also in the last line, from which an export goes on; a stream may have no entry."""
+    """A value can have any size, also in the last line, where an export resumes; a stream can be empty."""
     client.xadd("s", {"a": "x" * 200_000, "b": "y" * 1_000}, id="1-0")
     file = str(tmp_path / f"s.{form}")
     cli_of("export", "s", file)
@@ -258,7 +258,7 @@ def test_rows_are_added_by_the_megabyte(cli_of: Cli, client: redis.Redis, tmp_pa
 def test_a_file_that_is_no_export_stays_as_it_is(
     cli_of: Cli, stream: redis.Redis, tmp_path: Path, form: str, text: str
 ) -> None:
-    """--resume cuts a torn line off an export; it does not touch what somebody else has written."""
+    """--resume cuts a torn line off an export; it does not change files written by other programs."""
     file = tmp_path / f"notes.{form}"
     file.write_text(text)
     assert "MALFORMED_ROW" in cli_of.failure("export", "orders", str(file), "--resume", status=1)
@@ -288,7 +288,7 @@ def test_a_full_disk_is_told_as_such(
 
 
 def test_a_row_without_fields_is_named(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """A stream has no such entry; the server's refusal would not say which row it is."""
+    """The error names the row, which the server's error would not."""
     file = tmp_path / "s.jsonl"
     file.write_text('{"id": "1-0", "fields": {"a": "1"}}\n{"id": "2-0", "fields": {}}\n')
     for ids in ("keep", "new"):

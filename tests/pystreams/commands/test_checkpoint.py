@@ -1,4 +1,4 @@
-"""`checkpoint`: a query's offsets beside its streams and its group."""
+"""`checkpoint`: a query's offsets next to its streams and its group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.pystreams.conftest import Cli
 
 @pytest.fixture
 def checkpoint(client: redis.Redis, tmp_path: Path) -> Path:
-    """Batch 1 went up to 6-0 of ten entries and was committed; batch 2 goes up to 8-0; the group is there."""
+    """Batch 1 up to 6-0 of ten entries was committed; batch 2 is planned up to 8-0; the group exists."""
     for number in range(1, 11):
         client.xadd("orders", {"n": number}, id=f"{number}-0")
     client.xgroup_create("orders", "spark", "8-0")
@@ -46,7 +46,7 @@ def _only(document: Any) -> Any:
 
 
 def test_offsets_stand_beside_positions(cli_of: Cli, checkpoint: Path) -> None:
-    """What is committed, what is planned, where the stream ends and the group is; they fit."""
+    """It shows the committed and the planned position, the end of the stream and the group, which agree."""
     found = cli_of.json("checkpoint", "show", str(checkpoint))
     assert (found["query"], found["batch"], found["committed_batch"]) == ("d3b0", 2, 1)
     assert _only(found) == {
@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_named_and_is_status_3(
 def test_a_delivery_that_was_cut_off_is_told_from_a_moved_group(
     cli_of: Cli, checkpoint: Path, client: redis.Redis
 ) -> None:
-    """The query will move the group by itself: its mark is there, a consumer named after the end of the batch."""
+    """The query will move the group itself: its mark exists, a consumer named after the end of the batch."""
     (row,) = json.loads(cli_of.result("checkpoint", "show", str(checkpoint), "--json").stdout)["streams"]
     client.execute_command("XGROUP", "SETID", "orders", "spark", "5-0")
     client.xgroup_createconsumer("orders", "spark", f"query-until-{row['committed']}")

@@ -1,4 +1,4 @@
-"""`dlq` and `trim`: entries that were given up, and those that nobody needs any more."""
+"""`dlq` and `trim`: entries that were given up, and entries no longer needed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_letters_are_listed_and_shown(cli_of: Cli, letters: redis.Redis) -> None
 
 
 def test_letters_go_back_to_where_they_came_from(cli_of: Cli, letters: redis.Redis) -> None:
-    """The original's fields are added again, and the letter is gone; which ones must be said."""
+    """The original's fields are added again, and the letter is removed; the letters must be named."""
     assert cli_of.result("dlq", "replay", "failed", "-y").exit_code == 2
     assert "Would replay 4 dead letters" in cli_of("dlq", "replay", "failed", "--all", "--dry-run")
     assert cli_of.json("dlq", "replay", "failed", "--from-stream", "orders", "-y") == {"replayed": 3}
@@ -95,7 +95,7 @@ def stream(client: redis.Redis) -> redis.Redis:
 
 
 def test_what_no_group_needs_is_trimmed(cli_of: Cli, stream: redis.Redis) -> None:
-    """The first pending entry stays, and all behind it; once it is acknowledged, what the slower group has not read."""
+    """The first pending entry and all after it stay; once acknowledged, the unread entries of the slower group."""
     said = cli_of.json("trim", "orders", "--acked", "--dry-run")
     assert (said["minid"], 400 < said["entries"] < 600) == ("500-0", True)
     assert cli_of.json("trim", "orders", "--acked", "-y") == {"removed": 499}
@@ -106,7 +106,7 @@ def test_what_no_group_needs_is_trimmed(cli_of: Cli, stream: redis.Redis) -> Non
 
 
 def test_other_limits_say_what_groups_lose(cli_of: Cli, stream: redis.Redis) -> None:
-    """The last N, or what is young; a group that has not read all is named in a warning."""
+    """trim keeps the last N, or recent entries; a warning names a group that has not read everything."""
     result = cli_of.result("trim", "orders", "--maxlen", "10", "-y")
     assert result.stdout == "Removed 2,990 entries from orders.\n"
     assert "Groups still need entries from 500-0 on" in result.stderr
@@ -136,7 +136,7 @@ def _ids(cli_of: Cli) -> list[str]:
 
 
 def test_a_letter_with_an_odd_count_of_deliveries_is_listed(cli_of: Cli, client: redis.Redis) -> None:
-    """Whoever wrote it, no number in it is too long for the other letters to be seen."""
+    """A number of any length in one letter does not hide the other letters."""
     odd = {"_original_stream": "s", "_original_id": "1-0", "_original_deliveries": "9" * 5000, "_reason": "r", "n": 1}
     client.xadd("failed", odd, id="1-0")
     assert cli_of.json("dlq", "ls")["streams"] == [{"stream": "failed", "length": 1}]
@@ -146,7 +146,7 @@ def test_a_letter_with_an_odd_count_of_deliveries_is_listed(cli_of: Cli, client:
 def test_trimming_spares_what_a_group_needs_since_the_question(
     cli_of: Cli, stream: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While somebody is asked whether to trim, a group may be made that needs all entries."""
+    """While the user is asked whether to trim, a group can be created that needs all entries."""
 
     def asked(self: Run, plan: str, document: dict[str, Any] | None = None) -> bool:
         stream.xgroup_create("orders", "late", 0)
@@ -159,7 +159,7 @@ def test_trimming_spares_what_a_group_needs_since_the_question(
 
 
 def test_a_letter_without_an_original_is_left_alone(cli_of: Cli, letters: redis.Redis) -> None:
-    """No entry can be made of it: the others go back, and it is said that one did not."""
+    """A letter that cannot become an entry is reported, and the others are replayed."""
     origin = {"_original_stream": "orders", "_original_id": "9-0", "_original_deliveries": 4, "_reason": "by hand"}
     letters.xadd("failed", origin, id="450-0")
     result = cli_of.result("dlq", "replay", "failed", "--from-stream", "orders", "-y")

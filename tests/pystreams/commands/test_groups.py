@@ -79,12 +79,12 @@ def test_lag_in_seconds_is_the_age_of_the_first_entry_that_is_left(cli_of: Cli, 
 def test_a_script_learns_of_lag_by_the_status(
     cli_of: Cli, stream: redis.Redis, words: tuple[str, ...], status: int
 ) -> None:
-    """Status 3: what was to be watched for was found. Watching ends with it."""
+    """Status 3: the watched condition was found, and watching ends."""
     assert cli_of.result("groups", "lag", *words).exit_code == status
 
 
 def test_a_group_without_consumers_has_stopped(cli_of: Cli, stream: redis.Redis) -> None:
-    """There is something to read since 1970, and nobody calls."""
+    """A group with unread entries since 1970 and no consumers has the status stop."""
     stream.xgroup_create("orders", "alone", 0)
     found = cli_of.json("groups", "lag", "--sort", "lag")["groups"]
     assert [(group["group"], group["status"]) for group in found] == [("alone", "stop"), ("billing", "ok")]
@@ -118,7 +118,7 @@ def test_a_group_is_described_with_its_consumers(cli_of: Cli, stream: redis.Redi
 def test_a_group_is_moved_and_what_it_reads_next_is_there(
     cli_of: Cli, stream: redis.Redis, to: str, position: str, lag: int
 ) -> None:
-    """The position before and after is told; the group then reads as many entries as the lag said."""
+    """The position before and after is shown; the group then reads as many entries as the lag said."""
     moved = cli_of.json("groups", "seek", "orders", "billing", "--to", to, "--yes")
     assert (moved["from"], moved["to"], moved["lag_before"]) == ("3000-0", position, 7)
     assert moved["lag_after"] == lag or to not in ("start", "end", "+2", "-2", "-50", "+50")
@@ -132,7 +132,7 @@ def test_a_group_is_moved_to_another_one(cli_of: Cli, stream: redis.Redis) -> No
 
 
 def test_nothing_moves_unless_it_is_confirmed(cli_of: Cli, stream: redis.Redis) -> None:
-    """Without a terminal --yes is needed; --dry-run says what would be done, and does nothing."""
+    """Without a terminal --yes is required; --dry-run shows the change without making it."""
     words = ("groups", "seek", "orders", "billing", "--to", "end")
     assert "[NOT_CONFIRMED]" in cli_of.failure(*words, status=2)
     said = cli_of(*words, "--dry-run")
@@ -162,7 +162,7 @@ def test_moving_a_spark_querys_group_says_what_the_query_will_do(
 
 
 def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
-    """At either end, so many entries back, with the stream where that is wished; never twice."""
+    """A new group starts at either end, or this many entries back, creating the stream if requested; never twice."""
     cli_of("groups", "create", "orders", "last", "--at", "-2", "--yes")
     assert len(stream.xreadgroup("last", "c", {"orders": ">"})[0][1]) == 2
     assert "[GROUP_EXISTS]" in cli_of.failure("groups", "create", "orders", "last", "--yes", status=1)
@@ -175,7 +175,7 @@ def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
 
 
 def test_a_group_does_not_move_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
-    """A future time means the end, as with Kafka; the preview says so, and what is added next is delivered."""
+    """A future time means the end, as with Kafka; the preview says so, and the next added entry is delivered."""
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199-01-01", "--dry-run")
     assert "beyond the stream's end: the group stops at 10000-0" in result.stderr
     assert "to 10000-0 (lag 0)" in result.stdout
@@ -185,7 +185,7 @@ def test_a_group_does_not_move_beyond_the_end_of_its_stream(cli_of: Cli, stream:
 
 
 def test_a_group_moves_beyond_the_end_by_force(cli_of: Cli, stream: redis.Redis) -> None:
-    """With --force-future it passes what is added before that time; its lag is XINFO's, and its status is not ok."""
+    """With --force-future it skips entries before that time; its lag is XINFO's, and its status is not ok."""
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199", "--yes", "--force-future")
     assert "never delivered" in result.stderr
     for number in (11, 12):

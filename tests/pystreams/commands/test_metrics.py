@@ -47,7 +47,7 @@ def test_a_port_that_is_taken_is_named(cli_of: Cli, place: servers.Running) -> N
 
 
 def test_settings_of_a_parent_are_checked(cli_of: Cli) -> None:
-    """What is no JSON object with a URL is refused; the end of its input is the end of a companion."""
+    """Input other than a JSON object with a URL is rejected; a companion exits when its input closes."""
     for line in ("", "{}\n", "[1]\n", "redis://\n"):
         assert "[INVALID_VALUE]" in cli_of.failure("metrics", "--from-parent", status=2, stdin=line)
     with Pipe() as pipe:
@@ -77,7 +77,7 @@ class Pipe:
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_it_serves_until_it_is_stopped(place: servers.Running) -> None:
-    """On the loopback interface; it says where."""
+    """It listens on the loopback interface, and prints the address."""
     command = [sys.executable, "-m", "pystreams", "metrics", "--port", "0", "--url", place.url]
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE

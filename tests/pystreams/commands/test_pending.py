@@ -1,4 +1,4 @@
-"""`pending` and `consumers`: what was delivered and not acknowledged."""
+"""`pending` and `consumers`: entries that were delivered and not acknowledged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_table_says_when_it_ends_early(cli_of: Cli, stream: redis.Redis) -> No
 
 
 def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
-    """Which ones must be said; those that are not meant stay."""
+    """The entries must be named; others stay."""
     words = ("pending", "ack", "orders", "billing")
     assert cli_of.result(*words, "--yes").exit_code == 2
     assert cli_of.result(*words, "5-0", "--all", "--yes").exit_code == 2
@@ -76,7 +76,7 @@ def test_entries_are_claimed_for_another_consumer(cli_of: Cli, stream: redis.Red
 def test_entries_that_are_given_back_go_to_the_next_claim(
     cli_of: Cli, stream: redis.Redis, flags: tuple[str, ...], deliveries: int
 ) -> None:
-    """With XNACK or without: whoever claims what was left alone for an hour gets them."""
+    """With or without XNACK, a consumer that claims entries idle for an hour gets them."""
     stream.xclaim("orders", "billing", "c1", 0, ["2-0"], idle=0, retrycount=5, justid=True)
     assert cli_of.json("pending", "nack", "orders", "billing", "2-0", *flags, "-y") == {"returned": 1, "pending": 6}
     (entry,) = stream.xpending_range("orders", "billing", "2-0", "2-0", 1)
@@ -104,7 +104,7 @@ def test_what_is_missing_is_named(cli_of: Cli, stream: redis.Redis) -> None:
 
 
 def test_idle_consumers_are_removed_unless_they_have_entries(cli_of: Cli, stream: redis.Redis) -> None:
-    """--with-pending drops what they have pending."""
+    """--with-pending deletes consumers with their pending entries."""
     stream.xgroup_createconsumer("orders", "billing", "c3")
     words = ("consumers", "rm", "orders", "billing")
     assert cli_of.json(*words, "--idle", "1h", "-y")["removed"] == []
@@ -119,7 +119,7 @@ def test_idle_consumers_are_removed_unless_they_have_entries(cli_of: Cli, stream
 def test_an_entry_that_was_given_back_is_pending_as_the_others(
     engine_process: servers.Running, redis_process: servers.Running, tmp_path: Path
 ) -> None:
-    """It is listed without a consumer, counts whatever --idle says, is copied to any server, and acknowledged."""
+    """It is listed without a consumer, matches any --idle, is copied to any server, and acknowledged."""
     cli = Cli(engine_process.url, tmp_path)
     here, there = (redis.Redis(port=each.port, protocol=2) for each in (engine_process, redis_process))
     with here, there:
@@ -151,7 +151,7 @@ def test_an_entry_that_was_given_back_is_pending_as_the_others(
 
 
 def test_an_id_means_one_entry_however_it_is_written(cli_of: Cli, stream: redis.Redis) -> None:
-    """Without a sequence number it is the number 0, twice the same is once, and what is no ID is refused."""
+    """Without a sequence number it is 0, duplicates count once, and invalid IDs are rejected."""
     assert cli_of("pending", "ack", "orders", "billing", "1", "1-0", "1-0", "--yes") == (
         "Acknowledged 1 entry; 5 left.\n"
     )

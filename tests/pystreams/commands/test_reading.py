@@ -1,4 +1,4 @@
-"""`tail` and `consume`: entries as they are and as they come."""
+"""`tail` and `consume`: existing entries and new ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.fixture
 def streams(client: redis.Redis) -> redis.Redis:
-    """`a` has the entries 1, 3, 5, ... 39, `b` 2 and 4; their field `n` says so."""
+    """`a` has the entries 1, 3, 5, ... 39, `b` 2 and 4, with these numbers in field `n`."""
     for number in range(1, 40, 2):
         client.xadd("a", {"n": number, "city": "bonn" if number % 4 == 1 else "köln"}, id=f"{number}-0")
     for number in (2, 4):
@@ -101,7 +101,7 @@ def test_what_cannot_be_shown(cli_of: Cli, streams: redis.Redis) -> None:
 
 @contextmanager
 def _started(*words: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command as a process of its own."""
+    """Run the command as a separate process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSTREAMS_URL": url, "PYTHONUNBUFFERED": ""}
     command = [sys.executable, "-m", "pystreams", *words]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -113,7 +113,7 @@ def _started(*words: str, url: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.redis
 def test_following_survives_the_server(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The server goes and comes back with what it had: no entry is missing or there twice. Ctrl-C ends it."""
+    """After a restart of the server with its data, no entry is missing or duplicated. Ctrl-C ends the command."""
     directory = tmp_path_factory.mktemp("tail")
     with (
         servers.redis("--appendonly", "yes", "--appendfsync", "always") as first,
@@ -165,7 +165,7 @@ def test_a_reader_that_goes_ends_the_command_quietly(place: servers.Running, cli
 
 
 def test_a_consumer_gets_new_entries_and_may_acknowledge_them(cli_of: Cli, streams: redis.Redis) -> None:
-    """A consumer without a name leaves nothing behind once all is acknowledged."""
+    """A consumer without a name is removed once everything is acknowledged."""
     assert "[NO_SUCH_GROUP]" in cli_of.failure("consume", "a", "-g", "g", status=4)
     assert _ids(cli_of("consume", "a", "-g", "g", "--create", "--ack", "-n", "3", "--json")) == [1, 3, 5]
     assert streams.xinfo_consumers("a", "g") == []
@@ -196,7 +196,7 @@ def test_a_follower_gets_what_is_added_later(cli_of: Cli, streams: redis.Redis) 
 
 
 def test_a_key_that_becomes_something_else_is_named(cli_of: Cli, streams: redis.Redis) -> None:
-    """Streams stand behind other words in the command that follows them."""
+    """The error names the key, although keys come last in XREAD."""
     streams.set("odd", "text")
     connection = Connection(Address(str(cli_of.environment["PYSTREAMS_URL"])))
     try:

@@ -1,4 +1,4 @@
-"""`doctor` and `serve`: what a server can do, and the engine in the foreground."""
+"""`doctor` and `serve`: a server's abilities, and the engine in the foreground."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _findings(text: str) -> dict[str, list[str]]:
 
 
 def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """The servers of the tests keep nothing on a disk, which is a warning; the check leaves no key behind."""
+    """The tests' servers have no persistence, which is a warning; the check leaves no key behind."""
     found = _findings(cli_of("doctor", place.url, "--json"))
     assert {"server", "role", "clock", "commands", "user", "scripts", "databases", "eviction"} <= set(found)
     assert (found["user"], found["eviction"], found["persistence"]) == (["ok"], ["ok"], ["warning"])
@@ -36,7 +36,7 @@ def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place
 
 
 def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """A user who may not read or ask for settings, and a server that may evict streams; no password is shown."""
+    """A user without rights to read or list settings, and a server that may evict streams; no password is shown."""
     client.acl_setuser(
         "poor", enabled=True, passwords=["+hush"], commands=["+@all", "-xreadgroup", "-config", "-eval"], keys=["s*"]
     )
@@ -59,7 +59,7 @@ def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, p
 
 
 def test_a_load_test_leaves_nothing(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """Every kind of work on both servers, with all entries; the stream is gone afterwards."""
+    """Every kind of work on both servers, with all entries; the stream is deleted afterwards."""
     words = ("bench", "--entries", "200", "--pipeline", "50", "--beside", place.url)
     results = cli_of.json(*words)["results"]
     assert [each["entries"] for each in results] == [20, 200, 220, 220] * 2
@@ -82,7 +82,7 @@ def test_a_terminated_load_test_leaves_nothing(client: redis.Redis, place: serve
 
 
 def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
-    """It says when it is ready, keeps its data in the directory, and ends with SIGTERM as it does by itself."""
+    """It prints when it is ready, keeps its data in the directory, and ends with SIGTERM like the plain engine."""
     command = [sys.executable, "-m", "pystreams", "serve", "--port", "0", "--data", "data", "--maxmemory", "1gb"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     output = tmp_path / "errors.txt"
@@ -117,7 +117,7 @@ def test_the_engine_runs_in_the_foreground(tmp_path: Path) -> None:
 def test_what_the_engine_is_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, settings: list[str]
 ) -> None:
-    """A file comes first, so that the command line wins; what a file says is not set aside by a default."""
+    """A file is read first, so the command line overrides it; defaults do not override a file."""
     file, directory = tmp_path / "file.conf", tmp_path / "data"
     file.write_text("port 7001\n")
     places = {"FILE": str(file), "DIR": str(directory)}
@@ -131,7 +131,7 @@ def test_what_the_engine_is_started_with(
 
 
 def test_doctor_names_the_one_rule_that_it_needs(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """A user without ECHO is told to add that, not everything; with it the check-up runs to its end."""
+    """A user without ECHO gets the advice to add that, not everything; with it the check-up completes."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass")
     url = f"redis://narrow:pass@{place.host}:{place.port}"
     try:

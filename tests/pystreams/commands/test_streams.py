@@ -22,7 +22,7 @@ def _fill(client: redis.Redis) -> None:
 
 
 def test_all_streams_are_listed_and_nothing_else(cli_of: Cli, client: redis.Redis) -> None:
-    """A key of another type is no stream; a name that is no text is there, and escaped."""
+    """A key of another type is not listed; a binary name is listed, and escaped."""
     _fill(client)
     found = cli_of.json("ls")
     assert [stream["stream"] for stream in found["streams"]] == ["orders", {"base64": "/xtb"}]
@@ -58,13 +58,13 @@ def test_an_idle_stream_has_no_rate(cli_of: Cli, client: redis.Redis) -> None:
 
 
 def test_a_rate_is_measured_when_asked_for(cli_of: Cli, client: redis.Redis) -> None:
-    """Nothing is added meanwhile, so the rate is none, whatever it was before."""
+    """Nothing is added meanwhile, so the rate is zero, whatever it was before."""
     _fill(client)
     assert [stream["rate"] for stream in cli_of.json("ls", "--over", "10ms")["streams"]] == [0, 0]
 
 
 def test_one_stream_is_described(cli_of: Cli, client: redis.Redis) -> None:
-    """Gaps, what was removed, and the groups with what they have left."""
+    """It shows gaps, removed entries, and the groups with their lag."""
     _fill(client)
     found = cli_of.json("info", "orders")
     assert (found["added"], found["max_deleted_id"], found["gaps"]) == (5, "3000-0", True)
@@ -89,7 +89,7 @@ def test_a_report_counts_everything_and_names_the_slow_groups(cli_of: Cli, clien
 
 
 def test_what_is_not_there_or_no_stream_has_its_own_status(cli_of: Cli, client: redis.Redis) -> None:
-    """Scripts tell a missing stream (4) from a key of another type (1)."""
+    """Scripts can distinguish a missing stream (4) from a key of another type (1)."""
     _fill(client)
     assert "[NO_SUCH_STREAM] There is no stream 'nope'" in cli_of.failure("info", "nope", status=4)
     assert "[NOT_A_STREAM]" in cli_of.failure("info", "no stream", status=1)
@@ -112,5 +112,5 @@ def test_a_limit_is_no_negative_number(cli_of: Cli, words: tuple[str, ...]) -> N
 
 
 def test_a_note_does_not_steer_the_terminal(cli_of: Cli, client: redis.Redis) -> None:
-    """It may repeat what was asked for."""
+    """A message that repeats an argument escapes its control characters."""
     assert cli_of.result("ls", "\x1b[31mred").stderr == "No stream matches \\x1b[31mred.\n"

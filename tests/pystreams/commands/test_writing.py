@@ -23,7 +23,7 @@ def _entries(client: redis.Redis, stream: str = "s") -> list[dict[bytes, bytes]]
 
 
 def test_one_entry_of_the_command_line(cli_of: Cli, client: redis.Redis) -> None:
-    """Any bytes may be given; what is no FIELD=VALUE is refused."""
+    """Any bytes are accepted; an argument other than FIELD=VALUE is rejected."""
     assert cli_of.json("produce", "s", "a=1", b"\xff=\xfe=", "empty=") == {"added": 1}
     assert _entries(client) == [{b"a": b"1", b"\xff": b"\xfe=", b"empty": b""}]
     assert "[INVALID_VALUE]" in cli_of.failure("produce", "s", "a", status=2)
@@ -133,7 +133,7 @@ def test_odd_json_is_a_malformed_row(cli_of: Cli, client: redis.Redis, tmp_path:
 
 
 def test_parquet_comes_from_files_alone(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
-    """A pipe cannot bring it; a file that is missing, or is none of Parquet, is named."""
+    """Parquet cannot be read from a pipe; a missing or invalid file is named."""
     assert "INVALID_VALUE" in cli_of.failure("produce", "s", "-f", "-", "--format", "parquet", status=2)
     missing, other = tmp_path / "missing.parquet", tmp_path / "other.parquet"
     other.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
@@ -163,7 +163,7 @@ def test_an_interrupted_pipe_ends_quietly(engine_client: redis.Redis, engine_pro
 
 
 def test_a_user_who_may_not_add_is_told_so(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
-    """By the status of that, which scripts tell from a row that the server does not like."""
+    """Scripts can distinguish its status from that of a row rejected by the server."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">pass", "~*", "+echo")
     try:
         url = f"redis://narrow:pass@{place.host}:{place.port}"

@@ -35,7 +35,7 @@ def address_of(url: str) -> Address:
 
 @dataclass
 class Dashboard:
-    """A dashboard with a browser that may be logged in. `sampler` looks at the server by itself."""
+    """A dashboard with a browser that can be logged in. `sampler` samples the server by itself."""
 
     web: TestClient
     sampler: Sampler
@@ -64,7 +64,7 @@ class Dashboard:
         return self.web.post(f"/api/changes/{action}", json=given, headers={"x-csrf-token": self.csrf})
 
     def change(self, action: str, **given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A change: its plan, and what was done."""
+        """Make a change; return its plan, and its result."""
         plan = self.post(action, **given)
         assert plan.status_code == 200, plan.text
         done = self.post(action, **given, confirm=plan.json()["confirm"])
@@ -72,7 +72,7 @@ class Dashboard:
         return plan.json(), done.json()
 
     def looked(self) -> int:
-        """Wait for a look that begins after this call. Its number."""
+        """Wait for a sample that starts after this call; return its number."""
         number = self.sampler.state.number
         self.sampler.hurry()
         return wait_for(lambda: (now := self.sampler.state.number) > number + 1 and now, "two looks")

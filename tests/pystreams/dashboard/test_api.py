@@ -1,4 +1,4 @@
-"""What the pages are told: lists in pages, streams, entries, groups, pending entries, dead letters, the server."""
+"""Data for the pages: paged lists, streams, entries, groups, pending entries, dead letters, the server."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_entries_are_walked_through_both_ways_and_filtered(client: redis.Redis, 
 
 
 def test_long_values_are_cut(client: redis.Redis, dashboard: Dashboard) -> None:
-    """A page of entries stays small whatever they hold, and says how long a value is."""
+    """A page of entries stays small regardless of their content, and includes the length of each value."""
     client.xadd("s", {"x": b"y" * 1_000_000, **{f"f{at}": 1 for at in range(100)}})
     answer = dashboard.web.get("/api/entries", params={"stream": "s"})
     assert len(answer.content) < 10_000
@@ -99,7 +99,7 @@ def test_long_values_are_cut(client: redis.Redis, dashboard: Dashboard) -> None:
 
 
 def test_statistics_of_fields(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Numbers have a range and bars, texts the most frequent values; a share says how many entries have the field."""
+    """Numbers have a range and bars, texts the most frequent values; a share shows how many entries have the field."""
     for at in range(100):
         client.xadd("s", {"n": at, "city": "Ghent" if at < 70 else "Lyon", **({"rare": "x"} if at == 5 else {})})
     found = dashboard.get("fields", stream="s")

@@ -1,4 +1,4 @@
-"""Changes: what is shown first, that exactly this is done then, and nothing without permission and confirmation."""
+"""Changes: a preview, exactly the previewed change, and nothing without permission and confirmation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_dashboard_is_read_only_unless_it_was_told_otherwise(
 
 
 def test_a_group_is_moved_to_what_was_shown(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Before and after, in entries; where the group goes on meanwhile, it still goes where the plan said."""
+    """Before and after, in entries; if the group advances meanwhile, it still moves to the planned position."""
     _filled(client)
     plan = dashboard.post("seek", stream="s", group="g", to="+2").json()
     assert plan["facts"] == [["Position", "6-0", "8-0"], ["Lag", "4", "2"]]
@@ -51,7 +51,7 @@ def test_a_group_is_moved_to_what_was_shown(client: redis.Redis, dashboard: Dash
 
 
 def test_pending_entries_are_acknowledged_claimed_and_given_back(client: redis.Redis, dashboard: Dashboard) -> None:
-    """By ID, by a filter, or all of them, which has to be said."""
+    """By ID, by a filter, or all of them, which must be explicit."""
     _filled(client)
     which = {"stream": "s", "group": "g"}
     refused = dashboard.post("ack", **which)
@@ -76,7 +76,7 @@ def test_pending_entries_are_acknowledged_claimed_and_given_back(client: redis.R
 def test_a_long_change_is_done_a_part_at_a_time(
     client: redis.Redis, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each answer says how much, and whether there is more; the same confirmation holds until all is done."""
+    """Each response has the number of changes, and whether more remain; one confirmation is valid until all is done."""
     monkeypatch.setattr(changes, "_SECONDS", -1.0)
     _filled(client, 2500)
     client.xreadgroup("g", "alice", {"s": ">"})
@@ -94,7 +94,7 @@ def test_a_long_change_is_done_a_part_at_a_time(
 
 
 def test_groups_and_consumers_are_made_and_removed(client: redis.Redis, dashboard: Dashboard) -> None:
-    """With what goes with them in the plan."""
+    """The plan shows everything that will be deleted too."""
     _filled(client)
     plan, _ = dashboard.change("create-group", stream="s", group="new", at="start")
     assert plan["plan"] == "Create the group new of s at its start."
@@ -112,7 +112,7 @@ def test_groups_and_consumers_are_made_and_removed(client: redis.Redis, dashboar
 
 
 def test_entries_are_added_and_trimmed(client: redis.Redis, dashboard: Dashboard) -> None:
-    """Any texts as fields; trimming says what groups still need."""
+    """Any text can be a field; trimming reports which entries groups still need."""
     _filled(client)
     _, done = dashboard.change("produce", stream="s", fields=[["n", "11"], ["<b>", "\x00\u202eé"]])
     assert done["done"] == "Added one entry to s."
@@ -131,7 +131,7 @@ def test_entries_are_added_and_trimmed(client: redis.Redis, dashboard: Dashboard
 
 
 def test_dead_letters_are_counted_replayed_and_removed(client: redis.Redis, dashboard: Dashboard) -> None:
-    """By reason and origin; what is replayed is in its stream again and no letter any more."""
+    """Letters are selected by reason and origin; a replayed letter is in its stream again and no longer a letter."""
     for at in range(1, 41):
         origin = "orders" if at % 4 else "payments"
         reason = "no number" if at % 2 else "too often"

@@ -1,4 +1,4 @@
-"""`pystreams ui`: it says where it is, ends when it is told to, and says what is wrong."""
+"""`pystreams ui`: it prints its address, stops on request, and reports errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.suite.waiting import wait_for
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_it_serves_until_it_is_told_to_end(place: servers.Running, tmp_path: Path) -> None:
-    """Its URL has a token behind '#'; SIGTERM ends it with status 0; its log names no secret."""
+    """Its URL has a token after '#'; SIGTERM ends it with status 0; its log contains no secret."""
     url = place.url.replace("redis://", "redis://default:hush-hush@")
     command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -44,7 +44,7 @@ def test_it_serves_until_it_is_told_to_end(place: servers.Running, tmp_path: Pat
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_a_companion_ends_when_it_is_told_to(place: servers.Running, tmp_path: Path) -> None:
-    """With status 0 and nothing said, while it still waits for its parent's end."""
+    """It ends with status 0 and without output, even while it waits for its parent's end."""
     command = [sys.executable, "-m", "pystreams", "ui", "--from-parent", "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -63,7 +63,7 @@ def test_a_companion_ends_when_it_is_told_to(place: servers.Running, tmp_path: P
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port that is taken, a token that is too short, and what is not installed."""
+    """Errors for an occupied port, a token that is too short, and missing packages."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert "[PORT_UNUSABLE]" in cli_of.failure("ui", "--port", port, status=1)
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_engine_serves_its_dashboard_from_a_process_of_its_own() -> None:
-    """With dashboard-port; a user of the engine logs in; it may change things as told, and ends with the engine."""
+    """With dashboard-port; users of the engine can log in; changes follow its directive; it ends with the engine."""
     port = servers.free_port()
     flags = ("--requirepass", "hush-hush", "--dashboard-port", str(port), "--dashboard-allow-changes", "yes")
     url = f"http://127.0.0.1:{port}/api/"

@@ -1,4 +1,4 @@
-"""Exports of a range as a file: what is in it, its name, limits, refusals, and that nothing is left behind."""
+"""Exports of a range as a file: content, name, limits, rejections, and cleanup."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_exported_is_refused(viewer: Dashboard, client: redis.Red
 def test_too_much_names_the_command_line(
     viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By entries that are counted before or meanwhile, and by bytes; a shell takes the command as it stands."""
+    """Limits by entries, counted before or during the export, and by bytes; the shown command works in a shell."""
     name = b"-it's \xff\n\\"
     for at in range(1, 6):
         client.xadd(name, {"n": "x" * 100}, id=f"{at}-0")
@@ -183,7 +183,7 @@ def test_files_have_safe_names(viewer: Dashboard, client: redis.Redis) -> None:
 
 @_ENGINE
 def test_two_exports_at_a_time(viewer: Dashboard, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others are told so; when one has ended there is a place again."""
+    """Above the limit an export is rejected; after one has ended there is room again."""
     _fill(client)
     begun, go = threading.Semaphore(0), threading.Event()
     fill = export.Export._fill
@@ -207,7 +207,7 @@ def test_two_exports_at_a_time(viewer: Dashboard, client: redis.Redis, monkeypat
 
 
 def _asgi(viewer: Dashboard, messages: Callable[[], Any]) -> list[dict[str, Any]]:
-    """What the application sends to a browser whose messages are given."""
+    """Return what the application sends to a browser with these messages."""
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:

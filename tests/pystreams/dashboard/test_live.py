@@ -1,4 +1,4 @@
-"""What comes by itself: looks for all browsers, entries of a stream that is followed; and who is cut."""
+"""Live updates: samples for all browsers, entries of a followed stream; and disconnections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.suite.waiting import wait_for
 
 @dataclass(eq=False)
 class _Connection:
-    """A connection as the HTTP server has it: so many bytes are unread, and it has asked or not."""
+    """A connection as in the HTTP server: a number of unread bytes, and whether a request is open."""
 
     waiting: int = 0
     cycle: object | None = None
@@ -47,7 +47,7 @@ class _Connection:
 
 
 def test_who_reads_nothing_and_who_asks_nothing_is_cut() -> None:
-    """Who reads a little stays; so do who has asked and rests, and who gets a file's chunks one after the other."""
+    """Slow readers stay connected; so do idle ones, and those that receive a file's chunks one after another."""
     watch = Watch()
     file = SimpleNamespace(scope={SENT: 1})
     deaf, slow, mute, resting, loading = (_Connection(cycle=asked) for asked in (1, 1, None, 1, file))
@@ -148,7 +148,7 @@ def _next(one: socket.socket) -> dict[str, Any]:
 
 
 def test_a_tail_that_fails_says_why_and_ends() -> None:
-    """The browser is told, and comes again by itself."""
+    """The browser is notified, and reconnects by itself."""
 
     async def look() -> tuple[None, bool]:
         raise OSError("gone")
@@ -166,7 +166,7 @@ def test_a_tail_that_fails_says_why_and_ends() -> None:
 
 
 def test_a_server_that_hangs_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It accepts connections and answers nothing: after a while that is told, and over when it answers again."""
+    """A server that accepts connections but never replies is reported after a while, until it replies again."""
     monkeypatch.setattr(sampler_module, "_ANSWER_SECONDS", 0.3)
     with servers.redis() as one:
         sampler = Sampler(address_of(one.url), 0.05)

@@ -1,4 +1,4 @@
-"""Spark queries: the reports that StreamMonitor keeps, beside the groups."""
+"""Spark queries: the reports stored by StreamMonitor, next to the groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.pystreams.dashboard.conftest import Dashboard
 
 
 def test_the_last_report_of_each_query_is_shown_with_its_trend(client: redis.Redis, dashboard: Dashboard) -> None:
-    """What is no report is passed over; the group's position stands beside the checkpoint's."""
+    """Invalid reports are skipped; the group's position is shown next to the checkpoint's."""
     assert dashboard.get("queries") == {"rows": [], "streams": []}
     client.xadd("orders", {"n": 1}, id="7-0")
     client.xgroup_create("orders", "g", "5-0")

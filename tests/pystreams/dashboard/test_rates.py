@@ -14,7 +14,7 @@ from tests.suite.waiting import wait_for
 
 
 def test_a_rate_is_over_the_last_seconds() -> None:
-    """Nothing at first sight; what goes back stands still; a clock that goes back begins anew."""
+    """No rate at the first sample; a decrease gives zero; a clock that goes back restarts the rates."""
     rates: Rates[str] = Rates()
     assert rates.of(1_000, {"a": 10}) == {}
     assert rates.of(2_000, {"a": 30, "b": 5}) == {"a": 20.0}
@@ -24,7 +24,7 @@ def test_a_rate_is_over_the_last_seconds() -> None:
 
 
 def test_groups_have_a_rate_of_delivery(client: redis.Redis, place: servers.Running) -> None:
-    """Of the entries that each was given, while the stream's own rate is that of what is added."""
+    """Rates per group count delivered entries, while the stream's rate counts added entries."""
     for number in range(100):
         client.xadd("s", {"n": number})
     for group in ("busy", "idle"):
@@ -56,6 +56,6 @@ def test_the_dashboard_s_own_commands_are_counted_apart(client: redis.Redis, pla
 
 
 def test_many_commands_make_the_pause_longer() -> None:
-    """A look at a thousand streams is followed by a pause that keeps the average at 250 commands per second."""
+    """After sampling a thousand streams, a pause keeps the average at 250 commands per second."""
     assert pause_after(0.1, 100) == pytest.approx(0.4)
     assert pause_after(0.1, 2_000) == pytest.approx(8.0)

@@ -1,4 +1,4 @@
-"""Who is let in, what is refused before it is looked at, and what every answer says to a browser."""
+"""Access control, rejections before any processing, and security headers of every response."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Clock:
 
 
 def test_a_session_ends_after_rest_after_a_week_and_at_log_out() -> None:
-    """What belongs to it is told of each end; nothing is found under another number."""
+    """Each end is reported to the session's owner; a wrong number finds nothing."""
     clock, ended = _Clock(), list[Session]()
     sessions = Sessions(clock, ended.append)
     numbers = [sessions.begin(_ADDRESS, "u", whole=True)[0] for _ in range(3)]
@@ -87,13 +87,13 @@ def test_sessions_and_plans_are_limited() -> None:
     ],
 )
 def test_only_addresses_and_known_names_are_answered(host: str, known: bool) -> None:
-    """A name of another site that was made to point here is none of them."""
+    """Another site's host name that resolves to this server is rejected."""
     assert host_is_known(host, {"streams.example.com"}) == known
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_requests_of_other_sites_and_sizes_are_refused(dashboard: Dashboard) -> None:
-    """By Host, Origin, Sec-Fetch-Site, content type, method and size, whoever is logged in."""
+    """Requests are checked by Host, Origin, Sec-Fetch-Site, content type, method and size, for every user."""
     web, csrf = dashboard.web, {"x-csrf-token": dashboard.csrf}
 
     def told(answer: object) -> tuple[int, str]:
@@ -164,7 +164,9 @@ def test_nothing_is_told_to_who_is_not_logged_in(started: Started, client: redis
 def test_a_user_of_the_server_sees_and_does_what_the_acl_lets_it(
     started: Started, client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Streams of other keys are in no list; a change that the ACL forbids is refused; no password is logged or told."""
+    """Streams outside of the user's keys are not listed; changes forbidden by the ACL are rejected; no password is
+    logged.
+    """
     caplog.set_level(logging.DEBUG)
     for name in ("mine:1", "mine:2", "yours"):
         client.xadd(name, {"a": 1})
@@ -234,7 +236,7 @@ def test_guessing_locks_out_only_the_guesser() -> None:
 
 
 def test_a_login_that_succeeds_is_no_failure() -> None:
-    """However often somebody logs in with the right password, the next attempt is judged."""
+    """After any number of successful logins, the next attempt is still checked."""
     sessions = Sessions(_Clock())
     for _ in range(50):
         assert sessions.may_try("here", "bob")
@@ -302,7 +304,7 @@ def test_the_rules_that_the_command_names_are_enough(
 
 
 def test_metrics_are_for_who_has_the_token(started: Started, client: redis.Redis) -> None:
-    """Prometheus shows it as a bearer's; whoever logged in with it sees them, nobody else; guesses are counted."""
+    """Prometheus sends it as a bearer token; only users logged in with it see the metrics; guesses are counted."""
     client.xadd("orders", {"n": "1"})
     board = started()
     assert board.web.get("/metrics").status_code == 401

@@ -1,4 +1,4 @@
-"""The history: what is kept for how long, and how it stays within its memory."""
+"""History: how long values are kept, and its memory limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pystreams.dashboard.history.series import History
 
 
 def test_an_hour_is_kept_and_nothing_older() -> None:
-    """A column for each step; the last value within a step counts; a series that ends is forgotten after the hour."""
+    """One column per step; the last value within a step counts; an ended series is dropped after an hour."""
     history = History(span_ms=10_000, step_ms=1_000)
     history.add(500, {"gone": 7})
     for at in range(1_000, 30_000, 250):

@@ -18,7 +18,7 @@ _OURS = [path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".
 
 
 def test_the_chart_library_is_the_published_one() -> None:
-    """Its files, its licence and the version that it says."""
+    """Its files, its licence and its version."""
     folder = STATIC / "vendor" / "uplot"
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
     assert found == _PUBLISHED
@@ -46,7 +46,7 @@ def _luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_text_can_be_read(theme: int) -> None:
-    """Colours of texts have a contrast of 4.5 or more on every colour behind them."""
+    """Text colours have a contrast of at least 4.5 on every background."""
     style = (STATIC / "css" / "base.css").read_text()
     found = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", style)
     colours = {name: _luminance(pair[theme]) for name, *pair in found}

@@ -35,7 +35,7 @@ def test_what_is_read_ahead_is_bounded_in_bytes() -> None:
 
 
 def test_an_item_larger_than_the_bound_is_taken_alone() -> None:
-    """So a value of any size gets through; nothing to take is a TimeoutError; who waits at the end need not."""
+    """A value of any size gets through; a take without data is a TimeoutError; no wait is needed at the end."""
     read = ReadAhead(1000, 10)
     assert read.put("large", 100)
     thread = threading.Thread(target=read.put, args=("next", 100))

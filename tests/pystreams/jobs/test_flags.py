@@ -36,7 +36,7 @@ JOBS = [aggregate, archive, ingest, join, lag, redrive, replay]
 
 
 def failure(job: Job, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """The status of a job that fails, and what it says."""
+    """Return the exit status of a failing job, and its output."""
     status = job.main(list(words), standalone_mode=False)
     return status, capsys.readouterr().err
 
@@ -223,7 +223,7 @@ class Notes:
 
 
 def test_a_checkpoint_is_one_jobs_with_the_settings_of_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it was begun with is said; settings that are not given are none."""
+    """The error shows the settings that the checkpoint was started with; settings that are not given are left out."""
     monkeypatch.setattr(Run, "files", Notes())
     first = Run("aggregate", url=None, options={}, checkpoint="c")
     for _ in range(2):

@@ -55,7 +55,7 @@ def batch(spark: SparkSession, number: int) -> DataFrame:
 
 
 def seen(directory: Path) -> Counter[str]:
-    """What any reader of Parquet finds."""
+    """Return what any reader of Parquet finds."""
     files = [file for file in directory.glob("day=*/*.parquet") if not file.name.startswith((".", "_"))]
     return Counter(text for file in files for text in pq.read_table(file, partitioning=None)["_id"].to_pylist())
 
@@ -64,7 +64,7 @@ BATCHES = 4 if FULL else 3
 
 
 def work(spark: SparkSession, files: Files, directory: Path, committed: list[int]) -> None:
-    """The batches that are not committed yet, each with a merge behind it, as a query writes them."""
+    """Write the uncommitted batches, each followed by a merge, as a query does."""
     kept = Parquet(spark, files, str(directory), QUERY)
     for number in range(len(committed), BATCHES):
         kept.add(batch(spark, number), number, ["day"])
@@ -74,7 +74,7 @@ def work(spark: SparkSession, files: Files, directory: Path, committed: list[int
 
 
 def found(spark: SparkSession, directory: Path) -> Counter[str]:
-    """What our reader finds."""
+    """Return what our reader finds."""
     return Counter(row["_id"] for row in read(spark, Files(spark), str(directory)).collect())
 
 

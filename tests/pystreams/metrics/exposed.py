@@ -1,4 +1,4 @@
-"""An exposition as a test reads it: with Prometheus's own parser, which refuses what is malformed or stands twice."""
+"""An exposition read with Prometheus's own parser, which rejects malformed and duplicate series."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Exposed = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def parsed(page: bytes) -> Exposed:
-    """Each value by name and labels; every series stands once."""
+    """Return each value by name and labels; every series must be unique."""
     found: Exposed = {}
     for family in text_string_to_metric_families(page.decode()):
         for sample in family.samples:
@@ -27,5 +27,5 @@ def exposed(samples: list[Sample]) -> Exposed:
 
 
 def value(found: Exposed, name: str, **labels: str) -> float | None:
-    """The value of one series; None if there is none."""
+    """Return the value of one series; None if it is missing."""
     return found.get((name, frozenset(labels.items())))

@@ -1,4 +1,4 @@
-"""What is collected from servers, and at which cost."""
+"""Metrics collected from servers, and the cost of that."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis)
 
 
 def test_the_patterns_the_limit_and_consumers_are_chosen(client: redis.Redis, place: servers.Running) -> None:
-    """A name that does not exist is no error; what the limit leaves out is said."""
+    """A missing name is no error; the number of streams beyond the limit is reported."""
     for name in ("a1", "a2", "a3", "b"):
         client.xadd(name, {"n": 1})
         client.xgroup_create(name, "g", 0)
@@ -81,9 +81,9 @@ def test_the_patterns_the_limit_and_consumers_are_chosen(client: redis.Redis, pl
 
 
 def test_any_name_is_a_label(collector: Collector, client: redis.Redis) -> None:
-    r"""Quotes, newlines, backslashes and bytes that are no UTF-8: every series is well formed and stands once.
+    r"""With quotes, newlines, backslashes and bytes that are not UTF-8, every series is well formed and unique.
 
-    So do those of two names whose texts look alike: `\xff` written out, and the byte.
+    This includes two names with similar text: `\xff` written out, and the byte.
     """
     hostile = [
         b'"} 1\nredis_up 7',
@@ -111,7 +111,7 @@ def test_any_name_is_a_label(collector: Collector, client: redis.Redis) -> None:
 
 
 def test_a_stream_may_go_or_become_something_else_meanwhile(client: redis.Redis, place: servers.Running) -> None:
-    """Names are found first and asked about later: what is no stream then is left out."""
+    """Names are found first and queried later: keys that are no streams by then are left out."""
     client.xadd("kept", {"n": 1})
     client.xadd("renamed", {"n": 1})
     client.xgroup_create("renamed", "g", 0)
@@ -127,7 +127,7 @@ def test_a_stream_may_go_or_become_something_else_meanwhile(client: redis.Redis,
 
 
 def test_no_large_entry_is_sent(collector: Collector, client: redis.Redis) -> None:
-    """Nor the first time: a script leaves them out, and the engine has commands of its own."""
+    """Not even the first time: a script leaves them out, and the engine has its own commands."""
     for number in (1, 2, 3):
         client.xadd("s", {"n": b"x" * 300_000}, id=f"{number}-0")
     client.xgroup_create("s", "g", "1-0")
@@ -215,7 +215,7 @@ def test_a_server_goes_and_comes() -> None:
 
 
 def test_a_server_that_hangs_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All who ask get an answer when the time is over; the thread that waits for the server gives up soon after."""
+    """All requests get a response at the timeout; the thread that waits for the server ends soon after."""
     monkeypatch.setattr(collector_module, "_ANSWER_SECONDS", 0.3)
     monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 0.0)
     with servers.redis() as one:
@@ -237,7 +237,7 @@ def test_a_server_that_hangs_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatc
 
 
 def test_all_who_ask_at_once_get_one_scrape(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And whoever comes soon after it."""
+    """Simultaneous requests, and those soon after, share one scrape."""
     monkeypatch.setattr(exporter_module, "_FRESH_SECONDS", 60)
     exporter = Exporter(collector)
     pages: list[bytes] = []

@@ -20,7 +20,7 @@ _CONF = ROOT / "conf"
 _NAME = re.compile(r"\b(?:redis|pystreams)_\w+")
 # A metric of Prometheus itself.
 _OWN = re.compile(r"\bup\{job=")
-# What Prometheus and the relabelling in conf/prometheus.yml add.
+# Labels added by Prometheus and by the relabelling in conf/prometheus.yml.
 _ADDED = {"instance", "job", "node"}
 
 
@@ -62,7 +62,7 @@ def test_each_query_is_of_metrics_that_exist(title: str, query: str, texts: str)
     for opening, closing in ("()", "[]", "{}"):
         assert query.count(opening) == query.count(closing)
     for name in re.findall(r"(?:rate|increase)\((\w+)", query):
-        # What groups have read grows as a counter does; redis_exporter calls it a gauge.
+        # A group's read entries grow as a counter does; redis_exporter calls it a gauge.
         assert METRICS[name].kind == "counter" or name == "redis_stream_group_entries_read"
 
 
@@ -83,7 +83,7 @@ def test_alerts_fire_and_resolve() -> None:
 
 
 def test_panels_have_places_of_their_own() -> None:
-    """No two overlap, and each has an ID of its own."""
+    """No two panels overlap, and each has a unique ID."""
     panels = _loaded("grafana-dashboard.json")["panels"]
     taken: set[tuple[int, int]] = set()
     for panel in panels:
@@ -96,7 +96,7 @@ def test_panels_have_places_of_their_own() -> None:
 
 
 def test_the_examples_fit_together() -> None:
-    """Prometheus loads the alerts beside it and scrapes the exporter's port; KEDA is told all that its scaler needs."""
+    """Prometheus loads the alerts next to it and scrapes the exporter's port; KEDA gets all values for its scaler."""
     prometheus = _loaded("prometheus.yml")
     assert [(_CONF / name).exists() for name in prometheus["rule_files"]] == [True]
     assert prometheus["scrape_configs"][0]["static_configs"][0]["targets"] == ["127.0.0.1:9121"]

@@ -1,4 +1,4 @@
-"""The exporter's HTTP server: what it answers, and clients that misbehave."""
+"""The exporter's HTTP server: its responses, and misbehaving clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def served() -> Iterator[http.MetricsServer]:
 
 
 def test_metrics_are_at_their_path(served: http.MetricsServer) -> None:
-    """As text for Prometheus, or as OpenMetrics where it asks for that; everything else is not found."""
+    """As text for Prometheus, or as OpenMetrics if requested; any other path is not found."""
     with urllib.request.urlopen(served.url) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
         assert value(parsed(answer.read()), "redis_up") == 0

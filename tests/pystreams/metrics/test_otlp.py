@@ -1,4 +1,4 @@
-"""Metrics for OpenTelemetry: what a collector receives."""
+"""Metrics for OpenTelemetry, as received by a collector."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Received = queue.Queue[ExportMetricsServiceRequest]
 
 @pytest.fixture
 def collected() -> Iterator[tuple[str, _Received]]:
-    """The address of a collector, and what it gets."""
+    """Run a collector; yield its address, and the received metrics."""
     received: _Received = queue.Queue()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What INFO and the slow log say becomes samples: of texts, without a server."""
+"""Samples from INFO and the slow log: from texts, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output: what goes to terminals, pipes and programs."""
+"""Output to terminals, pipes and programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_table_is_aligned_and_never_cut(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_long_cell_widens_its_own_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name of thousands of characters stands whole, and does not fill every other row with spaces."""
+    """A name of thousands of characters is shown completely, and does not pad every other row."""
     stdout = io.StringIO()
     monkeypatch.setattr("sys.stdout", stdout)
     Output(json=False).table([Column("NAME"), Column("N", right=True)], [["x" * 5000, "1"], ["short", "2"]])
@@ -108,7 +108,7 @@ def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nobody_has_to_read_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command goes on without its notes, and an error still has its exit status."""
+    """A command continues without its notes, and an error still has its exit status."""
     monkeypatch.setattr("sys.stderr", _Closed())
     for as_json in (False, True):
         out = Output(json=as_json)

@@ -1,4 +1,4 @@
-"""What streams are like, asked without having their entries sent."""
+"""Properties of streams, read without transferring their entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGE = b"x" * 300_000
 
 @pytest.fixture
 def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connection]:
-    """A connection that knows nothing of the streams yet."""
+    """A connection without cached facts about the streams."""
     made = connect(Wanted(place.url), "")
     yield made
     made.close()
@@ -70,7 +70,7 @@ def test_all_ways_tell_the_same(client: redis.Redis, place: servers.Running, rul
 
 
 def test_no_large_entry_is_sent_to_know_what_streams_are_like(client: redis.Redis, connection: Connection) -> None:
-    """Not at the first look either: forty streams of 300,000 bytes an entry, with a group that is behind."""
+    """Not even the first time: forty streams of 300,000 bytes per entry, with a group that is behind."""
     with client.pipeline(transaction=False) as pipe:
         for number in range(40):
             for entry in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Lags that the server does not tell: counted within a budget, and given with their bounds beyond it."""
+"""Lags that the server does not report: counted within a budget, and estimated with bounds beyond it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def connection(client: redis.Redis, place: servers.Running) -> Iterator[Connecti
 
 
 def _burst(client: redis.Redis, name: str) -> None:
-    """A stream of one entry per second, then a burst in its last second; a group stands before the burst.
+    """A stream of one entry per second, then a burst in its last second; a group is before the burst.
 
-    One entry after the group's position was deleted, so XINFO GROUPS does not tell the lag.
+    One entry after the group's position was deleted, so XINFO GROUPS does not report the lag.
     """
     pipe = client.pipeline(transaction=False)
     for number in range(1, _BEFORE + 1):
@@ -46,7 +46,7 @@ def _groups(connection: Connection, *names: bytes, budget: Budget | None = None)
 
 
 def test_a_lag_that_xinfo_does_not_tell_is_counted(client: redis.Redis, connection: Connection) -> None:
-    """A burst is counted entry by entry, whatever its IDs say about time."""
+    """A burst is counted entry by entry, regardless of the time in its IDs."""
     _burst(client, "burst")
     assert client.xinfo_groups("burst")[0]["lag"] is None
     (found,) = _groups(connection, b"burst")
@@ -56,7 +56,7 @@ def test_a_lag_that_xinfo_does_not_tell_is_counted(client: redis.Redis, connecti
 @pytest.mark.redis
 @pytest.mark.parametrize("entries", [1, 10, 100, 400, 4_000])
 def test_an_estimate_has_bounds(redis_process: servers.Running, entries: int) -> None:
-    """The true lag lies within the bounds, which get closer as the budget grows; the estimate is never exact."""
+    """The true lag is within the bounds, which get closer as the budget grows; the estimate is never exact."""
     with redis.Redis(port=redis_process.port, protocol=2) as client:
         client.flushall()
         _burst(client, "burst")

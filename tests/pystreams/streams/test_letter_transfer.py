@@ -30,7 +30,7 @@ assert slot_of(b"failed") != slot_of(b"orders")
 
 
 class KilledError(BaseException):
-    """Stands for a process that is killed: nothing in it goes on."""
+    """Stands for a killed process: no code in it continues."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Place:
         return {key for each in found for key in each}
 
     def numbers(self, stream: str) -> list[int]:
-        """What is in a stream."""
+        """Return the content of a stream."""
         return sorted(int(fields[b"n"]) for _, fields in self.client.xrange(stream))
 
 
@@ -148,7 +148,7 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles_a_letter(
 
 @pytest.mark.parametrize("refusal", ["no IDs", "two IDs", "another type", "no memory"])
 def test_a_letter_whose_entry_is_refused_stays(site: Place, scripts: bool, refusal: str) -> None:
-    """Whatever XADD is refused for: what is not in the target is still a letter, and can be put back afterwards."""
+    """If XADD fails for any reason, entries missing from the target are still letters, and can be replayed later."""
     site.write()
     if refusal == "another type":
         site.client.set("orders", 1)
@@ -197,7 +197,7 @@ def test_two_who_put_letters_back_at_once_put_each_back_once(site: Place, script
 
 
 def test_a_note_about_another_letter_removes_none(site: Place) -> None:
-    """A dead-letter stream was made anew with the same IDs: its letters are others, and are put back."""
+    """After a dead-letter stream was recreated with the same IDs, its letters are different, and are replayed."""
     site.write(1)
     (entry_id, fields) = site.client.xrange("failed")[0]
     with closing(site.connection()) as connection:
@@ -210,7 +210,7 @@ def test_a_note_about_another_letter_removes_none(site: Place) -> None:
 
 
 def test_an_entry_of_more_words_than_a_script_takes_is_put_back(site: Place) -> None:
-    """Ten thousand fields, beside a letter of one."""
+    """A letter with ten thousand fields, next to one with a single field."""
     site.write(1)
     site.client.xadd("failed", {**ORIGIN, **{f"f{n}": n for n in range(10_000)}, "n": 1})
     with closing(site.connection()) as connection:

@@ -1,4 +1,4 @@
-"""A group's status, judged by looks at it that are made up."""
+"""A group's status, from invented samples."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests import ROOT
 
 
 def test_entries_are_added_and_found(pystreams_engine: Server) -> None:
-    """Rows become entries with text, None becomes no field, and what is found equals dictionaries."""
+    """Rows become entries with text, None becomes no field, and found rows equal dictionaries."""
     ids = add(pystreams_engine, "s", {"n": 1, "b": True, "x": None}, {"n": 2.5})
     found = entries(pystreams_engine, "s")
     assert found == [{"n": "1", "b": "true"}, {"n": "2.5"}]
@@ -61,7 +61,7 @@ def test_the_clock_moves_idle_times_expiry_and_retention(pystreams_engine: Serve
 
 
 def test_a_proxy_delays_cuts_and_refuses(pystreams_engine: Server, pystreams_proxy: FaultProxy) -> None:
-    """Faults begin when they are ordered and end with the order; the server's data are not touched."""
+    """Faults start on request and end with it; the server's data is not touched."""
     with redis.Redis.from_url(pystreams_proxy.url, retry=None, protocol=2) as client:
         client.xadd("s", {"n": 1})
         pystreams_proxy.delay = 0.05

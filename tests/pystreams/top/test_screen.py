@@ -55,7 +55,7 @@ class Made:
 
 
 class Screen:
-    """What can be read on the screen."""
+    """Return the text on the screen."""
 
     def __init__(self, app: Top, pilot: Pilot[None]) -> None:
         self._app = app
@@ -124,7 +124,7 @@ def test_groups_are_sorted_filtered_and_reversed() -> None:
 
 
 def test_it_follows_until_it_is_paused() -> None:
-    """The cursor stays on its row; a server that is away is told, with what was seen last."""
+    """The cursor stays on its row; an unreachable server is reported, next to the last data."""
     made = Made(_snapshot(a=3, b=2, c=1))
 
     async def steps(screen: Screen) -> None:
@@ -146,7 +146,7 @@ def test_it_follows_until_it_is_paused() -> None:
 
 
 def test_thousands_of_streams_cost_a_screenful() -> None:
-    """The table has the first rows of its order, and says of how many."""
+    """The table has the first rows in its order, and shows the total."""
     made = Made(_snapshot(**{f"s{number:04}": number for number in range(5000)}))
 
     async def steps(screen: Screen) -> None:

@@ -14,7 +14,7 @@ from streamwire.stream_id import StreamId
 
 @pytest.mark.parametrize("value", [b"orders", "grün".encode(), b"\xff\xfe", b"", b"\x1b[2J", b"a\nb"])
 def test_a_value_survives_json(value: bytes) -> None:
-    """What is written as JSON is read back as the same bytes."""
+    """Values written as JSON are read back as the same bytes."""
     assert names.from_json(names.as_json(value)) == value
 
 

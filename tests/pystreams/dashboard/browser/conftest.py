@@ -32,7 +32,7 @@ _GONE_MS = 20_000  # the patience of a test, in a browser that shares two cores 
 
 @contextmanager
 def served(url: str, *, changes: bool) -> Iterator[str]:
-    """A dashboard in a thread, which looks at the server five times a second. Its URL."""
+    """A dashboard in a thread, which samples the server five times per second. Its URL."""
     address = address_of(url)
     made = listen("127.0.0.1", 0)
     rules, exporter = Rules(address, TOKEN, changes, True), Exporter(Collector(Wanted(url)))
@@ -93,7 +93,7 @@ def opened(browser: Browser, steering: str, client: redis.Redis) -> Iterator[Ope
 
 @contextmanager
 def without_errors(page: Page) -> Iterator[None]:
-    """What a page reports meanwhile is no error; what is refused on purpose is a resource that was not loaded."""
+    """A page must not report errors; intentionally rejected requests appear as resources that failed to load."""
     errors: list[str] = []
 
     def failed(failure: Error) -> None:

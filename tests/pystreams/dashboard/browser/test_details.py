@@ -69,7 +69,7 @@ def test_destructive_dialogs_focus_cancel(shown: Shown, client: redis.Redis) -> 
 
 
 def test_histograms_of_a_sample_say_so(shown: Shown, client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each histogram names the size of its sample; one of all entries says nothing."""
+    """Each histogram shows the size of its sample, unless it covers all entries."""
     fill(client)
     page = shown("pending/orders/billing")
     expect(page.get_by_text("6 pending entries")).to_be_visible()
@@ -109,7 +109,7 @@ def test_ticks_of_small_numbers_differ(shown: Shown, client: redis.Redis) -> Non
 
 
 def test_the_start_of_a_stream_is_no_time(shown: Shown, client: redis.Redis) -> None:
-    """A group at 0-0 stands before the first entry, and not in 1970."""
+    """A group at 0-0 is shown before the first entry, and not in 1970."""
     client.xadd("s", {"a": 1})
     client.xgroup_create("s", "g", "0")
     page = shown("group/s/g")
@@ -130,7 +130,7 @@ def test_a_query_without_reports_looks_silent(shown: Shown, client: redis.Redis)
 
 
 def test_pages_name_no_commands_of_the_shell(shown: Shown, client: redis.Redis) -> None:
-    """Screens without data advise what a reader of a browser can do."""
+    """Screens without data advise steps that are possible in a browser."""
     client.ping()
     for path, empty in (("", "There are no streams."), ("groups", "There are no consumer groups.")):
         page = shown(path)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
 
 def test_logging_in_and_out(opened: Opened, client: redis.Redis, steering: str) -> None:
-    """A wrong password is said; a user of the server gets in; the token is in no address; logging out ends all."""
+    """A wrong password is reported; a user of the server can log in; no address has the token; logout ends all."""
     client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["*"])
     try:
         page = opened(fragment="")
@@ -63,7 +63,7 @@ def test_the_overview_moves_by_itself(shown: Shown, client: redis.Redis) -> None
 
 
 def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.Redis) -> None:
-    """From both ends, with a condition, one entry whole, its fields' statistics, and what comes live."""
+    """The explorer shows entries from both ends, by condition, one in full, statistics of fields, and live entries."""
     fill(client)
     page = shown("stream/orders")
     expect(page.locator("main tbody tr").first).to_contain_text("10-0")
@@ -106,7 +106,7 @@ def test_times_without_a_zone_are_the_browser_s(opened: Opened, client: redis.Re
 
 
 def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> None:
-    """The preview shows before and after; nothing happens on Cancel, and what was shown on a yes."""
+    """The preview shows before and after; Cancel changes nothing, and confirming makes the shown change."""
     fill(client)
     page = shown("groups")
     row(page, "billing").get_by_role("link", name="billing").click()
@@ -125,7 +125,7 @@ def test_a_group_is_moved_after_a_preview(shown: Shown, client: redis.Redis) -> 
 
 
 def test_pending_entries_are_acknowledged_in_bulk(shown: Shown, client: redis.Redis) -> None:
-    """Some that are chosen, then all that match a filter; what happened is said."""
+    """Selected entries, then all that match a filter, are changed, and the result is shown."""
     fill(client)
     client.xclaim("orders", "billing", "bob", 0, ["2-0"], idle=700_000, retrycount=7)
     page = shown("pending/orders/billing")
@@ -146,7 +146,7 @@ def test_pending_entries_are_acknowledged_in_bulk(shown: Shown, client: redis.Re
 
 
 def test_dead_letters_are_replayed(shown: Shown, client: redis.Redis) -> None:
-    """Narrowed by their reason, and put back where they came from."""
+    """Letters are filtered by reason, and replayed to their origin."""
     fill(client)
     page = shown("letters/failed")
     page.get_by_role("button", name="why", exact=True).click()
@@ -177,9 +177,9 @@ def test_an_entry_is_added_and_a_stream_trimmed(shown: Shown, client: redis.Redi
 
 
 def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis.Redis, place: servers.Running) -> None:
-    """No screen has a control for it, and the page says why; a request that is made by hand is refused.
+    """No screen has a control for changes, and the page says why; a hand-made request is rejected.
 
-    Exporting changes nothing, so it is there; what fails is said in its dialog, which the keyboard is enough for.
+    Exporting changes nothing, so it is available; its errors appear in its dialog, which can be used by keyboard alone.
     """
     fill(client)
     with served(place.url, changes=False) as url:
@@ -209,7 +209,7 @@ def test_without_permission_nothing_can_be_changed(opened: Opened, client: redis
 
 
 def test_hostile_names_and_values_are_texts(shown: Shown, client: redis.Redis) -> None:
-    """Markup in names of streams, groups, consumers, fields and values runs nowhere, and is shown as it is."""
+    """Markup in names of streams, groups, consumers, fields and values is shown as text, and never executed."""
     evil = "<img src=x onerror='window.owned=1'><script>window.owned=1</script>"
     client.xadd(evil, {evil: evil})
     client.xgroup_create(evil, evil, "0")
@@ -240,7 +240,7 @@ SCROLLING = """() => [...document.querySelectorAll("body *")].filter((one) => on
 
 @pytest.mark.parametrize("width", [1280, 768, 390])
 def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis, width: int) -> None:
-    """Nothing is wider than the window; every control has a name; both themes are there."""
+    """No page is wider than the window; every control has a name; both themes exist."""
     fill(client)
     page = opened(viewport={"width": width, "height": 800}, color_scheme="dark")
     base = page.url.split("#")[0]
@@ -280,7 +280,7 @@ def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis,
 
 
 def test_keys_lead_everywhere(shown: Shown, client: redis.Redis) -> None:
-    """To the screens, to the search, through rows and into them; a list of them is there."""
+    """Keyboard shortcuts lead to the screens, the search, and through rows; a list of them is shown."""
     fill(client)
     page = shown("")
     expect(row(page, "orders")).to_be_visible()
@@ -301,7 +301,7 @@ def test_keys_lead_everywhere(shown: Shown, client: redis.Redis) -> None:
 
 
 def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: servers.Running) -> None:
-    """What was seen stays, with a banner that says so; when the server is back, the page goes on by itself."""
+    """The last data stays, under a banner; after the server returns, the page continues by itself."""
     with servers.redis() as first, redis.Redis(port=first.port) as data:
         data.xadd("kept", {"a": 1})
         port = first.port

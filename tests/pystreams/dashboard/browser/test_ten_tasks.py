@@ -1,4 +1,4 @@
-"""The ten tasks of docs/operations/ten-tasks.md, done in a browser by the steps that stand there."""
+"""The ten tasks of docs/operations/ten-tasks.md, done in a browser by the steps listed there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _steps() -> list[str]:
 def test_the_ten_tasks_of_a_stranger(
     shown: Shown, client: redis.Redis, place: servers.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the server of docs/operations/ten-tasks.md, by exactly the steps that stand there."""
+    """On the server of docs/operations/ten-tasks.md, by exactly the steps listed there."""
     monkeypatch.setenv("PYSTREAMS_URL", place.url)
     monkeypatch.chdir(tmp_path)
     assert tasks_server.main() == 0
