@@ -16,7 +16,7 @@ from engine.wire.parser import RequestParser
 NOW = 1_700_000_000_000_000
 MANY = 64
 VALUES = st.binary(max_size=12) | st.sampled_from([b"a\r\nb", b"", b"$3\r\nabc\r\n", b"*1\r\n", b"x" * 120, b"\n"])
-#: What an embedded command, or a piece of one, looks like.
+#: Bytes that look like an embedded command, or a piece of one.
 COMMAND = b"*5\r\n$4\r\nXADD\r\n$1\r\ns\r\n$1\r\n*\r\n$2\r\nf0\r\n$1\r\nv\r\n"
 
 
@@ -146,7 +146,7 @@ def test_a_plain_pipeline_is_one_run():
 
 
 def test_a_declined_run_changes_nothing():
-    """A run with one ID too small in it leaves no entry behind and is left to the commands one by one."""
+    """A run with one ID too small adds no entry and is left to the single commands."""
     numbers = [*range(1, MANY), 5, *range(MANY, 2 * MANY)]
     data = b"".join(encoded(b"XADD", b"s", b"%d-1" % number, b"f", b"v") for number in numbers)
     run = scan(data)
@@ -168,7 +168,7 @@ def test_commands_of_one_form_are_one_run_whatever_the_lengths():
 
 
 def test_long_keys_and_names_are_not_spelled_out():
-    """No word of more than a hundred bytes stands in an expression, which would take long to make; runs they are."""
+    """No word of more than a hundred bytes is part of an expression, which would be slow; they are still runs."""
     long = b"k" * 60_000
     for words in ([long, b"*", b"f", b"v"], [b"s", b"*", long, b"v"]):
         scanner = Scanner(patience=0)
@@ -180,7 +180,7 @@ def test_long_keys_and_names_are_not_spelled_out():
 
 
 def test_what_looks_like_a_command_inside_a_value_is_part_of_the_value():
-    """A value that holds whole commands of the same form does not begin a command, wherever the buffer is cut."""
+    """A value that contains whole commands of the same form does not start a command, wherever the buffer is cut."""
     plain = encoded(b"XADD", b"s", b"*", b"f0", b"v")
     for tricky in (COMMAND, COMMAND[1:], b"v\r\n" + COMMAND):
         whole = plain * 4 + encoded(b"XADD", b"s", b"*", b"f0", tricky) + plain * 4

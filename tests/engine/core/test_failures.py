@@ -1,4 +1,4 @@
-"""An unforeseen error in a handler: nothing half done goes on, and nothing of it is recorded."""
+"""After an unexpected error in a handler nothing half done continues, and none of it is recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.harness.injection import MistakeError, by_name, counted_changes, fail
 from tests.harness.replay import NOW_US, new_core, replayed, state
 
 COMMANDS = by_name()
-#: What is there before each command.
+#: Data before each command.
 SETUP = (
     "SET string value",
     "SET number 5",
@@ -119,7 +119,7 @@ def test_nothing_of_a_command_that_fails_half_way_is_recorded(call):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_transaction_that_fails_half_way_leaves_nothing(call):
-    """Where one command of a transaction fails, what the log keeps is the state before the transaction."""
+    """If a command of a transaction fails, the log keeps the state before the transaction."""
     with counted_changes() as bomb:
         core, run = prepared()
         model, _ = prepared()
@@ -135,7 +135,7 @@ def test_a_transaction_that_fails_half_way_leaves_nothing(call):
 
 @pytest.mark.parametrize("name", sorted(name for name, one in COMMANDS.items() if not one.subcommands))
 def test_each_command_is_followed_as_the_rules_say(name, monkeypatch):
-    """A handler that fails at once: an error where it only reads, the end of its client, or of the engine."""
+    """A handler that fails at once: an error for a read, the end of its client, or of the engine."""
     command = COMMANDS[name]
     fails_in(command, lambda owner, attribute, value: _put(monkeypatch, owner, attribute, value))
     core = new_core()
@@ -158,7 +158,7 @@ def _put(monkeypatch: pytest.MonkeyPatch, owner: Any, attribute: str, value: Any
     """Set a field of a frozen dataclass for the test."""
     before = getattr(owner, attribute)
     object.__setattr__(owner, attribute, value)
-    # What monkeypatch undoes is the entry of a dictionary.
+    # monkeypatch restores the entry of a dictionary.
     monkeypatch.setitem(_Undo(owner, attribute, before), "value", before)
 
 
@@ -211,7 +211,7 @@ def test_a_woken_command_that_reads_gets_an_error(monkeypatch):
 
 
 def test_a_key_that_expires_half_way_under_a_read_is_fatal(monkeypatch):
-    """A command that reads is fatal after all where its error comes out of the dropping of an expired key."""
+    """A read command is fatal after all if its error comes from dropping an expired key."""
     core, run = prepared()
 
     def broken(self: Database, key: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Who may forbid writing, and who may have effects recorded: several owners, none of whom disturbs another."""
+"""Owners that may forbid writes, and owners that need effects recorded, are independent of each other."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_commands_wait_for_data_that_are_being_read(core):
 
 
 def test_the_master_of_this_server_is_obeyed(core):
-    """What the followed master says is done, whatever forbids others to write."""
+    """The followed master's commands run, whatever forbids writes to others."""
     core.admission.refuse(Refusal.READONLY, b"READONLY x")
     session = core.open_session(1)
     session.is_master = True
@@ -68,7 +68,7 @@ def test_the_master_of_this_server_is_obeyed(core):
 
 
 def test_effects_are_recorded_while_anybody_wants_them(core):
-    """Recording ends with the last one who wanted it, and is suspended for all while data are loaded."""
+    """Recording ends with its last owner, and is suspended for all while data is loaded."""
     changes = core.changes
     changes.record_for("log", True)
     changes.record_for("replicas", True)
@@ -85,8 +85,8 @@ def test_effects_are_recorded_while_anybody_wants_them(core):
 
 
 def test_scripts_are_refused_by_what_they_say_of_themselves(core):
-    """A script that may write is refused as a command that writes, before anything else is found wrong with it, and in
-    MULTI where it is queued; one that says no-writes runs, and so does one that says nothing until it writes.
+    """A script that may write is rejected like a write command, before any other error, and in MULTI when it is queued;
+    one with no-writes runs, and so does one without flags until it writes.
     """
     library = b"#!lua name=l\nredis.register_function('w', function() return 1 end)\nredis.register_function"
     library += b"{function_name='r', flags={'no-writes'}, callback=function() return 1 end}"

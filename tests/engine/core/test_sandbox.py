@@ -1,4 +1,4 @@
-"""The sandbox of scripts: what a script must not reach, change or use up. Each attack is a script that fails to."""
+"""Sandbox of scripts: things that a script must not reach, change or use up. Each attack is a script that fails to."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_nothing_but_values_of_lua_is_reachable(core: Core) -> None:
     ],
 )
 def test_names_that_are_not_there(core: Core, name: str) -> None:
-    """Neither by name, nor raw in the table of globals, nor behind its metatable."""
+    """Neither by name, nor raw in the table of globals, nor through its metatable."""
     reply = run(core, f"return {name}")
     assert isinstance(reply, CommandError)
     assert f"nonexistent global variable '{name}'".encode() in reply.text

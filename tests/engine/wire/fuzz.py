@@ -1,9 +1,9 @@
-"""Throw a great many inputs at the parsers: ``python -m tests.engine.wire.fuzz --inputs 1000000``.
+"""Fuzz test of the parsers: ``python -m tests.engine.wire.fuzz --inputs 1000000``.
 
-An input is random bytes with a liking for the protocol's, or requests and pipelines of XADD to which something was
-done. For each: the quick way gives what the definition gives, whole and in pieces of every size; a client that is not
-trusted is read one command at a time; what :func:`engine.wire.bulk.Scanner` takes for a run of XADDs is one; nothing
-but a protocol error comes of it, and no more is kept than was sent. A seed and a number name an input for ever.
+An input is random bytes that resemble the protocol, or modified requests and pipelines of XADD. For each, the fast path
+gives the definition's result, at once and in pieces of every size; an untrusted client is read one command at a time;
+what `engine.wire.bulk.Scanner` accepts as a run of XADDs is one; only protocol errors occur, and no more is stored than
+was sent. A seed and a number identify an input permanently.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Inputs:
 
 
 def parse(parser: RequestParser, pieces: list[bytes]) -> tuple[list[list[bytes]], bytes | None]:
-    """Feed pieces; commands and error. What is kept is never more than what was fed."""
+    """Feed pieces; return commands and error. Never more is stored than was fed."""
     commands: list[list[bytes]] = []
     fed = 0
     for piece in pieces:
@@ -200,7 +200,7 @@ def check(data: bytes, chance: random.Random) -> None:
 
 
 def fuzz(seed: str, inputs: int) -> None:
-    """Check so many inputs. The first failure names its input."""
+    """Check this many inputs. The first failure names its input."""
     source = Inputs(seed)
     for number in range(inputs):
         data, chance = source.make(number)

@@ -26,7 +26,7 @@ def log(values: list[bytes], key: bytes = b"s", ms: int = 1_790_000_000_000, fir
 
 
 def assert_equals_twin(data: bytes) -> int:
-    """Assert that what is found at once is what the strict parser finds; how many commands that are."""
+    """Assert that the fast path finds what the strict parser finds; return the number of commands."""
     found = AlikeAdds().scan(data, 0)
     if found is None:
         return 0

@@ -1,4 +1,4 @@
-"""The parsers, thrown at what nobody would send (the short form of ``make fuzz``)."""
+"""Fuzz test of the parsers (the short form of ``make fuzz``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests: what is one, what is an error, and that neither pieces nor the quick way change it."""
+"""Requests: valid ones and errors, independent of pieces and of the fast path."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_a_big_value_in_pieces_costs_its_bytes() -> None:
 
 
 def test_what_is_asked_again_and_again_is_read_anew_each_time() -> None:
-    """A reader's request, and many others between, give words that nobody else has."""
+    """A reader's request, and many others in between, give words that are not shared."""
     asked = [[b"XREADGROUP", b"GROUP", b"g", b"c%d" % number, b"STREAMS", b"s", b">"] for number in range(600)]
     one, other = RequestParser(), RequestParser()
     for _ in range(2):

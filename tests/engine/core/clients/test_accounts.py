@@ -1,4 +1,4 @@
-"""Users of a core: logging in, text of files, the log of refusals, what was allowed when a command runs late."""
+"""Users of a core: logging in, ACL files, the log of rejections, permissions of commands that run later."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def logged_in(core: Core, name: str) -> Session:
     ],
 )
 def test_a_file_is_taken_as_a_whole_or_not_at_all(text: str, error: str) -> None:
-    """Redis's words for what is wrong, with the lines; and the users stay as they were."""
+    """The error has Redis's words, with the line numbers, and the users are unchanged."""
     core = core_with("old on nopass")
     with pytest.raises(UsersError) as raised:
         core.accounts.load(text.encode(), b"f")
@@ -69,7 +69,7 @@ def test_a_file_is_taken_as_a_whole_or_not_at_all(text: str, error: str) -> None
 
 
 def test_a_file_s_users_are_the_only_ones() -> None:
-    """Those not in it go, the default user becomes what it was at first, comments and blanks do not matter."""
+    """Users missing from the file are deleted, the default user is reset, comments and blank lines are ignored."""
     core = core_with("old on nopass", "default +@all -get")
     core.accounts.load(b"# comment\n\nuser new on   nopass  (+get ~a)\r\n  user two off\n", b"f")
     assert core.accounts.text().decode() == (
@@ -83,7 +83,7 @@ def test_a_file_s_users_are_the_only_ones() -> None:
 
 
 def test_loading_closes_only_whose_users_went_or_hear_less() -> None:
-    """Connections of users who may do the same, or other commands, stay."""
+    """Connections of users with the same or other command rights stay open."""
     core = core_with(*(f"{name} on >pw ~* &* +@all" for name in ("gone", "less", "same")))
     gone, less, same = (logged_in(core, name) for name in ("gone", "less", "same"))
     for session in (less, same):
@@ -95,7 +95,9 @@ def test_loading_closes_only_whose_users_went_or_hear_less() -> None:
 
 
 def test_user_lines_of_a_configuration() -> None:
-    """They are complete: the default user begins anew; a name twice, or a wrong rule, is an error that names it."""
+    """A file is complete: the default user starts from scratch; a repeated name or wrong rule is an error with its
+    name.
+    """
     core = core_with()
     core.accounts.take_configured([[b"default", b"on", b"nopass", b"~*", b"+@all", b"-flushdb"], [b"a", b"on"]])
     assert core.accounts.configured() == [
@@ -116,7 +118,7 @@ def test_user_lines_of_a_configuration() -> None:
 
 
 def test_requirepass_is_the_default_user_s_password() -> None:
-    """At the start and when it changes; without one the default user needs none. Who is in stays in."""
+    """requirepass applies at startup and on changes; without it the default user needs none. Open connections stay."""
     core = core_with(requirepass="pw")
     early = core.open_session(NOW_US)
     assert run(core, early, "PING") == "NOAUTH Authentication required."
@@ -156,7 +158,7 @@ def test_what_is_replayed_asks_nobody() -> None:
 
 
 def test_a_waiting_command_is_checked_again() -> None:
-    """Who may no longer read the key gets NOPERM instead of the entry, and a line in the log."""
+    """A user who may no longer read the key gets NOPERM instead of the entry, and an entry in the log."""
     core = core_with("u on >pw ~* &* +@all")
     session, other = logged_in(core, "u"), core.open_session(NOW_US)
     assert run(core, session, "XREAD BLOCK 0 STREAMS s $") is BLOCKED
@@ -243,7 +245,7 @@ def test_alike_refusals_are_one_entry_for_a_minute() -> None:
 
 
 def test_the_log_has_its_length() -> None:
-    """acllog-max-len entries are kept; 0 stops it, and keeps what is there."""
+    """acllog-max-len limits the entries; 0 stops logging, and keeps existing entries."""
     core = core_with("u on >pw +get ~k", acllog_max_len="3")
     session = logged_in(core, "u")
     for number in range(5):

@@ -1,4 +1,4 @@
-"""Users and rules, without a server: what rules say, what they allow, how they are shown and read back."""
+"""Users and rules, without a server: their syntax, their effect, how they are shown and read back."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_pattern_cannot_hold_blanks() -> None:
     ],
 )
 def test_what_rules_allow(rules: str, call: str, refusal: str) -> None:
-    """A command goes if one selector allows it, its keys for what it does with them, and its channels."""
+    """A command runs if one selector allows it, its keys with their access, and its channels."""
     ops, _ = merged(rules.encode().split())
     assert allows(user(*[op.decode() for op in ops]), call) == refusal
 
@@ -202,7 +202,7 @@ def test_a_category_s_exception_is_its_own() -> None:
 
 
 def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
-    """The one attribute that dispatch looks at."""
+    """The single attribute that dispatch checks."""
     assert user("~*", "&*", "+@all").free
     assert User.all_powerful(b"x").free
     for rules in (("~*", "+@all"), ("&*", "+@all"), ("~*", "&*", "+@all", "-get"), ("~*", "&*", "+@all", "-eval")):
@@ -211,7 +211,7 @@ def test_a_user_is_free_only_if_nothing_is_forbidden() -> None:
 
 
 def test_passwords() -> None:
-    """A user logs in with any of its passwords, with all where it needs none, with none while it is off."""
+    """A user logs in with any of its passwords, with every password if it needs none, and never while it is off."""
     one = user("on", ">a", f"#{B.decode()}")
     assert [one.knows(word) for word in (b"a", b"b", b"c", A)] == [True, True, False, False]
     assert user("on", "nopass").knows(b"whatever")
@@ -238,7 +238,7 @@ _RULES = """
 
 @given(st.lists(st.sampled_from(_RULES.split()), max_size=12))
 def test_a_line_is_read_back(rules: list[str]) -> None:
-    """What ACL SAVE writes of a user makes the same user again: shown the same, allowed the same."""
+    """A user restored from ACL SAVE's output is shown the same and has the same rights."""
     one = User(b"u")
     for rule in rules:
         try:

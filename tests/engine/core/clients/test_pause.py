@@ -20,7 +20,7 @@ def test_a_pause_becomes_longer_and_stricter_only():
 
 
 def test_the_end_of_one_pause_is_not_that_of_another():
-    """What a failover holds back stays so after CLIENT UNPAUSE, and what it does not hold back goes on."""
+    """Commands held back by a failover stay so after CLIENT UNPAUSE, and other commands continue."""
     pause = Pause()
     pause.begin(0, 1000, holds_all=False, owner="failover")
     pause.begin(0, 100, holds_all=True)

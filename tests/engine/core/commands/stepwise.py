@@ -1,4 +1,4 @@
-"""Commands that are done in steps, driven by hand: one step, or all of them with what others do in between."""
+"""Commands that run in steps, driven by the test: one step, or all with other commands in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def go_on(side: Side, steps: Steps, after_ms: int = 5) -> Any:
 
 
 def finished(side: Side, steps: Steps, meanwhile: dict[int, str] | None = None) -> tuple[Any, int]:
-    """The reply of steps, and how many there were; what others do after some of them."""
+    """Return the reply, and the number of steps; other commands run after some of them."""
     count = 0
     while (reply := go_on(side, steps)) is steps:
         count += 1

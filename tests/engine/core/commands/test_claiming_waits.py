@@ -11,7 +11,7 @@ from tests.harness.replay import NOW_US, new_core
 @pytest.mark.parametrize("min_idle", [0, 1, 10, 500])
 @pytest.mark.parametrize("given_back", [False, True])
 def test_a_pending_entry_that_was_deleted_is_not_waited_for(min_idle, given_back):
-    """While the pending entry is gone from the stream, a reader that waits looks at it a few times a second at most."""
+    """While a pending entry is missing from the stream, a waiting reader checks it only a few times per second."""
     core = new_core()
     session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
 
@@ -34,7 +34,7 @@ def test_a_pending_entry_that_was_deleted_is_not_waited_for(min_idle, given_back
 
 
 def test_an_entry_is_claimed_when_it_is_idle_for_long_enough():
-    """A deleted entry beside it does not keep a reader from the moment at which a pending entry can be claimed."""
+    """A deleted entry next to it does not delay the moment at which a reader can claim a pending entry."""
     core = new_core()
     session, reader = core.open_session(NOW_US), core.open_session(NOW_US)
 

@@ -34,7 +34,7 @@ def parsed(data: bytes) -> Any:
 
 
 def entries_of(blocks: list[Any]) -> list[Entry]:
-    """The entries of decoded blocks, as XRANGE's reply has them; fields that were not asked for are left out."""
+    """Return the entries of decoded blocks in the form of XRANGE's reply, without fields that were not requested."""
     found: list[Entry] = []
     for count, *block in blocks:
         if len(block) == 1:
@@ -57,7 +57,7 @@ def entries_of(blocks: list[Any]) -> list[Entry]:
 
 @contextmanager
 def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
-    """Segments of a few entries, which are columns once they are packed; long replies begin early."""
+    """Use segments of a few entries, which become columns when packed; replies count as long early."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
@@ -157,7 +157,7 @@ def test_only_the_fields_that_were_asked_for_are_sent(names, are_pages):
 
 
 def test_a_long_reply_shows_what_was_there_when_the_command_ran():
-    """Blocks that are made later show the stream as it was, and a page has few of them."""
+    """Later blocks show the stream as it was at the call, and a page has few of them."""
     with small(are_pages=True):
         run, other = (with_entries([0] * 300, {7, 8, 100}, 2, 9) for _ in range(2))
         wanted = parsed(encoded(other("XRANGE", "s", "-", "+"), 2))

@@ -32,7 +32,7 @@ SEQUENCES = st.sampled_from([0, 7, 95, 9_980, 9_999, 10_000, 99_995, 123_456])
 
 
 def words_of(fields: list[tuple[bytes, list[bytes]]], count: int) -> list[bytes]:
-    """PS.ADD's words behind the count; values are repeated as often as needed."""
+    """Return PS.ADD's arguments after the count; values are repeated as often as needed."""
     words = []
     for name, values in fields:
         rows = [values[row % len(values)] for row in range(count)]
@@ -79,7 +79,7 @@ def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few, pieces):
 
 
 def positions(*numbers: int) -> bytes:
-    """Positions as they are sent."""
+    """Return positions in their encoded form."""
     return np.array(numbers, "<i4").tobytes()
 
 
@@ -119,7 +119,7 @@ def test_what_is_no_columns_adds_nothing(words, reason, few, monkeypatch):
     ],
 )
 def test_what_is_refused_takes_no_memory(key, count, positions, reason):
-    """More positions than entries, more entries than may be, a key so long that the log would be: nothing is made."""
+    """More positions than entries, too many entries, or a key that would make the log too long: nothing is added."""
     run = Client()
     tracemalloc.start()
     reply = run("PS.ADD", key, count, "f", positions, b"")
@@ -135,7 +135,7 @@ def test_what_is_refused_takes_no_memory(key, count, positions, reason):
      (ids.U64_MAX, -1, None), (2**60, -1, b"%d-" % (2**60 + 1))],
 )  # fmt: skip
 def test_sequence_numbers_up_to_the_last(ms, left, last, count):
-    """Entries get a millisecond's last sequence numbers; one too few are left, and all get the next one's, or none."""
+    """Entries get the last sequence numbers of a millisecond; if one is missing, all get the next one's, or none."""
     run = Client()
     run("XADD", "s", "1-1", "f", "v")
     run("XSETID", "s", f"{ms}-{ids.U64_MAX - count - left}")
@@ -149,7 +149,7 @@ def test_sequence_numbers_up_to_the_last(ms, left, last, count):
 
 
 def test_nothing_added_is_a_question_whether_it_would_be():
-    """With a count of 0 the reply is 0 and there is no stream; a key of another type is an error all the same."""
+    """With a count of 0 the reply is 0 and no stream is created; a key of another type is still an error."""
     run = Client()
     run("SET", "text", "v")
     assert run("PS.ADD", "s", 0, "f", positions(0), b"") == 0
@@ -186,7 +186,7 @@ def test_who_waits_or_watches_hears_of_columns():
 
 
 def test_a_few_large_rows_before_many_small_ones_make_no_large_segment():
-    """Segments are as large as XADDs make them: nobody lays out megabytes for an entry of ten bytes beside them."""
+    """Segments have the size that XADDs would give them: an entry of ten bytes does not reserve megabytes."""
     run, other = Client(), Client()
     values = [b"v" * 200_000] * 20 + [b"v"] * 2_000
     run("PS.ADD", "s", 2_020, *words_of([(b"f", values)], 2_020))

@@ -1,9 +1,8 @@
-"""Random commands on keys, strings, hashes, sets, sorted sets and lists, on a core and on a redis-server: replies and
-keyspace events agree.
+"""Random commands on keys, strings, hashes, sets, sorted sets and lists give the same replies and keyspace events on a
+core and on a redis-server.
 
-Left out, each for its reason: replies whose order is chance (SCAN in parts, hashes that Redis keeps as a table; members
-of sets that are drawn); OBJECT
-ENCODING and REFCOUNT, because for a number they tell by which command it came (INCRBYFLOAT, COPY).
+Left out: replies in random order (SCAN in parts, hashes stored as a table in Redis; random members of sets); OBJECT
+ENCODING and REFCOUNT, because for a number they depend on the command that stored it (INCRBYFLOAT, COPY).
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ SECONDS = [
     b"-9223372036854775808",
     b"x",
 ]
-#: What the words of a line in FORMS stand for; a star lets a word come up to three times, perhaps not at all.
+#: Replacements for words in FORMS; a star repeats a word up to three times, or leaves it out.
 KINDS = {
     "key": KEYS,
     "field": FIELDS,
@@ -202,7 +201,7 @@ SPUBLISH nobody value | PUBSUB SHARDCHANNELS | PUBSUB SHARDNUMSUB key
 BLMOVE key key side side now | BRPOPLPUSH key key now | SCAN 0 COUNT 100 | SCAN value any* | WATCH key* | UNWATCH
 MULTI | EXEC | EXEC | DISCARD | PUBSUB option | PUBLISH nobody value
 """
-#: What came after 7.0, with the release.
+#: Commands and options newer than 7.0, with their release.
 NEWER_FORMS = {
     "8.0": """
 HEXPIRE key seconds FIELDS 2 field field | HEXPIRE key seconds condition FIELDS 1 field | HPEXPIRE key seconds any*
@@ -274,16 +273,16 @@ def commands(draw: random.Random) -> Iterator[list[bytes]]:
 
 
 _LEFT_OUT: tuple[Callable[[list[bytes]], bool], ...] = (
-    # What LPOS and LREM no longer take, servers before 7.2 do.
+    # LPOS and LREM accept this only before 7.2.
     lambda words: _SAID_BEFORE_7_2 != {} and words[0] in (b"LPOS", b"LREM") and b"-9223372036854775808" in words,
-    # Redis 8.6 answers twice where GET stands beside a digest that is none.
+    # Redis 8.6 replies twice to GET with an invalid digest.
     lambda words: words[0] == b"SET" and b"GET" in words and bool({b"IFDEQ", b"ifdne"} & set(words)),
     # Redis 7.2 and newer cut the index to 32 bits where the list is small.
     lambda words: words[0] in (b"LSET", b"LINDEX") and len(words) > 2 and len(words[2]) > 9,
 )
 
 
-#: What servers before 7.2 answer instead of the engine's answer.
+#: Replies of servers before 7.2, instead of the engine's.
 _SAID_BEFORE_7_2 = (
     {} if servers.redis_release().since("7.2") else {"ERR timeout is out of range": "ERR timeout is negative"}
 )
@@ -308,17 +307,17 @@ def same(words: list[bytes], one: Any, two: Any) -> bool:
     if isinstance(one, int) and isinstance(two, int) and one > 50:
         return abs(one - two) <= 3000
     if words[0] in (b"SORT", b"SORT_RO") and b"BY" in words and isinstance(one, list) and isinstance(two, list):
-        # Among equals, and where nothing is sorted, the order of a set is chance.
+        # The order of a set is random among equal elements, and without sorting.
         return one == two or _alike(words, one, two)
     return type(one) is type(two) and bool(one == two)
 
 
 def _told(words: list[bytes], events: list[Any]) -> list[Any]:
-    """Events, without what is left to chance."""
+    """Return the events without random parts."""
     if words[0].endswith(b"STORE"):
-        # Where nothing is stored, Redis says "del" of a key that had expired.
+        # If nothing is stored, Redis publishes "del" for an expired key.
         return [[word.replace(b"expired", b"del") for word in event] for event in events]
-    # Keys that BY and GET miss are told in the order of a set's members, those that SCAN finds expired in a table's.
+    # Expired keys of BY and GET are reported in the order of a set's members, those of SCAN in a table's.
     return sorted(events) if words[0] in (b"SORT", b"SORT_RO", b"SCAN", b"EXEC") else events
 
 
@@ -351,7 +350,7 @@ def test_random_commands_agree_with_redis(proto: int) -> None:
     with servers.redis() as running, Connection(running, proto) as theirs, Connection(running, 3) as listener:
         ours = Ours(proto)
         theirs.run(b"CONFIG", b"SET", b"notify-keyspace-events", b"EKAnm")
-        # Both drop expired keys when they are looked up, so that they tell of it at the same moment.
+        # Both drop expired keys only on access, so that they publish this at the same moment.
         theirs.run(b"DEBUG", b"SET-ACTIVE-EXPIRE", b"0")
         listener.run(b"PSUBSCRIBE", b"__key*")
         queued: list[list[bytes]] = []

@@ -1,4 +1,4 @@
-"""The commands that Redis does not have, against what the plain commands give."""
+"""The engine's own commands give the same results as the equivalent Redis commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOW = 1_700_000_000_000_000
 
 
 class Client:
-    """A client of a core of its own."""
+    """A client of a separate core."""
 
     def __init__(self) -> None:
         self.core = Core(Config(), lambda n: 0)
@@ -44,7 +44,7 @@ STREAMS = st.tuples(
 
 @given(STREAMS, st.integers(0, 61), st.integers(1, 40))
 def test_nth_counts_as_a_range_does(stream, after, count):
-    """PS.NTH names the entry that XRANGE behind the ID gives as its count-th, or the last, and how many that makes."""
+    """PS.NTH returns the ID that is the count-th of XRANGE after the ID, or the last one, and its actual count."""
     numbers, deleted = stream
     run = filled(numbers, deleted)
     behind = [number for number in numbers if number not in deleted and number > after][:count]
@@ -90,7 +90,7 @@ def test_split_parts_are_even_and_cover_the_range(stream, after, upto, parts):
 
 @given(STREAMS, st.lists(st.tuples(st.integers(0, 61), st.integers(0, 61)), min_size=1, max_size=4))
 def test_deliveries_and_acknowledgements_keep_the_books(stream, ranges):
-    """What PS.DELIVER puts into the list is pending once, and PS.ACKRANGE takes the range's part of it out again."""
+    """PS.DELIVER makes each entry pending once, and PS.ACKRANGE removes those in the range."""
     numbers, deleted = stream
     run = filled(numbers, deleted)
     run("XGROUP", "CREATE", "s", "g", "0")
@@ -138,7 +138,7 @@ def test_refusals():
 
 
 def test_a_client_finds_them():
-    """COMMAND INFO knows all of them."""
+    """COMMAND INFO describes all of them."""
     run = Client()
     names = ["ps.state", "ps.nth", "ps.split", "ps.deliver", "ps.ackrange", "ps.append", "ps.add"]
     assert [row[0].decode() for row in run("COMMAND", "INFO", *names)] == names
@@ -154,7 +154,7 @@ _RANGES = st.lists(
 
 @given(STREAMS, _RANGES)
 def test_ranges_are_the_same_after_a_replay(stream, steps):
-    """What PS.DELIVER, PS.ACKRANGE and reads leave in the log gives the same group again, the times included."""
+    """Replaying PS.DELIVER, PS.ACKRANGE and reads restores the same group, including times."""
     numbers, deleted = stream
     run = filled([], set())
     run.core.changes.recording = True
@@ -190,7 +190,7 @@ def test_a_range_is_one_command_in_the_log():
 
 
 def test_a_long_range_is_delivered_in_steps(monkeypatch):
-    """A step leaves the log its own range; what others read meanwhile is theirs, and the reply counts the rest."""
+    """A step logs its own range; entries read by others meanwhile stay theirs, and the reply counts the rest."""
     monkeypatch.setattr(extensions, "_STEP", 1000)
     run = Client()
     run.core.changes.recording = True
@@ -223,7 +223,7 @@ def test_a_read_of_many_is_few_commands_in_the_log():
 
 
 def test_the_time_of_a_delivery_is_not_in_the_future():
-    """PS.DELIVER takes a past time as it is, the present for a future one, and no other option."""
+    """PS.DELIVER accepts a past time, replaces a future one by the present, and accepts no other option."""
     run = filled([1, 2, 3], set())
     run("XGROUP", "CREATE", "s", "g", "0")
     run("PS.DELIVER", "s", "g", "c", 0, 1, "TIME", NOW // 1000 - 5000)
@@ -251,7 +251,9 @@ ROWS = st.lists(
 
 @given(ROWS, st.sampled_from([1, 20]))
 def test_appending_from_a_hash_is_what_its_commands_are(rows, times):
-    """PS.APPEND adds what the field's XADDs add, in their order, in a form that replays; and answers how many."""
+    """PS.APPEND adds the entries of the field's XADDs in order, in a form that can be replayed, and returns their
+    number.
+    """
     commands = [[b"XADD", b"s", b"*", *row] for row in rows] * times
     one, other = Client(), Client()
     one.core.changes.recording = True
@@ -292,7 +294,7 @@ def test_a_field_that_holds_anything_else_adds_nothing():
 
 @given(st.integers(0, 700), st.sampled_from([b"", b"0", b"1", b"9", b"$", b"\r", b"\n", b"*", b"v"]), st.integers(0, 2))
 def test_a_field_is_taken_only_if_it_is_what_a_client_would_send(at, byte, width):
-    """With any byte changed, left out or put in, a field is refused, or it is a client's commands all the same."""
+    """With any byte changed, removed or inserted, a field is rejected, or is still a client's valid commands."""
     good = encoded(*[[b"XADD", b"s", b"*", b"field", b"%d" % n, b"", b"v" * (n % 12)] for n in range(20)])
     at %= len(good)
     data = good[:at] + byte + good[at + width :]

@@ -1,4 +1,4 @@
-"""Where the engine says no to what would take a server's time or memory, or to what it does not have."""
+"""Limits of the engine: commands that would take too much time or memory, or that it does not support."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def answer(*lines: str):
 
 
 def test_hrandfield_draws_a_million_fields_at_the_most():
-    """A reply of any length cannot be asked for with one word: more than a million draws are out of range."""
+    """A single word cannot request a reply of any length: more than a million draws are out of range."""
     assert answer("HSET h a 1", "HRANDFIELD h -1000000").size == 1_000_000
     for count in (-1_000_001, -999_999_999, -(1 << 63) + 1):
         assert "out of range" in answer("HSET h a 1", f"HRANDFIELD h {count}")

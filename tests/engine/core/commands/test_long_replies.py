@@ -1,4 +1,4 @@
-"""Long replies are made page by page: each shows what was there when its command ran, and every page is small."""
+"""Long replies are made page by page, show the data at the time of their command, and every page is small."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Side:
         return reply
 
 
-#: What others do between two pages.
+#: Commands of others between two pages.
 MEANWHILE = """XADD s * field new; XDEL s 10-1 11-1 13-1 150-1 151-1 152-1; XTRIM s MAXLEN 100; XACK s g 4-1 8-1 22-1;
     XCLAIM s g other 0 100-1 110-1 111-1; XREADGROUP GROUP g c-3 STREAMS s >; XREADGROUP GROUP g idle-4 STREAMS s >;
     XGROUP DELCONSUMER s g c-5; XGROUP CREATECONSUMER s g a-new-one; XNACK s g FATAL IDS 2 121-1 122-1;
@@ -154,7 +154,7 @@ def whole() -> dict[tuple[str, int], bytes]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:30])
 def test_a_long_reply_shows_what_was_there_when_the_command_ran(whole, small_pages, command):
-    """Whatever others do between its pages, a long reply is what the command would have answered in one piece."""
+    """Whatever changes between its pages, a long reply equals the command's reply in one piece."""
     for proto, made_before in ((2, 0), (3, 2)):
         side = Side()
         reply = side.run(command, after_ms=5)

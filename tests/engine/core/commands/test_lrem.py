@@ -1,4 +1,4 @@
-"""LREM removes what a slow and obvious reading of its definition removes, one by one or making the list anew."""
+"""LREM removes the same elements as a simple implementation of its definition, by single removals or a new list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.harness.replay import NOW_US, new_core
 
 
 def removed(items: list[bytes], count: int, element: bytes) -> list[bytes]:
-    """What is left of the items, after LREM's definition."""
+    """Return the remaining items by LREM's definition."""
     left = [*items] if count >= 0 else items[::-1]
     for _ in range(abs(count) or len(items)):
         if element in left:

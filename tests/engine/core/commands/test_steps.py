@@ -1,4 +1,4 @@
-"""Commands with very many IDs are done in steps: what each does, what others find in between, what the log gets."""
+"""Commands with very many IDs run in steps: their effects, the data seen by others in between, and the log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def begun(command: str) -> tuple[Side, Steps]:
-    """A side that does commands in steps, and one that it has begun."""
+    """Return a core that runs commands in steps, and a command that it has started."""
     side = Side()
     side.core.take_steps()
     steps = side.run(command, after_ms=5)
@@ -59,7 +59,7 @@ def begun(command: str) -> tuple[Side, Steps]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
 def test_all_steps_together_are_the_command(command):
-    """With nothing in between, the steps answer and leave what the command does in one go; each step is small."""
+    """Without other commands in between, steps give the result of a single run; each step is small."""
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side, steps = begun(command)
@@ -98,7 +98,7 @@ def test_the_log_has_what_happened_whatever_others_do_in_between(command, ends):
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if "CLAIM" not in one], ids=lambda command: command[:12])
 def test_a_wrong_id_is_an_error_before_anything_is_done(command):
-    """All IDs are parsed first: one that is none, at the very end, leaves the data as they were."""
+    """All IDs are parsed first: an invalid one at the very end leaves the data unchanged."""
     side, steps = begun(command.replace("240-1", "240-x"))
     while (reply := go_on(side, steps)) is steps:
         pass
@@ -108,7 +108,7 @@ def test_a_wrong_id_is_an_error_before_anything_is_done(command):
 
 @pytest.mark.parametrize("why", [Refusal.DISK, Refusal.READONLY, Refusal.LOADING])
 def test_a_step_is_refused_where_the_command_would_be(why):
-    """A disk that takes nothing, a server that became a replica, data being loaded: what was done stays, no more is."""
+    """If the disk is full, the server becomes a replica, or data is loaded, completed steps stay and no more run."""
     side, steps = begun(f"XDEL s {_WORDS}")
     for _ in range(6):
         assert go_on(side, steps) is steps
@@ -141,7 +141,7 @@ def test_steps_are_one_call_in_the_statistics():
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[:12])
 def test_a_transaction_does_all_at_once(command):
-    """Within MULTI and EXEC nobody comes in between."""
+    """In MULTI and EXEC no other command runs in between."""
     whole = Side()
     expected = whole.run(command, after_ms=5)
     side = Side()

@@ -30,7 +30,7 @@ def small_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("before", ["PING", "XACK s g 5-1 6-1", "XADD s IDMP p i * f v"])
 def test_a_long_stream_travels_in_steps(small_payloads, before):
-    """DUMP gives what was there when it began, RESTORE adds the whole at its end, whatever others do in between."""
+    """DUMP returns the value at its start, RESTORE adds the whole value at its end, whatever runs in between."""
     side, other = Side(), Side()
     for one in (side, other):
         one.run(before)
@@ -94,7 +94,7 @@ def small_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 #: A hash that has had a long value is walked as Redis walks large ones.
 GROW = "HSET h long " + "x" * 100 + "; HDEL h long"
 SLOW_READS = ["HGETALL h", "HKEYS h", "HVALS h", "DUMP h"]
-#: What others do to a hash of 50 fields that is being read, and whether it shows then what they have made of it.
+#: Commands that change a hash of 50 fields during a read, and whether the reply shows the change.
 DISTURBANCES = [
     ("HSET h field-3 changed", True),
     ("HSET h new new", True),
@@ -110,7 +110,7 @@ DISTURBANCES = [
 @pytest.mark.parametrize("command", SLOW_READS)
 @pytest.mark.parametrize(("disturbance", "shows"), DISTURBANCES, ids=lambda one: str(one)[:20])
 def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, command, disturbance, shows):
-    """A hash is gathered in steps; where it is changed in between, the reply shows all of it after the change."""
+    """A hash is read in steps; if it is changed in between, the reply shows the whole hash after the change."""
     monkeypatch.setattr(changes, "_LARGE", 5)
     before, after = Side(), Side()
     for side in (before, after):
@@ -134,7 +134,7 @@ def test_a_long_hash_is_read_as_it_was_at_one_moment(monkeypatch, small_hashes, 
 @pytest.mark.parametrize("command", SLOW_READS)
 @pytest.mark.parametrize("changed_at", [0, 2])
 def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, command, changed_at):
-    """Where it is changed and then deleted in between, before the first step too, the reply has all that it held."""
+    """If it is changed and then deleted in between, even before the first step, the reply has all its content."""
     monkeypatch.setattr(changes, "_LARGE", 5)
     side, twin = Side(), Side()
     for one in (side, twin):
@@ -153,7 +153,7 @@ def test_a_long_hash_that_is_read_is_not_taken_apart(monkeypatch, small_hashes, 
 
 
 def test_a_long_list_travels_in_steps(small_hashes):
-    """DUMP of a long list gives what was there when it began, and RESTORE makes the same list of it."""
+    """DUMP of a long list returns its value at the start, and RESTORE creates the same list."""
     side = Side()
     expected = dump.dumped(side.core.databases[0].get(b"l"))
     side.core.take_steps()
@@ -163,7 +163,7 @@ def test_a_long_list_travels_in_steps(small_hashes):
 
 
 def test_many_keys_are_deleted_in_steps(small_hashes):
-    """DEL of many keys deletes some in each step, and the log gets what it has deleted."""
+    """DEL of many keys deletes some in each step, and logs the deleted ones."""
     side = Side()
     side.core.take_steps()
     names = [f"key-{number}" for number in range(50)]
@@ -187,7 +187,7 @@ def test_many_keys_are_deleted_in_steps(small_hashes):
     ],
 )
 def test_many_names_are_compared_in_steps(small_hashes, command, found):
-    """KEYS, SCAN and HSCAN of many names look at some in each step; names that go meanwhile do no harm."""
+    """KEYS, SCAN and HSCAN check some names in each step; names deleted meanwhile do no harm."""
     side = Side()
     side.run(GROW)
     side.core.take_steps()
@@ -204,7 +204,7 @@ def test_many_names_are_compared_in_steps(small_hashes, command, found):
 
 
 def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small_payloads):
-    """Without REPLACE a key that somebody adds meanwhile stays; a damaged payload adds nothing."""
+    """Without REPLACE a key that is added meanwhile stays; a damaged payload adds nothing."""
     side = Side()
     payload = dump.dumped(side.core.databases[0].stream(b"s"))
     side.core.take_steps()
@@ -235,9 +235,9 @@ def test_restore_adds_nothing_where_a_key_has_come_or_the_payload_is_wrong(small
     ],
 )
 def test_many_elements_are_sorted_in_steps(monkeypatch, options, least, key):
-    """SORT of many elements gives what it gives at once, of the moment at which it was called; the log has it too.
+    """SORT of many elements returns and logs the result for the time of its call.
 
-    They are sorted in steps, gathered in order, let go, and stored.
+    Elements are sorted in steps, gathered in order, released, and stored.
     """
     words = " ".join(str(number * 37 % 101) for number in range(101))
     given = [f"DEL l x; RPUSH l {words}; SADD x {words} a; SREM x a; CONFIG SET set-max-listpack-entries 5"]

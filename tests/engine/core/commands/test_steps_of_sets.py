@@ -1,4 +1,4 @@
-"""Commands on large sets and sorted sets are done in steps: a result is that of one moment, and the log has it."""
+"""Commands on large sets and sorted sets run in steps: a result is that of one moment, and is logged."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> Side:
     ],
 )
 def test_a_large_result_is_that_of_one_moment(small_sets, command, meanwhile):
-    """What is stored is what the log gives again, whatever others do in between; a reply is that before or after it."""
+    """Replaying the log gives the stored result, whatever runs in between; a reply is that before or after a change."""
     names = ("x", "y", "z", "to", "none", "other")
     before = {name: small_sets.core.databases[0].get(name.encode()) for name in names}
     start = {name: set(value) for name, value in before.items() if value is not None}
@@ -94,7 +94,7 @@ def test_a_large_result_is_that_of_one_moment(small_sets, command, meanwhile):
 
 
 def encoded_members(reply: Any) -> Any:
-    """What a client gets, in no order."""
+    """Return a client's reply, without order."""
     if isinstance(reply, int):
         return reply
     reader = hiredis.Reader()
@@ -191,7 +191,7 @@ _IN_BETWEEN = [
 @pytest.mark.parametrize("command", [*_SORTED_SET_READS, *_SORTED_SET_WRITES])
 @pytest.mark.parametrize("meanwhile", _IN_BETWEEN)
 def test_of_large_sorted_sets_a_command_sees_one_moment(small_sorted_sets, command, meanwhile):
-    """A reply is that before or after what others do in between; what is stored is it, too, and the log has it."""
+    """A reply or stored result is that before or after a change in between, and is logged."""
     side, lines = small_sorted_sets, ((command,), (meanwhile, command))
     expected = []
     for some in lines:
@@ -226,7 +226,7 @@ def test_of_large_sorted_sets_a_command_sees_one_moment(small_sorted_sets, comma
     "meanwhile", ["PING", "ZADD x 2.5 other; ZADD y 1 other", "DEL x; ZADD y 0 member-30", "SET x s"]
 )
 def test_many_members_are_changed_in_steps(small_sorted_sets, command, reply, meanwhile):
-    """Each step is logged by itself; with nothing in between they do what the command does in one go."""
+    """Each step is logged separately; without other commands the result is that of a single run."""
     side = small_sorted_sets
     whole = replayed(side.core.changes.effects)
     steps = side.run(command)
@@ -243,7 +243,7 @@ def test_many_members_are_changed_in_steps(small_sorted_sets, command, reply, me
 
 @pytest.mark.parametrize("command", ["ZADD x " + _MORE.replace("17.0", "nan"), "ZADD x GT 1 " + _MORE])
 def test_a_wrong_score_among_many_is_an_error_before_anything_is_done(small_sorted_sets, command):
-    """All scores are read first: one that is none, at the very end, leaves the data as they were."""
+    """All scores are parsed first: an invalid one at the very end leaves the data unchanged."""
     before = state(small_sorted_sets.core)
     steps = small_sorted_sets.run(command)
     reply = steps if type(steps) is CommandError else finished(small_sorted_sets, steps)[0]

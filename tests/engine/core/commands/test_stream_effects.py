@@ -1,4 +1,4 @@
-"""What the commands around streams tell the log is what they did."""
+"""Effects of commands that use streams indirectly are logged completely."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_what_changes_nothing_leaves_no_effect():
 
 
 def test_a_transaction_is_one_unit_in_the_log():
-    """The effects of EXEC stand between MULTI and EXEC, a single effect alone."""
+    """Effects of EXEC are logged between MULTI and EXEC, a single effect alone."""
     assert effects_of("PING") == []
     core = new_core()
     run(core, "MULTI", "SET a 1", "GET a", "SET b 2", "EXEC")
@@ -163,7 +163,7 @@ def test_a_served_waiter_follows_the_push_that_woke_it():
 
 
 def test_keys_do_not_expire_while_the_log_is_replayed():
-    """A key that was changed before it expired keeps what it held, however late the log is read."""
+    """A key changed before it expired keeps its content, however late the log is replayed."""
     core = new_core()
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"k", b"5", b"PX", b"10"], NOW_US)

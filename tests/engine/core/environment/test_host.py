@@ -1,4 +1,4 @@
-"""What commands ask of the process that the core lives in."""
+"""Requests of commands to the core's process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW_US = 1_700_000_000_000_000
 
 
 class Recorder(WithoutProcess):
-    """A process that writes down what it is asked for."""
+    """A process that records requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def core_of(config: Config | None = None) -> tuple[Core, Callable[[str], Reply]]
     ],
 )
 def test_a_command_asks_the_process(line: str, reply: Reply, asked: tuple[Any, ...]) -> None:
-    """Each request reaches the process once, with what the client said."""
+    """Each request reaches the process once, with the client's arguments."""
     core, run = core_of()
     core.host = host = Recorder()
     assert run(line) == reply
@@ -85,7 +85,7 @@ def test_a_command_asks_the_process(line: str, reply: Reply, asked: tuple[Any, .
 
 
 def test_the_caller_itself_is_closed_after_its_reply() -> None:
-    """CLIENT KILL of oneself asks the process for nothing: the session says that it ends behind the reply."""
+    """CLIENT KILL of the own connection makes no request: the session closes after the reply."""
     core, run = core_of()
     core.host = host = Recorder()
     assert run("CLIENT KILL ID 1 SKIPME no") == 1
@@ -109,12 +109,12 @@ def test_what_is_known_of_the_process_is_told() -> None:
 
 @pytest.mark.parametrize("line", ["INFO everything", "MEMORY STATS", "MEMORY DOCTOR", "MEMORY PURGE", "DEBUG LOG x"])
 def test_without_a_process_commands_go_on(line: str) -> None:
-    """A core that lives in no process of its own answers all the same."""
+    """A core without a process replies too."""
     _, run = core_of()
     assert not isinstance(run(line), CommandError)
 
 
 def test_without_a_process_there_is_no_file_to_rewrite() -> None:
-    """CONFIG REWRITE is refused where nobody keeps a configuration file."""
+    """CONFIG REWRITE is rejected without a configuration file."""
     _, run = core_of()
     assert run("CONFIG REWRITE").text == settings.NO_CONFIG_FILE

@@ -1,10 +1,10 @@
-"""Throw a great many damaged RDB files at the reader: ``python -m tests.engine.core.formats.fuzz --inputs 300000``.
+"""Fuzz test of the RDB reader with damaged files: ``python -m tests.engine.core.formats.fuzz --inputs 300000``.
 
-An input is a small file to which something was done: bytes changed, put in, taken out, moved, cut off, numbers made
-large. Its check sum is made right, or taken away, so that the damage reaches what is behind it. For each: the reader
-raises its error, with a place within the file, or takes all of it, and then what it took can be written and read again
-and is the same. Nothing else may happen, and no memory may be kept. A seed and a number name an input of the same
-files; those of real servers hold the time, so an input that fails is printed as well.
+An input is a small file with changes: bytes changed, inserted, removed, moved, cut off, numbers made large. Its
+checksum is made right, or removed, so that the damage reaches the code after it. For each input the reader either
+raises its error, with a position within the file, or accepts all of it; then the result can be written and read again
+and is the same. Nothing else may happen, and no memory may be kept. A seed and a number identify an input of the same
+files; files of real servers contain the time, so a failing input is printed as well.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def written(core: Core, version: int = 10) -> bytes:
 
 
 def read(data: bytes, *, piece: int = 0, skip: bool = False, now: int | None = NOW) -> tuple[Core, Summary]:
-    """A core with what a file holds, given at once or in pieces of this size."""
+    """Return a core with a file's content, read at once or in pieces of this size."""
     core = empty_core()
     core.changes.set_time(NOW_US)
     makers = value_reader.makers(core.config, core.streams.new)
@@ -85,7 +85,7 @@ def intset(width: int, members: Iterable[int]) -> bytes:
 
 
 def zipmap(words: Iterable[bytes], free: int = 2) -> bytes:
-    """A zipmap with so many free bytes behind each value."""
+    """Return a zipmap with this many free bytes after each value."""
     out = b"\x02"
     for at, word in enumerate(words):
         size = bytes((len(word),)) if len(word) < 254 else b"\xfe" + struct.pack("<I", len(word))

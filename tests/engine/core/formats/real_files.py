@@ -1,7 +1,7 @@
-"""Small keyspaces with every type and encoding that servers have, and the RDB files that real servers make of them.
+"""Small keyspaces with every type and encoding of servers, and the RDB files that real servers write for them.
 
-A command that a server does not know, or that an older one refuses, is left out there: each file holds what its server
-has. Sizes are chosen so that each encoding of a type is there at least once.
+A command that a server does not support is left out there: each file has what its server supports. The sizes make each
+encoding of a type occur at least once.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def streams() -> Iterator[Command]:
     yield "XNACK", "returned", "g", "FAIL", "IDS", 1, "1-1"
 
 
-#: What XINFO STREAM tells of producers, since 8.6.
+#: Fields of XINFO STREAM about producers, since 8.6.
 _PRODUCERS = (b"pids-tracked", b"iids-tracked", b"idmp-duration", b"idmp-maxsize")
 
 PARTS: dict[str, Callable[[], Iterator[Command]]] = {"texts": texts, "tables": tables, "streams": streams}

@@ -1,4 +1,4 @@
-"""The quick way to write a node of a stream says what the slow one says, or declines."""
+"""The fast path for writing a node of a stream gives the slow path's bytes, or declines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WORDS = [
     b"*3",
     b"$1",
 ]
-#: What makes a value look like lines of the protocol.
+#: Parts of values that look like lines of the protocol.
 EVIL = [b"*2", b"\r\n", b"a\r\nb", b"$1\r\nx\r\n", b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n", b"z" * 1000]
 
 
@@ -72,7 +72,7 @@ def entries(random: Random) -> tuple[list[bytes], array[int], array[int]]:
 
 
 def test_both_ways_write_the_same_nodes():
-    """Whatever the entries, the quick way gives the slow one's bytes or none, and for most that are alike some."""
+    """For any entries, the fast path gives the slow path's bytes or none, and some for most similar entries."""
     random = Random(5)
     taken = 0
     for _ in range(1500):
@@ -87,7 +87,7 @@ def test_both_ways_write_the_same_nodes():
 
 
 def test_values_that_look_like_frames_are_not_taken_for_some():
-    """A value with a whole frame in it beside an entry that lacks as many lines is declined."""
+    """A value that contains a whole frame, next to an entry that lacks as many lines, is declined."""
     ms, seq = array("Q", [1, 1, 1]), array("Q", [1, 2, 3])
     evil = b"v\r\n*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nf\r\n$1\r\nw"
     frames = [frame(b"1-1", [b"f", evil]), frame(b"1-2", [b"f", b"v"])]

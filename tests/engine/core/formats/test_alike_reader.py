@@ -1,4 +1,4 @@
-"""The quick ways to read nodes of a stream, and compressed strings, say what the slow ones say."""
+"""The fast paths for reading nodes of a stream, and compressed strings, give the slow paths' results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = [
     ),
     *(b"%d" % number for number in (1 << 31, -(1 << 31), (1 << 63) - 1, -(1 << 63), 1 << 63)),
 ]
-#: What the slow way raises where a node is damaged.
+#: Exceptions of the slow path for a damaged node.
 ERRORS = (BadFormatError, LookupError, ValueError, TypeError, OverflowError)
 
 
@@ -84,7 +84,7 @@ def quick(keys: list[bytes], nodes: list[bytes]) -> tuple[list[tuple[int, bytes]
 
 
 def test_both_ways_read_the_same_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the nodes, the quick way gives the slow one's entries, and takes most of those that are alike."""
+    """For any nodes, the fast path gives the slow path's entries, and accepts most similar nodes."""
     monkeypatch.setattr("engine.core.formats.rdb.streams.alike_reader._TABLE_BYTES", 20_000)
     random = Random(8)
     taken = total = 0
@@ -144,7 +144,7 @@ def lzf_parts(random: Random) -> tuple[list[bytes], list[int]]:
 
 
 def test_strings_are_decompressed_together_as_one_by_one() -> None:
-    """Many strings give what each gives by itself, and an error where one is damaged."""
+    """Many strings give the same results as one by one, and an error if one is damaged."""
     random = Random(10)
     errors = 0
     for _ in range(400):

@@ -1,4 +1,4 @@
-"""DUMP and RESTORE: nothing is lost, damaged payloads are refused, and real servers and ours take each other's."""
+"""DUMP and RESTORE: lossless, damaged payloads are rejected, and payloads are exchanged with real servers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Side:
 @given(st.lists(WORDS, max_size=12))
 @example([b"a" * size for size in (63, 64, 125, 126, 127, 128, 4095, 4096, 16377, 16378, 16379, 16380, 16381, 16382)])
 def test_listpacks_come_back(words):
-    """What is packed is what is unpacked."""
+    """Unpacking restores the packed value."""
     assert primitives.read_listpack(primitives.listpack(words)) == words
 
 
@@ -157,7 +157,7 @@ def test_a_payload_of_valkey_is_restored():
 
 
 def test_a_node_without_live_entries_is_taken():
-    """What Redis leaves where it trims one by one is restored: here XADD 1-1, XADD 2-1, XDEL 2-1, XTRIM MINID 2."""
+    """A stream that Redis trimmed entry by entry is restored: here XADD 1-1, XADD 2-1, XDEL 2-1, XTRIM MINID 2."""
     side = Side()
     node = b"\x0f\0\0\1\2\1\1\1\x81a\2\0\1\3\1\0\1\0\1\x81b\2\4\1\3\1\1\1\0\1\x81b\2\4\1\xff"
     body = b"\x13\1\x10" + bytes((0, 0, 0, 0, 0, 0, 0, 1) * 2) + b"((\0\0\0" + node
@@ -287,7 +287,7 @@ def payload_of_a_group(read: int) -> bytes:
 
 
 def counters(core: Core) -> list[Any]:
-    """entries-added of the stream ``copy``, and what XINFO and PS.STATE say of its group's position."""
+    """Return entries-added of the stream ``copy``, and its group's position in XINFO and PS.STATE."""
     session = core.open_session(NOW_US)
     stream, (group,) = (core.execute(session, [b"XINFO", word, b"copy"], NOW_US) for word in (b"STREAM", b"GROUPS"))
     position = core.execute(session, [b"PS.STATE", b"copy", b"g"], NOW_US)[-1]
@@ -296,8 +296,8 @@ def counters(core: Core) -> list[Any]:
 
 @pytest.mark.parametrize("added", [(1 << 63) - 1, (1 << 63) - 2])
 def test_counters_stop_at_the_largest_number(added, tmp_path):
-    """XSETID gives a stream almost 2^63 entries, and more are added and read: what clients are told, and what DUMP, the
-    log and a snapshot hold, is a number of 63 bits.
+    """XSETID gives a stream almost 2^63 entries, and more are added and read: replies, DUMP, the log and a snapshot
+    have a number of 63 bits.
     """
     side, copy = Side(), Side()
     side.run("XADD", "copy", "1-1", "f", "v")
@@ -322,7 +322,7 @@ def test_counters_stop_at_the_largest_number(added, tmp_path):
 
 
 def test_a_deadline_beyond_all_numbers_is_refused():
-    """A time to live that ends after 2^63 ms is an error, as it is for PEXPIRE; up to there it is kept."""
+    """A time to live that ends after 2^63 ms is an error, as for PEXPIRE; below that it is kept."""
     side = Side()
     side.run("SET", "k", "v")
     payload = side.run("DUMP", "k")

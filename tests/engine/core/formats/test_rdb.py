@@ -1,4 +1,4 @@
-"""RDB files: what is written is what is read, in pieces of any size; every form is known; damage is an error."""
+"""RDB files: reading restores the written data, in pieces of any size; every form is supported; damage is an error."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_no_version_loses_deadlines_of_fields(version):
 
 @pytest.mark.parametrize("deadline", [b"0", b"-1", b"%d" % (1 << 63), b"x"])
 def test_a_deadline_that_cannot_be(deadline):
-    """A field's deadline that is no moment is damage, also where an auxiliary field has it."""
+    """An impossible deadline of a field is damage, also in an auxiliary field."""
     core = new_core()
     session = core.open_session(0)
     for command in ("HSET k f v", "HPEXPIREAT k 4000000000000 FIELDS 1 f"):
@@ -133,8 +133,8 @@ def test_a_deadline_that_cannot_be(deadline):
 
 @pytest.mark.parametrize("form", foreign())
 def test_what_the_engine_has_no_type_for(form):
-    """A type that the engine lacks is an error that names the key and the type; or it is left out and counted, and what
-    comes behind it is read.
+    """A type that the engine lacks is an error with the key and the type; or it is skipped and counted, and the rest is
+    read.
     """
     kind, data = foreign()[form]
     with pytest.raises(
@@ -170,7 +170,7 @@ def test_a_sorted_set_that_cannot_be(data):
 
 
 def test_what_cannot_be_read_on_behind_is_always_an_error():
-    """A type or a code that nobody knows, a newer version, a database that is not there, a key that is there twice."""
+    """Unknown types or codes, a newer version, a missing database, and a repeated key are errors."""
     text = key(0, b"k", string(b"v"))
     for data, says in (
         (file_of(key(99, b"k", b"???")), "key 'k' of database 0: a value of type 99 is not known here"),
@@ -191,7 +191,7 @@ def test_what_cannot_be_read_on_behind_is_always_an_error():
 
 
 def test_a_file_without_a_check_sum_is_read():
-    """rdbchecksum no: a sum of zero says that there is none; files before version 5 have none at all."""
+    """rdbchecksum no: a checksum of zero means none; files before version 5 have none at all."""
     body = file_of(key(0, b"k", string(b"v")))[:-8]
     _, summary = read(body + bytes(8))
     assert (summary.keys, summary.has_sum) == (1, False)

@@ -1,4 +1,4 @@
-"""What writing and reading RDB files must not do on the event loop."""
+"""Writing and reading RDB files must not import modules on the event loop."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_keys_expire_in_order_however_often_they_are_set_anew(steps):
 
 
 def test_deadlines_set_anew_do_not_pile_up():
-    """However often deadlines are set anew, removed, or set as before, about twice as many are kept as hold."""
+    """However often deadlines are changed, removed, or set as before, at most about twice as many are stored."""
     by_key: dict[bytes, int] = {}
     deadlines = Deadlines(by_key)
     for turn in range(20):
@@ -60,7 +60,7 @@ def test_deadlines_set_anew_do_not_pile_up():
 
 
 def test_large_tables_are_freed_piece_by_piece():
-    """Small tables that are discarded are gone at once; of large ones together so many elements go with each call."""
+    """Small discarded tables are freed at once; of large ones, each call frees a limited number of elements."""
     changes = Changes(lambda n: 0)
     large = dict.fromkeys(range(changes_module._LARGE + 5))
     others = list(range(changes_module._LARGE + 1))
@@ -77,7 +77,7 @@ def test_large_tables_are_freed_piece_by_piece():
 
 
 def test_many_fields_expire_some_at_a_time() -> None:
-    """However many fields of hashes are due, each call removes as many as it is asked to, and the log hears all."""
+    """However many hash fields are due, each call removes the requested number, and all are logged."""
     core = new_core()
     session = core.open_session(NOW_US)
     names = [b"f%d" % number for number in range(1000)]

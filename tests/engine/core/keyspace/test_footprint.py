@@ -1,4 +1,4 @@
-"""MEMORY USAGE of what is long: a sample of each part, so that it costs little, and is about right."""
+"""MEMORY USAGE of long values: a sample of each part, which is cheap and approximately right."""
 
 from __future__ import annotations
 

@@ -57,11 +57,11 @@ class Side:
 
 
 def content(taken: image.Image) -> list[Any]:
-    """What an image holds, as commands."""
+    """Return the content of an image, as commands."""
     return [taken.now, sorted(b"".join(export.commands(taken)).split(b"*"))]
 
 
-#: Every way in which somebody may get a value and change it.
+#: Every way to get a value and change it.
 CHANGES = [
     f"{command} {rest}"
     for number in (0, 7, KEYS - 1)
@@ -111,7 +111,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("steps", [1, 3, 10])
 def test_an_image_shows_the_moment_at_which_it_was_begun(monkeypatch, steps):
-    """Whatever is changed, moved, deleted or swapped until it is complete, an image shows what there was before."""
+    """Whatever is changed, moved, deleted or swapped before it is complete, an image shows the data before."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
     expected = content(image.take(side.core.databases, side.core.config, NOW_US // 1000))
@@ -175,7 +175,7 @@ def test_keys_that_come_and_go_are_in_the_image_if_they_were_there(keys, names, 
 
 
 def test_few_values_are_copied_at_once():
-    """A step copies so many values that others need not wait, and a key that nobody asks for is copied once."""
+    """A step copies a limited number of values, and a key that is not accessed is copied once."""
     side = Side()
     taking = side.taking()
     copied = []
@@ -194,7 +194,7 @@ def test_few_values_are_copied_at_once():
 
 
 def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
-    """Images overlap: SAVE takes one at once, and one that is begun completes the one before."""
+    """Images overlap: SAVE takes one at once, and starting one completes the one before."""
     monkeypatch.setattr(image, "_AT_ONCE", 20)
     side = Side()
     expected = content(image.take(side.core.databases, side.core.config, NOW_US // 1000))
@@ -220,7 +220,7 @@ def test_another_image_meanwhile_completes_the_first_one(monkeypatch):
 
 
 LONG = frozen.LARGE + 1000
-#: What makes a long value, and how it changes; some elements go before the image is taken, and leave gaps.
+#: Commands for a long value, and how it changes; some elements are removed before the image is taken, and leave gaps.
 LONG_VALUES = {
     "hash": ("HSET long {}", "HDEL long {}", "m v"),
     "expiring": ("HSET long {}", "HDEL long {}", "m v"),
@@ -258,23 +258,23 @@ def test_a_long_value_is_as_it_was(kind):
     assert not any(value.tables())
 
 
-#: What may happen to a long value while it is copied in parts.
+#: Possible changes of a long value while it is copied in parts.
 DISTURBANCES = {
     "hash": ("HSET long m1 new", "HSET long new 1", "HDEL long m1", "HINCRBY long m1 1", "HEXPIRE long 9 FIELDS 1 m1"),
     "expiring": ("HPERSIST long FIELDS 1 m1", "HDEL long m1"),
     "set": ("SADD long new", "SREM long m1", "SPOP long"),
     "zset": ("ZADD long 9 m1", "ZADD long 9 new", "ZREM long m1", "ZPOPMIN long", "ZPOPMAX long 3"),
 }
-#: What may happen to its key.
+#: Possible changes of its key.
 FATES = ("DEL long", "SET long x", "FLUSHALL", "PEXPIREAT long 1")
-#: What may happen to it without a change of the value.
+#: Possible changes of its key without a change of the value.
 MOVES = ("RENAME long other", "SWAPDB 0 1", "EXPIRE long 100", "TYPE long")
 
 
 @pytest.mark.parametrize("kind", LONG_VALUES)
 def test_a_long_value_is_copied_in_parts(monkeypatch, kind):
-    """However long a value is, each step copies a part of it; what is not copied yet is copied before it is changed,
-    and before it goes: then it is taken apart as any other.
+    """However long a value is, each step copies a part of it; the rest is copied before it is changed or deleted, and
+    then the value is freed as usual.
     """
     monkeypatch.setattr(image, "_AT_ONCE", 1)
     monkeypatch.setattr(frozen, "AT_ONCE", 1000)
@@ -312,8 +312,8 @@ def copies(value: Any) -> list[bytes]:
 
 
 def test_a_complete_image_keeps_nothing_that_is_deleted_later():
-    """Who took an image does not keep the databases' tables, and who waited for it goes by himself: without a garbage
-    collector the image is gone with the last one who wants it.
+    """Images do not keep the databases' tables, nor form reference cycles: without garbage collection the image is
+    freed with its last user.
     """
     core = new_core()
     session = core.open_session(1)

@@ -1,4 +1,4 @@
-"""The keyspace: walks miss nothing, expiry is exact, and those who must hear of a change do."""
+"""Keyspace: scans miss nothing, expiry is exact, and changes are reported to all that need them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = st.sampled_from([b"n%d" % number for number in range(40)])
     count=st.integers(1, 7),
 )
 def test_a_walk_meets_whatever_is_there_all_the_time(kind, start, changes, count):
-    """However names come and go between its steps, a walk returns each name that is there from first to last."""
+    """Whatever names are added and removed between its steps, a scan returns each name that exists throughout."""
     slots, present, steady = kind(sorted(start)), set(start), set(start)
     met: set[bytes] = set()
     cursor, steps = 0, iter(changes)
@@ -50,7 +50,7 @@ def test_a_walk_meets_whatever_is_there_all_the_time(kind, start, changes, count
 
 @given(st.sets(NAMES, min_size=1), st.lists(st.tuples(st.booleans(), NAMES)), st.integers(1, 50), st.randoms())
 def test_only_what_is_there_is_drawn(start, changes, count, random):
-    """However names have come and gone, different names of those that are there are drawn, or names one by one."""
+    """Whatever names were added and removed, draws return different existing names, or names one by one."""
     names, present = Names(sorted(start)), set(start)
     for comes, name in changes:
         if comes and name not in present:
@@ -68,7 +68,7 @@ def test_only_what_is_there_is_drawn(start, changes, count, random):
 
 
 def test_every_name_is_drawn_equally_often():
-    """Of a thousand names ten are left: most of the others are forgotten, and each of the ten comes equally often."""
+    """Of a thousand names ten remain: most of the others are dropped, and each of the ten is drawn equally often."""
     names, draw = Names(b"%d" % number for number in range(1000)), Random(1)
     for number in range(1000):
         if number % 100:
@@ -120,7 +120,7 @@ def core():
 
 
 def test_a_key_is_gone_at_its_deadline_and_not_before(core):
-    """At the millisecond of its deadline a key is gone for every lookup, and the log is told."""
+    """At the millisecond of its deadline a key is missing for every lookup, and that is logged."""
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"k", b"v", b"PX", b"10"], NOW_US)
     assert core.execute(session, [b"GET", b"k"], NOW_US + 9_999) == b"v"
@@ -174,7 +174,7 @@ def test_large_values_of_a_database_that_is_emptied_are_freed_piece_by_piece(mon
 
 
 def test_expired_keys_are_dropped_without_a_lookup(core):
-    """expire_due drops what nobody asks for, and not what got a later deadline meanwhile."""
+    """expire_due drops keys that are not accessed, and keeps those with a later deadline since."""
     session = core.open_session(NOW_US)
     for key in (b"a", b"b", b"c"):
         core.execute(session, [b"SET", key, b"v", b"PX", b"10"], NOW_US)
@@ -187,7 +187,7 @@ def test_expired_keys_are_dropped_without_a_lookup(core):
 
 
 def test_deadlines_that_are_set_again_and_again_take_no_room(core):
-    """A key whose expiry is renewed a thousand times leaves no thousand deadlines behind."""
+    """Renewing a key's expiry a thousand times does not leave a thousand deadlines behind."""
     session = core.open_session(NOW_US)
     core.execute(session, [b"SET", b"k", b"v"], NOW_US)
     for number in range(1000):
@@ -196,7 +196,7 @@ def test_deadlines_that_are_set_again_and_again_take_no_room(core):
 
 
 def test_random_key_finds_the_one_that_is_left(core):
-    """RANDOMKEY on a database from which almost all has gone draws once, and skips what has expired."""
+    """RANDOMKEY on a mostly emptied database draws once, and skips expired keys."""
     session = core.open_session(NOW_US)
     for number in range(1000):
         core.execute(session, [b"SET", b"k%d" % number, b"v", b"PX", b"10"], NOW_US)
@@ -219,7 +219,7 @@ def test_idle_time_is_the_time_since_the_last_use(core):
 
 
 def test_swapped_databases_wake_and_warn(core):
-    """SWAPDB serves who waits on a key that comes with it, and fails the transaction of who watches one."""
+    """SWAPDB serves clients that wait for a key that comes with it, and fails transactions that watch one."""
     waiting, watching, other = (core.open_session(NOW_US) for _ in range(3))
     core.execute(other, [b"SET", b"k", b"0"], NOW_US)
     other.db = 1
@@ -256,7 +256,7 @@ def test_a_stream_with_idempotent_producers_goes_with_its_key(words):
 
 @pytest.mark.parametrize("words", [b"COPY s copy", b"RESTORE copy 0 DUMP"])
 def test_copies_forget_old_idempotent_ids(words):
-    """COPY and RESTORE make streams that forget what producers sent when it is too old, as the original does."""
+    """COPY and RESTORE make streams that expire producers' IDs like the original."""
     core = new_core()
     session = core.open_session(NOW_US)
     core.execute(session, b"XADD s IDMP producer iid * f v".split(), NOW_US)

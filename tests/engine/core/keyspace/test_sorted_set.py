@@ -1,4 +1,4 @@
-"""The structure of sorted sets, against a plain dictionary that is sorted anew for each question."""
+"""The structure of sorted sets, compared with a dictionary that is sorted for each query."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_pairs_are_put_in_order_in_steps(scores: dict[bytes, float]) -> None:
 
 
 def test_it_stays_big_and_small_ones_have_no_sign_of_zero() -> None:
-    """Too many or too long members make it big for ever; until then a score of zero loses its sign."""
+    """Too many or too long members make it big permanently; until then a score of zero loses its sign."""
     one = SortedSet()
     one.put(b"a", -0.0, LIMITS)
     assert (str(one[b"a"]), one.big) == ("0.0", False)

@@ -44,13 +44,13 @@ def entries(draw: st.DrawFn) -> list[bytes]:
 
 @given(entries())
 def test_frames_become_the_columns_that_they_hold(frames):
-    """Whatever bytes names and values hold, columns are what reading each frame finds, or there are none."""
+    """For any bytes in names and values, columns equal the result of reading each frame, or there are none."""
     assert _same(split(b"".join(frames), _offsets(frames)), split_slowly(frames))
 
 
 @given(entries(), st.data())
 def test_no_other_bytes_are_taken_for_frames(frames, data):
-    """Whatever byte behind the first frame is another one: columns and IDs give those very bytes, or there are none."""
+    """With any byte after the first frame changed, columns and IDs give those very bytes, or there are none."""
     edges = _offsets(frames)
     whole = bytearray(b"".join(frames) + b"*")
     at = data.draw(st.integers(edges[1], edges[-1]))
@@ -88,7 +88,7 @@ def test_very_long_values_are_left_alone():
 
 
 def test_a_part_of_a_buffer():
-    """Offsets may begin anywhere in the buffer, and end anywhere."""
+    """Offsets may start and end anywhere in the buffer."""
     frames = [frame(b"%d-0" % number, [b"n", b"%d" % number]) for number in range(8, 120)]
     offsets = _offsets(frames)
     found = split(memoryview(b"".join(frames)), offsets[3:-5])

@@ -24,7 +24,7 @@ _SHAPES = ([b"a", b"b"], [b"name"], [b"first", b"second", b"third"], [b"7", b"x"
 
 
 def _history(seed: int) -> list[Any]:
-    """What a random history of one stream shows of its nodes: how many entries were trimmed, and the map."""
+    """Return a stream's nodes after a random history: the number of trimmed entries, and the map."""
     chance, core, shown = random.Random(seed), new_core(), []
 
     def run(*words: Any) -> Any:
@@ -60,7 +60,7 @@ def _history(seed: int) -> list[Any]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_many_nodes_at_once_are_those_of_one_entry_after_the_other(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The map and what is trimmed are the same whether entries and segments are looked at together or one by one."""
+    """The map and trims are the same whether entries and segments are processed together or one by one."""
     monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 150)
     monkeypatch.setattr(nodes, "_MANY", 3)
     monkeypatch.setattr(nodes, "_AT_ONCE", (40, 100, 2000)[seed % 3])

@@ -53,7 +53,7 @@ def _random_plain(seed: int = 1, count: int = 3000) -> Plain:
     st.booleans(),
 )
 def test_columns_answer_as_plain_entries(random, count, names, first, step, chunk_bytes, is_stored):
-    """Whatever IDs and values are, what was packed as columns says the same as plain entries, read in any order."""
+    """For any IDs and values, entries packed as columns equal plain entries, read in any order."""
     plain = _plain(random, count, names, first, step)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "CHUNK_BYTES", chunk_bytes)
@@ -111,7 +111,7 @@ def test_others_stay_frames(words):
 
 
 def test_short_reads_make_what_they_ask_for():
-    """A hundred entries at a random place make no whole chunk; who goes on in small steps soon gets whole ones."""
+    """A hundred entries at a random place decode no whole chunk; sequential small reads soon do."""
     cold = pack(_random_plain(), COLUMNS, SpanCache())
     spans = cold.cache.spans
     assert len(b"".join(cold.views(1500, 1600))) < 20_000
@@ -136,9 +136,9 @@ def test_ids_read_in_small_steps_get_an_index_of_the_made_frames():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_damaged_chunks_are_errors(seed):
-    """Where a byte of compressed columns is another one, reading says so, or gives frames of the right IDs and sizes.
+    """After a change of any byte of compressed columns, reading raises, or gives frames of the right IDs and sizes.
 
-    (What is on the disk has a checksum besides.)
+    (On disk there is a checksum in addition.)
     """
     random, plain = Random(seed), _random_plain()
     cold = pack(plain, COLUMNS, SpanCache())
@@ -181,7 +181,7 @@ def test_damaged_lengths_and_names_are_errors():
 
 
 def test_forms_of_files():
-    """Files keep numbers of forms: those of frames are what they were before there were columns, others are unknown."""
+    """Numbers of forms in files are stable: those of frames are as before columns existed, others are unknown."""
     plain, cache = _random_plain(count=200), SpanCache()
     forms = {method: form_of(pack(plain, method, cache)) for method in ("lz4", "zstd", COLUMNS)}
     assert forms == {"lz4": 0, "zstd": 1, COLUMNS: 3}

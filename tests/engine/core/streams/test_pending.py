@@ -70,7 +70,7 @@ def _rows(records) -> list[tuple[int, int, int, int]]:
 
 @given(STEPS, IDS, IDS, OWNERS, TIMES, TIMES)
 def test_equals_a_dictionary(steps, low, high, owner, before, after):
-    """After any changes the list gives what a dictionary of the same records gives, by range, owner and time."""
+    """After any changes the list equals a dictionary of the same records, by range, owner and time."""
     sizes = pending_module.BLOCK, pending_module._MANY
     pending_module.BLOCK, pending_module._MANY = 4, 3
     try:
@@ -100,7 +100,7 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
         for block, _, _ in real.blocks(0, 1 << 70):
             assert block.count_matching(owner, before) == len(block.matching(owner, before))
         for other, then in others:
-            # Neither of the two saw what was done to the other since they were copies.
+            # Neither shows what was done to the other since they were copies.
             assert _rows(other.records(0, 1 << 70)) == [(one, *then[one]) for one in sorted(then)]
     finally:
         pending_module.BLOCK, pending_module._MANY = sizes

@@ -37,7 +37,7 @@ def test_fields_come_back(entry_id, words):
 
 
 def pack_cold(stream: Stream, most: int, codec: str = "zstd") -> None:
-    """Pack so many of the stream's sealed segments, the oldest first."""
+    """Pack this many of the stream's sealed segments, the oldest first."""
     waiting = len(stream.storage.sealed)
     for cold in stream.storage.sealed.pop(waiting, most)[0]:
         cold.body = pack(cold.plain, codec, stream.storage.cache)
@@ -140,7 +140,7 @@ _EDITS = st.lists(
 
 @given(_EDITS)
 def test_nodes_keep_the_limits_of_their_time(steps):
-    """Nodes that are derived when somebody asks are those that were derived while their limits were in force."""
+    """Nodes derived on request equal those derived while their limits were in force."""
     streams = Stream(Storage(NodeLimits(0, 3))), Stream(Storage(NodeLimits(0, 3)))
     late, early = streams
     for kind, number in steps:
@@ -173,7 +173,7 @@ def test_nodes_keep_the_limits_of_their_time(steps):
     st.randoms(use_true_random=False),
 )
 def test_packed_entries_answer_as_plain_ones(numbers, most, codec, random):
-    """Whatever the IDs and the sizes of frames are, packed entries say what those say that they were made of."""
+    """For any IDs and sizes of frames, packed entries equal the original ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "CHUNK_BYTES", 1000)
         plain = Plain()
@@ -257,7 +257,7 @@ def test_the_cache_is_bounded(monkeypatch):
 
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_small_steps_through_packed_entries(monkeypatch, step):
-    """Read in small steps, packed entries are what they were; the index made for that counts in the cache, too."""
+    """Read in small steps, packed entries are unchanged; the index made for that counts towards the cache."""
     monkeypatch.setattr(span_cache, "CACHE_BYTES", 600_000)
     random, stream, expected, entry_id = Random(step), Stream(Storage()), [], 0
     for number in range(20_000):
@@ -300,7 +300,7 @@ def test_one_decompressor_for_everything(codec):
 
 
 def test_nodes_of_a_long_stream_are_estimated_from_a_few(monkeypatch):
-    """XINFO STREAM of a long stream derives some nodes, not those of a whole segment, and tells how many there are."""
+    """XINFO STREAM of a long stream derives some nodes, not those of a whole segment, and reports their number."""
     monkeypatch.setattr(segment, "SEGMENT_ENTRIES", 500)
     monkeypatch.setattr(nodes, "_AT_ONCE", 70)
     stream = Stream(Storage(NodeLimits(0, 10)))
@@ -332,7 +332,7 @@ def test_radix_nodes(keys):
 
 
 def test_packed_sizes():
-    """Integers and words cost in a packed list what the format says."""
+    """Integers and words have the size in a packed list that the format says."""
     assert [listpack_int(n) for n in (0, 127, 128, -1, 4095, 4096, 1 << 20, 1 << 30, 1 << 40)] == [
         2,
         2,

@@ -52,7 +52,7 @@ def test_what_a_declaration_leaves_out_is_its_family_s() -> None:
 
 @pytest.mark.usefixtures("added")
 def test_a_declaration_overrides_its_family() -> None:
-    """What is empty overrides too."""
+    """An empty value overrides too."""
     FAMILY("x.own key", "", keys=ALL_KEYS, acl="", since="3.0.0", summary="Is short.", arity=-7)(handler)
     one = COMMANDS[b"X.OWN"]
     assert (one.flags, one.keys, one.acl, one.since, one.summary, one.arity) == (
@@ -75,7 +75,7 @@ def test_a_name_is_declared_once() -> None:
 
 @pytest.mark.usefixtures("added")
 def test_a_container_has_subcommands_and_help() -> None:
-    """Its family declares the subcommands; only these have its keys and categories; HELP has what they declare."""
+    """Its family declares the subcommands; only these have its keys and categories; HELP shows the declarations."""
     subcommand = container("x.box", "Holds.", group="list", since="4.0.0", acl="list", keys=ONE_KEY, help_since="5.0.0")
     subcommand("put key <ON | OFF>", "write")(handler)
     box = COMMANDS[b"X.BOX"]
@@ -94,7 +94,7 @@ def test_a_container_has_subcommands_and_help() -> None:
 
 @pytest.mark.usefixtures("added")
 def test_a_container_may_do_something_alone() -> None:
-    """It then has its subcommands' flags and categories, and HELP says what it does."""
+    """It then has its subcommands' flags and categories, and HELP describes it."""
     container("x.lone", "Counts.", group="list", since="4.0.0", acl="list", flags="stale", alone=handler)
     lone = COMMANDS[b"X.LONE"]
     assert (lone.handler, lone.arity, lone.acl, lone.flags) == (handler, -1, {"list"}, {"stale"})
@@ -103,7 +103,7 @@ def test_a_container_may_do_something_alone() -> None:
 
 @pytest.mark.parametrize("one", [one for one in COMMANDS.values() if one.subcommands], ids=lambda one: one.name)
 def test_help_has_every_subcommand(one: Command) -> None:
-    """A line for how it is called, and one for what it does."""
+    """A line for its syntax, and one for its effect."""
     lines = one.subcommands[b"HELP"].handler(None, [])
     called = {line.partition(b" ")[0] for line in lines[1::2]}
     assert called - {b"(no"} == set(one.subcommands)

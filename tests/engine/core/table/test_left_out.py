@@ -1,4 +1,4 @@
-"""What the engine leaves out of Redis says so itself."""
+"""Features of Redis that the engine leaves out are reported as such."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.servers import Running
     ],
 )
 def test_the_error_names_the_subject(command: str, text: str) -> None:
-    """A command that stays out is refused by name, in a text that begins as for any unknown command."""
+    """A command left out is rejected by name, in an error that starts as for any unknown command."""
     CoreServer(2).expect_error(command, text)
 
 

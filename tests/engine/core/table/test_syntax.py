@@ -68,7 +68,7 @@ def test_arity_and_the_line_in_help_follow_from_the_syntax(syntax: str, arity: i
 
 
 def test_every_declaration_has_a_syntax_and_a_summary_that_can_be_read() -> None:
-    """All commands of the table; one that takes arguments says which."""
+    """All commands of the table; those with arguments list them."""
     assert dispatch.COMMANDS is COMMANDS
     for parent in COMMANDS.values():
         for one in (parent, *parent.subcommands.values()):
