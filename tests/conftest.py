@@ -1,8 +1,8 @@
 """The fixture ``server``, and which tests run on which servers.
 
-A test that asks for ``server`` runs on the core, on the engine over TCP and on a real redis-server, in RESP2 and RESP3
-each. Combinations that a test's marks exclude are deselected, and the summary says how many and why. Where there is no
-redis-server its tests are skipped with that reason, or fail with ``REQUIRE_REDIS=1``.
+A test with ``server`` runs on the core, on the engine over TCP and on a real redis-server, in RESP2 and RESP3 each.
+Combinations excluded by a test's marks are deselected, and the summary says how many and why. Without a redis-server
+its tests are skipped with that reason, or fail with ``REQUIRE_REDIS=1``.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tests.suite.spark_session import spark  # noqa: F401 - a fixture: here alon
 
 pytest_plugins = ["pystreams.testing.plugin"]  # installed as an entry point, too
 
-# Tests start hundreds of engines, workers and programs. Where an image's environment forbids Python to keep what it has
-# compiled, each of them compiles some three hundred modules anew: half a second of processor time.
+# Tests start hundreds of engines, workers and programs. If an image's environment forbids Python to store compiled
+# files, each of them compiles some three hundred modules again: half a second of processor time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Machines are shared and may be slow; how long an example takes says nothing.
+# Machines are shared and may be slow, so examples have no deadline.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
 
 _KINDS = [(kind, proto) for kind in ("core", "engine", "redis") for proto in (2, 3)]
-#: Tests that run on a core that has its streams on the disk as well. (Those of nodes know where segments end.)
+#: Tests that also run on a core with its streams on disk. (Those of nodes depend on the ends of segments.)
 _STORED = ("test_stream_delete", "test_stream_range", "test_group_claim", "test_group_read")
 _STORED_LONG = (
     "test_stream_add",
@@ -134,7 +134,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    # Every worker collects all tests, so each tells the same.
+    # Every worker collects all tests, so each reports the same.
     node.config.stash[_LEFT_OUT] = Counter(getattr(node, "workeroutput", {}).get("left out", {}))
 
 

@@ -1,1 +1,1 @@
-"""The packages as a structure: who may import whom, that the core does no I/O, and that the docs draw it as it is."""
+"""The structure of the packages: allowed imports, a core without I/O, and the drawing in the docs."""

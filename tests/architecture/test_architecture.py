@@ -15,7 +15,7 @@ _LINT = str(Path(sys.executable).with_name("lint-imports"))
 
 
 def test_the_page_shows_todays_rooms() -> None:
-    """`python scripts/architecture.py` writes the drawing anew."""
+    """`python scripts/architecture.py` regenerates the drawing."""
     page = architecture.PART.page.read_text()
     assert architecture.PART.replaced(page, architecture.written()) == page
 
@@ -39,7 +39,7 @@ def test_every_room_stands_in_a_contract() -> None:
         for path in (ROOT / package).iterdir()
         if path.name not in ("__init__.py", "__pycache__", "py.typed") and not path.name.startswith(".")
     }
-    # What is taken apart further is placed by its parts; a version number belongs to nobody.
+    # A room that is divided further is placed by its parts; a version number belongs to no room.
     assert rooms - named == {"engine.core", "engine.shell", "engine.version"}
 
 
@@ -64,7 +64,7 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-#: Imports that the contracts forbid: the file, the line, the contract, and what the check says of it.
+#: Imports that the contracts forbid: the file, the line, the contract, and the check's message about it.
 _FORBIDDEN = [
     (
         "engine/text/words.py",

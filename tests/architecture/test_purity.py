@@ -10,7 +10,7 @@ import pytest
 
 from tests import ROOT
 
-#: What the core may use of the standard library, and of others: arithmetic, containers, types, and codecs of bytes.
+#: Modules that the core may use, of the standard library and others: arithmetic, containers, types, and byte codecs.
 PURE = {
     "__future__",
     "abc",
@@ -64,7 +64,7 @@ def modules(package: str) -> list[Path]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The full names of what a module imports, those for the type checker alone included."""
+    """Return the full names of a module's imports, including those only for the type checker."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -93,25 +93,25 @@ def within(name: str, packages: set[str]) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
-#: Where the connector plans: from what is known, without asking for more.
+#: Where the connector plans: only from known facts.
 PLANS = [
     ROOT / "spark_streams" / "read" / name
     for name in ("query/planning.py", "query/contents.py", "ranges/parts.py", "ranges/plan.py", "shared/plan.py")
 ]
-#: What a plan may use of the client: plain data about streams, and questions that its caller answers.
+#: Modules of the client that a plan may use: plain data about streams, and requests that its caller executes.
 ASKS = {"streamclient.streams.model", "streamclient.streams.rounds"}
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_plan_is_pure(path: Path) -> None:
-    """A module that plans reads imports nothing that could do I/O, tell the time, draw a number or log."""
+    """A module that plans reads imports nothing that could do I/O, read the clock, draw a number or log."""
     assert [name for name in imports(path) if not ours(name) and name not in PURE] == []
     assert [name for name in imports(path) if within(name, {"streamclient"}) and name not in ASKS] == []
 
 
 @pytest.mark.parametrize("path", modules("engine/core"), ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_core_is_pure(path: Path) -> None:
-    """A module of the core imports nothing that could do I/O, tell the time, draw a number or log."""
+    """A module of the core imports nothing that could do I/O, read the clock, draw a number or log."""
     assert [name for name in imports(path) if not ours(name) and name not in PURE] == []
     names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
     assert names & FORBIDDEN_NAMES == set()
@@ -119,7 +119,7 @@ def test_the_core_is_pure(path: Path) -> None:
 
 @pytest.mark.parametrize("package", list(ARROWS))
 def test_arrows_between_packages_go_one_way(package: str) -> None:
-    """A package imports of ours only itself and what the layout allows it."""
+    """A package imports of our packages only itself and those that the layout allows."""
     own = package.replace("/", ".")
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"

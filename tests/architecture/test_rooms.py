@@ -1,4 +1,4 @@
-"""A folder is a room: its `__init__` has a docstring that says what it owns."""
+"""A folder is a room: its `__init__` has a docstring that describes its responsibility."""
 
 from __future__ import annotations
 

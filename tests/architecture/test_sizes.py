@@ -1,4 +1,4 @@
-"""Long functions and classes with much state say why they are not divided."""
+"""Long functions and classes with much state have a comment why they are not divided."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The benchmarks measure what they say, and refuse to count work that was not done."""
+"""The benchmarks measure what their names say, and refuse to count work that was not done."""

@@ -1,4 +1,4 @@
-"""The frame of measurements: it says what it measured, on what, and refuses to count work that was not done."""
+"""The benchmarks' framework: it records what was measured, and where, and refuses to count work that was not done."""
 
 import json
 import re
@@ -56,20 +56,20 @@ def test_an_error_reply_ends_the_measurement(engine_process: Running) -> None:
 def test_a_command_that_blocks_the_server_is_seen_by_the_second_client(engine_process: Running) -> None:
     """Its PINGs wait as long as the server does nothing else, and no longer than the command."""
     blocked, _ = pings.measure(engine_process.port, command("DEBUG", "SLEEP", "0.2"))
-    # (A busy machine may keep this process from the last reply for a while.)
+    # On a busy machine this process may see the last reply late.
     assert 150 <= blocked.p99 <= blocked.worst <= blocked.own + 1000
     assert blocked.own >= 200
 
 
 def test_what_happens_behind_the_reply_is_measured_apart(engine_process: Running) -> None:
-    """PINGs that were sent behind the reply do not count for the command."""
+    """PINGs sent after the reply do not count for the command."""
     quick, later = pings.measure(engine_process.port, command("PING"), after=0.05)
     assert later is not None
     assert later.own == quick.own
 
 
 def test_a_command_that_is_refused_has_no_pause(engine_process: Running) -> None:
-    """The error says why."""
+    """The error has the server's text."""
     with pytest.raises(pings.RefusedError, match="unknown command 'NOTHING'"):
         pings.measure(engine_process.port, command("NOTHING"))
 
@@ -94,7 +94,7 @@ def soaked(**grows: float) -> list[samples.Sample]:
 
 
 def test_a_soak_tells_what_grows() -> None:
-    """Memory that grows by a megabyte a minute and descriptors that are not closed are told, a log's saw is not."""
+    """Memory that grows by a megabyte per minute and open descriptors are reported, a log's sawtooth is not."""
     assert samples.grown(soaked()) == []
     assert [line.split()[0] for line in samples.grown(soaked(memory=(1 << 20) / 12))] == ["memory"]
     assert [line.split()[0] for line in samples.grown(soaked(descriptors=1, commands=1000))] == ["descriptors"]
@@ -116,7 +116,7 @@ def lines_of(root: ElementTree.Element, points: int) -> int:
 
 
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:
-    """A target whose measurement was renamed would be reached by nobody's notice."""
+    """Every target names an existing measurement, so that a renamed one cannot go unnoticed."""
     connection = cast(Connection, None)  # none is needed before a way is gone
     servers = dict.fromkeys(("engine", "columns", "redis"), connection)
     ways = {way.name for way in spark_ways.ways(servers, 1000)}
@@ -134,7 +134,7 @@ def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
 def test_kafka_is_not_measured_without_its_jars(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """If the repositories that Spark is configured with are not reached, the measurement says so, and succeeds."""
+    """If Spark's configured repositories are unreachable, the measurement says so, and succeeds."""
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(
         '<ivysettings><settings defaultResolver="here"/><resolvers>'
@@ -170,7 +170,7 @@ def test_a_ratio_is_judged_by_its_target() -> None:
 @pytest.mark.redis
 @pytest.mark.slow
 def test_the_figures_are_kept_with_a_description_of_the_machine(redis_process: Running, tmp_path: Path) -> None:
-    """The fixture is asked for its rule alone: without a redis-server there is nothing to compare with."""
+    """The fixture is used for its rule: without a redis-server there is nothing to compare with."""
     output = tmp_path / "figures.json"
     words = ["--repetitions", "2", "--only", "pipeline of 100", "--output", str(output)]
     result = subprocess.run(
@@ -222,7 +222,7 @@ def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pyt
 def test_what_many_streams_cost_the_driver(
     engine_process: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each of the calls is timed, without a group and with one, and the streams are gone afterwards."""
+    """Each of the calls is timed, without a group and with one, and the streams are deleted afterwards."""
     words = ["--url", engine_process.url, "--streams", "20", "--entries", "2"]
     monkeypatch.setattr(sys, "argv", ["driver", *words])
     driver.main()

@@ -1,6 +1,6 @@
-"""Clients of another language: ioredis and node-redis, driven by ``node/drive.js``, see no difference from Redis.
+"""Clients in another language: ioredis and node-redis, driven by ``node/drive.js``, see no difference from Redis.
 
-They are installed once into a cache directory, by the lock file beside the driver.
+They are installed once into a cache directory, by the lock file next to the driver.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def node() -> str:
 
 @pytest.fixture(scope="module")
 def driver(node: str) -> Path:
-    """The driver, beside the packages that it needs."""
+    """The driver, next to the packages that it needs."""
     npm = needed("npm")
     lock_file = (HERE / "package-lock.json").read_bytes()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pystreams-tests"
@@ -46,7 +46,7 @@ def driver(node: str) -> Path:
             command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
             subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=INSTALL_SECONDS)
             (place / "installed").touch()
-        # Packages are looked for beside the program. One that runs in another test process is not written over.
+        # Packages are searched next to the program. One that runs in another test process is not overwritten.
         source, driver = HERE / "drive.js", place / "drive.js"
         if not driver.exists() or driver.read_bytes() != source.read_bytes():
             shutil.copy(source, driver)
@@ -54,7 +54,7 @@ def driver(node: str) -> Path:
 
 
 def answers(node: str, driver: Path, library: str, running: Running) -> list[Any]:
-    """What each call gave."""
+    """Return the result of each call."""
     done = subprocess.run(
         [node, str(driver), library, str(running.port)],
         capture_output=True,
@@ -74,7 +74,7 @@ def test_as_on_redis(node: str, driver: Path, ours: Running, real: Running, libr
     assert len(here) > 20
     for mine, its in zip(here, there, strict=True):
         if mine[0] in ("xinfo", "xInfoGroups", "xautoclaim"):
-            # Consumers' order and what newer servers tell more are not compared here.
+            # The order of consumers and additional fields of newer servers are not compared here.
             assert len(mine[1]) == len(its[1])
         else:
             assert mine == its

@@ -1,7 +1,7 @@
 """redis-py works with the engine as with Redis: every method of StreamCommands, sync and async, in both protocols.
 
-What 7.0 does not know yet is driven on the engine alone, against what the specification says; a method that redis-py
-gains fails the first test here until it has its scene.
+Features newer than 7.0 are tested only on the engine, against the specification; a new method of redis-py fails the
+first test here until it has its scene.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ SCENES: dict[str, list[Call]] = {
     ],
 }
 
-#: What needs a newer server than Debian's: the calls, and what the last of them gives.
+#: Features newer than Debian's server: the calls, and the result of the last one.
 NEWER: dict[str, tuple[list[Call], Any]] = {
     "xdelex": ([*ENTRIES, call("xdelex", "s", "1-1", "9-9", ref_policy="DELREF")], [1, -1]),
     "xackdel": (
@@ -164,15 +164,15 @@ NEWER: dict[str, tuple[list[Call], Any]] = {
 }
 
 
-#: Facts that depend on the moment, or on how a stream is stored.
+#: Facts that depend on the moment, or on the storage of a stream.
 _MOMENTS = {"idle", "inactive", "seen-time", "active-time", "time_since_delivered"}
-#: What newer servers tell beside what 7.0 does.
+#: Additional fields of servers newer than 7.0.
 _ADDED = {"inactive", "active-time", "nacked-count"}
 _ADDED_PREFIXES = ("idmp-", "iids-", "pids-")
 
 
 def settled(value: Any, told: set[str] | None = None) -> Any:
-    """An answer without what differs from moment to moment, or is told by newer servers alone."""
+    """Return a reply without parts that depend on the moment or on newer servers."""
     if isinstance(value, dict):
         return {
             key: ("a moment" if key in _MOMENTS else settled(one))
@@ -188,7 +188,7 @@ def settled(value: Any, told: set[str] | None = None) -> Any:
 
 
 def driven(running: Running, proto: int, scene: list[Call]) -> list[Any]:
-    """What each call of a scene gave; an error as its type and text."""
+    """Return the result of each call of a scene; an error as its type and text."""
     with redis.Redis(port=running.port, protocol=proto, decode_responses=True) as client:
         client.flushall()
         answers: list[Any] = []
@@ -247,7 +247,7 @@ def test_as_on_redis(
 def test_what_only_newer_servers_know(
     ours: Running, name: str, drive: Callable[[Running, int, list[Call]], list[Any]], proto: int
 ) -> None:
-    """No call fails, and the last one gives what the specification says."""
+    """No call fails, and the last one gives the specified result."""
     calls, last = NEWER[name]
     answers = drive(ours, proto, calls)
     failed = [answer for answer in answers if isinstance(answer, tuple) and str(answer[0]).endswith("Error")]
@@ -306,5 +306,5 @@ def test_a_blocked_reader_and_a_producer_on_one_loop(ours: Running) -> None:
 
 
 def test_this_module_needs_a_server_as_old_as_debian_s() -> None:
-    """The scenes are compared on whatever redis-server is there, from 7.0 on."""
+    """The scenes are compared with the installed redis-server, from 7.0 on."""
     assert servers.redis_release() == Release((0,)) or servers.redis_release().since("7.0")

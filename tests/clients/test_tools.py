@@ -22,7 +22,7 @@ from tests.servers.connection import Connection
 from tests.suite.tools import needed
 from tests.suite.waiting import DEADLINE
 
-#: What the terminal adds: colours, cursor moves, hints in grey.
+#: Additions of the terminal: colours, cursor moves, hints in grey.
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
@@ -31,7 +31,7 @@ class Terminal:
 
     def __init__(self, command: list[str]) -> None:
         self._ours, theirs = pty.openpty()
-        # Without a size redis-cli would ask the terminal where its cursor is.
+        # Without a size redis-cli would query the terminal for the cursor's position.
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         surroundings = {**os.environ, "TERM": "xterm", "REDISCLI_HISTFILE": "/dev/null"}
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=surroundings)
@@ -39,7 +39,7 @@ class Terminal:
         self._seen = b""
 
     def read_until(self, text: bytes) -> str:
-        """What was shown up to ``text``."""
+        """Return the output up to ``text``."""
         end = time.monotonic() + DEADLINE
         while text not in self._seen:
             readable, _, _ = select.select([self._ours], [], [], max(end - time.monotonic(), 0))
@@ -60,7 +60,7 @@ class Terminal:
 
 
 def session(running: Running, lines: list[tuple[str, bytes]]) -> list[str]:
-    """What each line of a session at redis-cli's prompt showed, up to the text that is its last."""
+    """Return the output of each line of a session at redis-cli's prompt, up to the text that is its last."""
     terminal = Terminal([needed("redis-cli"), "-p", str(running.port)])
     try:
         terminal.read_until(b"> ")
@@ -69,7 +69,7 @@ def session(running: Running, lines: list[tuple[str, bytes]]) -> list[str]:
             terminal.type(line)
             shown.append(terminal.read_until(last))
             if not last.endswith(b"> "):
-                # What is typed before the prompt is there is thrown away.
+                # Input before the prompt appears is discarded.
                 terminal.read_until(b"> ")
         terminal.type("QUIT")
         terminal.process.wait(DEADLINE)
@@ -99,7 +99,7 @@ def test_redis_cli_at_a_terminal(ours: Running, real: Running) -> None:
 
 @pytest.mark.redis
 def test_redis_cli_watches(ours: Running) -> None:
-    """MONITOR at a terminal shows what others do."""
+    """MONITOR at a terminal shows other clients' commands."""
     terminal = Terminal([needed("redis-cli"), "-p", str(ours.port), "MONITOR"])
     try:
         terminal.read_until(b"OK")
@@ -123,7 +123,7 @@ def cli(server: Running, *arguments: str, stdin: bytes = b"") -> str:
 
 @pytest.mark.redis
 def test_commands_and_output(ours: Running) -> None:
-    """Commands as arguments, in RESP3, from stdin, in bulk, and help that comes from COMMAND DOCS."""
+    """Commands as arguments, in RESP3, from stdin, in bulk, and help from COMMAND DOCS."""
     assert cli(ours, "xadd", "cli", "1-1", "f", "v") == "1-1\n"
     assert cli(ours, "-3", "--json", "xrange", "cli", "-", "+") == '[["1-1",["f","v"]]]\n'
     assert cli(ours, stdin=b"select 3\nset a 'b c'\nget a\n") == "OK\nOK\nb c\n"
@@ -147,7 +147,7 @@ def test_mass_insertion(ours: Running) -> None:
     "words", [["-t", "ping,set,get,incr,lpush,rpush,lpop,rpop,hset,mset"], ["-P", "16", "XADD", "bench", "*", "f", "v"]]
 )
 def test_redis_benchmark(ours: Running, words: list[str]) -> None:
-    """Its own tests of what the engine has, with fifty clients, and XADD in pipelines; no error, and its settings."""
+    """Its own tests that the engine supports, with fifty clients, and XADD in pipelines; no error, and its settings."""
     done = subprocess.run(
         [needed("redis-benchmark"), "-p", str(ours.port), "-n", "2000", "--csv", *words],
         capture_output=True,

@@ -1,7 +1,7 @@
-"""The blocks of code on a page, and what is to be done with each.
+"""The code blocks on a page, and how each is tested.
 
 A block runs unless the comment before it says why it cannot: ``<!-- not run: REASON -->``. A block of text with the
-title "Output" is what the block before it writes; one with the name of a file as its title is that file.
+title "Output" is the output of the block before it; one with a file name as its title is that file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests import ROOT
 RUN = {"python", "sql", "console", "redis", "sh"}
 #: Languages of settings, which are parsed.
 PARSED = {"toml", "yaml", "ini", "json"}
-#: What no program reads.
+#: Languages that are not run.
 SHOWN = {"text"}
 
 _FENCE = re.compile(
@@ -28,9 +28,9 @@ _MARKER = re.compile(r"<!-- not run: ((?:(?!-->).)+) -->\s*\Z", re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code. ``excuse`` says why it does not run; ``output`` is what the page says that it writes.
+    """A block of code. ``excuse``: why it does not run; ``output``: its output according to the page.
 
-    ``file`` is the name of the file that it is, in the reader's directory; empty if it is none.
+    ``file``: name of the file that it is, in the reader's directory; empty if it is none.
     """
 
     page: str

@@ -1,7 +1,7 @@
-"""Runs a page: its blocks one after the other, as a reader would, on one server and in one directory.
+"""Runs a page: its blocks one after another, as a reader would, on one server and in one directory.
 
-``127.0.0.1:6379`` on a page is the server under test, which ``pystreams`` and Spark find by PYSTREAMS_URL. Where the
-page shows what a block writes, that is compared but for IDs, times, sizes and rates.
+``127.0.0.1:6379`` on a page is the server under test, which ``pystreams`` and Spark find by PYSTREAMS_URL. If the page
+shows a block's output, that is compared except for IDs, times, sizes and rates.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def steady(text: str) -> str:
 
 @contextlib.contextmanager
 def server_of_session(spark: SparkSession, url: str) -> Iterator[None]:
-    """Let the session find the server as its environment variable would: what is planned runs in processes of the JVM.
+    """Make the session find the server as by its environment variable: planning runs in processes of the JVM.
 
-    Spark notes the variables of such a process when a format is registered.
+    Spark stores the variables of such a process when a format is registered.
     """
     environment = spark.sparkContext.environment
     environment["PYSTREAMS_URL"] = url
@@ -75,11 +75,11 @@ def server_of_session(spark: SparkSession, url: str) -> Iterator[None]:
 
 @dataclass
 class Reader:
-    """Somebody who follows a page in an empty directory, with a server that has no keys."""
+    """A reader who follows a page in an empty directory, with a server without keys."""
 
     server: Running
     directory: Path
-    #: What the page's Python has defined so far.
+    #: Names defined by the page's Python so far.
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
 
     #: An ID that the page shows, and the one that this run has in its place.
@@ -104,7 +104,7 @@ class Reader:
         }
 
     def follow(self, block: Block) -> None:
-        """Run the block, or parse it; compare what it writes with what the page shows."""
+        """Run the block, or parse it; compare its output with the page's."""
         text = block.text.replace(_HERE, f"{self.server.host}:{self.server.port}")
         if block.file:
             (self.directory / block.file).write_text(text)
@@ -117,7 +117,7 @@ class Reader:
         written = io.StringIO()
         with contextlib.redirect_stdout(written):
             exec(compile(text, "page", "exec"), self.names)
-        # A query gives up its group right after its end; a person who starts the next one is slower than this test.
+        # A query releases its group right after its end; a person who starts the next one is slower than this test.
         spark = self.names.get("spark")
         if isinstance(spark, SparkSession) and not spark.streams.active:
             wait_for(self._no_lease, "queries that have ended to give up their groups")
@@ -140,7 +140,7 @@ class Reader:
         return self._shell(f"set -e\n{text}")
 
     def _redis(self, text: str) -> str:
-        """A session of redis-cli: commands behind ``>``, and the replies as a terminal shows them."""
+        """Run a session of redis-cli: commands after ``>``, and the replies as a terminal shows them."""
         commands = re.findall(r"^(?:[\w.:]+)?> (.*)$", text, re.MULTILINE)
         replies = re.sub(r"^(?:[\w.:]+)?> .*\n", "", text, flags=re.MULTILINE)
         written = self._shell("redis-cli --no-raw", "\n".join(commands) + "\n")
@@ -148,7 +148,7 @@ class Reader:
         return written
 
     def _console(self, text: str) -> str:
-        """A session of the shell: commands behind ``$``, and what they write."""
+        """Run a session of the shell: commands after ``$``, and their output."""
         for command, shown in re.findall(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", text, re.MULTILINE):
             line = _ID.sub(lambda found: self.ids.get(found[0], found[0]), command.replace("\\\n", " "))
             written = self._line(line)
@@ -157,7 +157,7 @@ class Reader:
         return ""
 
     def _line(self, line: str) -> str:
-        """What a line of the shell writes; ``pystreams`` runs in this process, which takes it no time to start."""
+        """Return the output of a shell line; ``pystreams`` runs in this process, without its start-up time."""
         line = line.split("  #", maxsplit=1)[0]
         parts = re.split(r" \| | >/dev/null \|\| | \|\| ", line)
         (number, verb), *others = [
@@ -204,7 +204,7 @@ class Reader:
         return ""
 
     def _ini(self, text: str) -> str:
-        """A configuration file of the engine, which knows every directive in it."""
+        """Check a configuration file of the engine, whose directives must all exist."""
         file = self.directory / "page.conf"
         file.write_text(text)
         Config().load([str(file)])

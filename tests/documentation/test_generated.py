@@ -19,6 +19,6 @@ from scripts.generated import Part
     ],
 )
 def test_the_tables_are_todays(part: Part, written: str) -> None:
-    """`python scripts/option_docs.py`, `engine_docs.py` and `metrics_docs.py` write them anew."""
+    """`python scripts/option_docs.py`, `engine_docs.py` and `metrics_docs.py` regenerate them."""
     page = part.page.read_text()
     assert part.replaced(page, written) == page

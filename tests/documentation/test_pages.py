@@ -1,6 +1,6 @@
-"""Every example on every page runs, one after the other as the page has them, and writes what the page shows.
+"""Every example on every page runs, in the order of the page, and gives the output that the page shows.
 
-Those of pages that take long run with `make test-long` alone.
+Those of slow pages run only with `make test-long`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.documentation.blocks import PARSED, RUN, SHOWN, Block, blocks_of, pag
 from tests.documentation.running import Reader, server_of_session
 from tests.suite.long import long_only
 
-#: The README's examples have a test of their own (test_readme.py), in a Python that knows nothing else.
+#: The README's examples have a separate test (test_readme.py), in a Python with nothing else installed.
 _SITE = [page for page in pages() if page.name != "README.md"]
 
 
@@ -56,7 +56,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("blocks", _with_examples(spark=False))
 def test_the_examples_of_a_page(blocks: list[Block], engine_process: servers.Running, here: Path) -> None:
-    """Commands, transcripts and settings, on an empty engine, which other tests find as it was."""
+    """Commands, transcripts and settings, on an empty engine, which is restored for other tests."""
     _empty(engine_process)
     reader = Reader(engine_process, here)
     with redis.Redis(host=engine_process.host, port=engine_process.port) as client:
@@ -96,13 +96,13 @@ def test_the_examples_of_a_page_with_spark(
 
 
 def test_every_block_is_of_a_language_that_runs_or_says_why_not() -> None:
-    """A block without a language, or of one that nobody runs, would be an example that nobody has tried."""
+    """A block without a language, or of one that is not run, would be an untested example."""
     known = RUN | PARSED | SHOWN
     assert [block.place for page in pages() for block in blocks_of(page) if block.language not in known] == []
 
 
 def test_few_blocks_do_not_run() -> None:
-    """Each has its reason before it, and no reason stands alone."""
+    """Each has its reason before it, and every reason belongs to a block."""
     excused = [block for page in pages() for block in blocks_of(page) if block.excuse]
     assert all(len(block.excuse) > 15 and block.language in RUN | PARSED for block in excused)
     markers = sum(len(re.findall(r"^<!-- not run: ", page.read_text(), re.MULTILINE)) for page in pages())

@@ -1,4 +1,4 @@
-"""The README's examples run as they stand and do what the text says."""
+"""The README's examples run unchanged and do what the text says."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests import ROOT
 
 README = ROOT / "README.md"
 
-# Runs the examples one after the other, as a reader would paste them, then says what they left.
+# Runs the examples one after another, as a reader would paste them, then prints their results.
 EPILOGUE = """
 import json
 print("RESULT", json.dumps({
@@ -45,7 +45,7 @@ def test_an_example_has_about_ten_lines() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_examples_run_as_they_stand_on_the_embedded_engine(tmp_path: Path) -> None:
-    """Pasted one after the other into a Python that knows nothing but the installed package."""
+    """Pasted one after another into a Python with only the installed package."""
     script = tmp_path / "readme.py"
     script.write_text("\n".join(examples().values()) + EPILOGUE)
     environment = {key: value for key, value in os.environ.items() if key not in ("PYSTREAMS_URL", "PYTHONPATH")}

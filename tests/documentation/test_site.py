@@ -18,7 +18,7 @@ from tests.suite.tools import needed
 
 
 class _Quiet(SimpleHTTPRequestHandler):
-    """Serves files and says nothing of it."""
+    """Serves files without logging."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method it replaces
         """Nothing."""
@@ -42,7 +42,7 @@ def _with_pages(folder: Path, **pages: str) -> Path:
 
 
 def test_the_site_is_whole(folder: Path) -> None:
-    """Strictly: no link, anchor or picture leads nowhere, no page is left out, nothing comes from another machine."""
+    """Strict build: no broken link, anchor or picture, no page left out, nothing loaded from another host."""
     shutil.copytree(ROOT / "docs", folder / "docs", dirs_exist_ok=True)
     assert docs_site.build(folder) == []
     assert (folder / "site" / "index.html").exists()

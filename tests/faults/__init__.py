@@ -1,5 +1,5 @@
-"""Disks that fail, and power that ends at any step: the engine's durability with faults put in.
+"""Fault injection: failing disks, and power failures at any step, under the engine's durability.
 
-disk     a layer under the engine's file calls, which fail or stop where the test says; what the loss of power leaves
-engines  an engine without sockets on such a disk, with threads that work when they are told to
+disk     a layer under the engine's file calls, which fails or stops as the test says; the state after a power failure
+engines  an engine without sockets on such a disk, with threads that work on request
 """

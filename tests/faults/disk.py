@@ -1,10 +1,10 @@
-"""A disk that fails, ends, and forgets: the layer under the engine's file calls, with faults put in.
+"""A disk with faults: the layer under the engine's file calls, where tests inject errors, crashes and power failures.
 
-It can be asked for: an error from certain calls (``fail``), from the n-th (``fail_at``) or from it on (``fail_from``);
-only so many bytes more (``room``); the end of the process before its n-th call that changes something (``crash_at``;
-half of what a write was to write is there then); the loss of power (``lose``), after which only what was synced is
-left: contents up to the last sync of the file, names up to the last sync of their directory; and that something else
-happens in the loop while a call is under way (``interrupt``).
+It supports an error from certain calls (``fail``), from the n-th (``fail_at``) or from it on (``fail_from``); a limited
+number of further bytes (``room``); the end of the process before its n-th call that changes something (``crash_at``;
+half of a write is done then); a power failure (``lose``), after which only synced data is left: contents up to the last
+sync of the file, names up to the last sync of their directory; and other work in the loop during a call
+(``interrupt``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Disk(Files):
         self._interruptions: list[tuple[str, str, Callable[[], object]]] = []
         self._failing: list[tuple[str, Callable[[Path], bool], int]] = []
         self._paths: dict[int, Path] = {}
-        #: What a file holds for sure, by path; files that are not in it have not changed since they were made sure.
+        #: Synced content of files, by path; files missing here have not changed since they were synced.
         self._synced: dict[Path, bytes] = {}
         #: Undoes, for each directory, names that are not sure yet.
         self._undo: dict[Path, list[Callable[[], None]]] = {}
@@ -112,7 +112,7 @@ class Disk(Files):
         data = b"".join(buffers)
         self._synced.setdefault(path, path.read_bytes())
         self._step("write", path, lambda: _write(fd, data[: len(data) // 2]))
-        # In two goes, as a disk may: the engine must go on where it stopped.
+        # In two calls, as a disk may: the engine must continue where it stopped.
         size = max(len(data) // 2, 1)
         if self.room is not None:
             if not self.room:
@@ -125,7 +125,7 @@ class Disk(Files):
     def sync(self, fd: int) -> None:
         path = self._paths[fd]
         self._step("sync", path)
-        # What the real disk does is not asked: what is synced is known here, and thousands of real syncs take minutes.
+        # The real disk is not synced: the synced content is known here, and thousands of real syncs take minutes.
         os.fstat(fd)
         self._synced.pop(path, None)
 
@@ -173,7 +173,7 @@ class Disk(Files):
         return fd
 
     def end(self) -> None:
-        """The process is gone: nothing is open or locked any more."""
+        """Simulate the end of the process: nothing is open or locked any more."""
         for fd in self._paths:
             os.close(fd)
         self._paths.clear()

@@ -21,12 +21,12 @@ Done = Callable[[OSError | None], None]
 
 
 class HandWorkers:
-    """Work is done when the test says so, or at once."""
+    """Threads whose work is done on request, or at once."""
 
     def __init__(self, *, at_once: bool = True) -> None:
         self.at_once = at_once
         self.waiting: list[tuple[Callable[[], None], Done]] = []
-        #: What is to be done in the loop.
+        #: Callbacks to run in the loop.
         self.next: list[Callable[[], None]] = []
 
     def sync(self, work: Callable[[], None], done: Done) -> None:
@@ -55,13 +55,13 @@ class HandWorkers:
         self.next.append(work)
 
     def turn(self) -> None:
-        """The loop goes on."""
+        """Continue the loop."""
         work, self.next = self.next, []
         for one in work:
             one()
 
     def close(self) -> None:
-        """Do what waits, and tell nobody."""
+        """Run the waiting work without reporting results."""
         for work, _ in self.waiting:
             with suppress(OSError):
                 work()
@@ -69,7 +69,7 @@ class HandWorkers:
 
 
 class Host(WithoutProcess):
-    """Remembers whether the process was told to end."""
+    """Notes whether the process was asked to exit."""
 
     ends = False
 
@@ -142,7 +142,7 @@ class Engine:
         self.workers.turn()
 
     def die(self) -> None:
-        """The process is gone without another word; its descriptors are closed."""
+        """Simulate the end of the process without a shutdown; its descriptors are closed."""
         assert isinstance(self.files, Disk)
         self.files.end()
 

@@ -28,7 +28,7 @@ Story = Callable[[Engine], Iterator[Any]]
 
 
 def states_of(lines: Iterable[str]) -> list[Any]:
-    """What there is after none, one, two ... of the commands."""
+    """Return the state after none, one, two ... of the commands."""
     core = Core(Config(), lambda n: 0)
     core.changes.set_time(NOW_US)
     session = core.open_session(NOW_US)
@@ -40,7 +40,7 @@ def states_of(lines: Iterable[str]) -> list[Any]:
 
 
 def live(directory: Path, story: Story, crash_at: int, **settings: str) -> tuple[int, Disk, Engine | None]:
-    """Tell the story until it crashes: how many of its commands were acknowledged, and what is left."""
+    """Run the commands until a crash; return how many were acknowledged, and the files that are left."""
     disk = Disk()
     disk.crash_at = crash_at
     done, engine = 0, None
@@ -63,8 +63,8 @@ def every_crash(
     steps: slice = slice(0, None, 1),
     **settings: str,
 ) -> int:
-    """Crash before every step in turn; what is found afterwards is all that was acknowledged, and at most the command
-    that was under way. How many steps there were. ``steps``: where to begin, and how many to go on at a time.
+    """Crash before every step in turn; afterwards all acknowledged commands are there, and at most the one in progress.
+    Return the number of steps. ``steps``: first step, and increment.
     """
     states = states_of(lines)
     step = steps.start
@@ -80,7 +80,7 @@ def every_crash(
         found = Engine(directory, Disk(), **{**settings, **again})
         now = state(found.core)
         assert now in states[done : done + 2], f"after a crash before step {step} ({disk.calls[-1]})"
-        # And it goes on from there.
+        # The engine continues from there.
         assert found.run("XADD last 1-1 a 1") == b"1-1"
         found.die()
         if not step % 5:
@@ -116,7 +116,7 @@ def test_a_crash_between_any_two_steps_of_a_rewrite(tmp_path, preamble, power):
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_a_rewrite_waits_for_its_thread(tmp_path, power):
-    """Commands between the begin and the end of a rewrite are safe as well."""
+    """Commands between the start and the end of a rewrite survive as well."""
 
     def story(engine: Engine) -> Iterator[Any]:
         yield from commands(engine, _BEFORE)
@@ -199,7 +199,7 @@ def test_a_crash_while_a_snapshot_is_written(tmp_path, power, formats):
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
-    """CONFIG SET appendonly yes: once the log is in use, what it has acknowledged is found by an engine that reads
+    """CONFIG SET appendonly yes: once the log is in use, its acknowledged commands are restored by an engine that reads
     it.
     """
 
@@ -238,7 +238,7 @@ def test_a_crash_while_the_log_is_switched_on(tmp_path, power):
 @pytest.mark.parametrize("line", ["BGREWRITEAOF", "CONFIG SET appendonly yes"])
 @pytest.mark.parametrize("rewritten", [False, True])
 def test_a_crash_while_an_earlier_log_is_replaced(tmp_path, line, power, rewritten):
-    """An engine without a log writes one where an earlier one lies: the earlier one is whole until the new one is."""
+    """An engine without a log writes one in place of an earlier one, which is complete until the new one is."""
     new = ["SET new 1", "XADD t 1-1 a 1"]
 
     def story(engine: Engine) -> Iterator[Any]:

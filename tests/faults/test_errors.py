@@ -1,6 +1,4 @@
-"""A disk that is full or broken: writes are refused, reads go on, nothing is lost, and all is well when it has
-healed.
-"""
+"""A full or broken disk: writes are rejected, reads work, nothing is lost, and everything works after recovery."""
 
 from __future__ import annotations
 
@@ -26,7 +24,9 @@ def restarted(engine: Engine, **settings: str) -> Engine:
 
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
 def test_no_space_for_the_log(tmp_path, policy):
-    """ENOSPC on a write: the log keeps its last whole block, writes answer -MISCONF, and go on when space is back."""
+    """ENOSPC on a write: the log keeps its last complete block, writes get -MISCONF, and work again when there is
+    space.
+    """
     engine = Engine(tmp_path, appendfsync=policy)
     assert engine.run("XADD s 1-1 a 1") == b"1-1"
     size = engine.log.size
@@ -51,7 +51,7 @@ def test_no_space_for_the_log(tmp_path, policy):
 @pytest.mark.parametrize("rewritten", [False, True])
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
 def test_a_disk_that_fills_up_leaves_no_hole(tmp_path, policy, rewritten):
-    """A write that the disk takes in part is taken back, and the next one stands right behind the last whole block."""
+    """A partial write is cut off, and the next block directly follows the last complete one."""
     engine = Engine(tmp_path, appendfsync=policy)
     if rewritten:
         engine.run("BGREWRITEAOF")
@@ -69,7 +69,7 @@ def test_a_disk_that_fills_up_leaves_no_hole(tmp_path, policy, rewritten):
 
 
 def test_a_transaction_is_refused_as_a_whole(tmp_path):
-    """Within MULTI a write is refused when it is queued, and EXEC of what was queued before is refused too."""
+    """In MULTI a write is rejected when it is queued, and EXEC of earlier queued writes is rejected too."""
     engine = Engine(tmp_path)
     engine.run("MULTI")
     engine.run("XADD s 1-1 a 1")
@@ -83,7 +83,7 @@ def test_a_transaction_is_refused_as_a_whole(tmp_path):
 
 @pytest.mark.parametrize("policy", ["always", "everysec"])
 def test_a_failed_fsync_is_never_trusted_again(tmp_path, policy):
-    """EIO on fsync: nobody knows what the file holds, so it is written anew from memory, and only then writes go on."""
+    """EIO on fsync: the file's content is unknown, so it is rewritten from memory, and only then writes work again."""
     engine = Engine(tmp_path, appendfsync=policy)
     engine.run("XADD s 1-1 a 1")
     engine.tick(2)
@@ -106,7 +106,7 @@ def test_a_failed_fsync_is_never_trusted_again(tmp_path, policy):
 
 @pytest.mark.parametrize(("policy", "event"), [("always", b"aof-fsync-always"), ("no", b"aof-write")])
 def test_a_slow_disk_is_an_event_of_latency(tmp_path, policy, event):
-    """Writing the log takes half a second: LATENCY tells that; of what is below the threshold, nothing."""
+    """Writing the log takes half a second: LATENCY reports it, and nothing below the threshold."""
     engine = Engine(tmp_path, appendfsync=policy)
     engine.run("CONFIG SET latency-monitor-threshold 250")
     flush, times = engine.log.flush, [0.5, 0.125]
@@ -124,7 +124,7 @@ def test_a_slow_disk_is_an_event_of_latency(tmp_path, policy, event):
 
 
 def test_a_block_that_cannot_be_taken_back(tmp_path):
-    """Where a torn block cannot be cut off either, the file is given up and written anew."""
+    """If a partial block cannot be cut off either, the file is given up and rewritten."""
     engine = Engine(tmp_path)
     engine.run("XADD s 1-1 a 1")
     engine.files.fail("write", errno.EIO)
@@ -197,7 +197,7 @@ def test_a_snapshot_that_fails(tmp_path, form):
 
 
 def test_save_points(tmp_path):
-    """The save directive writes a snapshot when so many seconds have passed with so many changes, not before."""
+    """The save directive writes a snapshot after its seconds with its number of changes, not before."""
     engine = Engine(tmp_path, appendonly="no", save="60 2")
     engine.run("XADD s 1-1 a 1")
     engine.tick(100)
@@ -213,7 +213,7 @@ def test_save_points(tmp_path):
 
 
 def test_the_log_is_rewritten_when_it_has_grown(tmp_path):
-    """auto-aof-rewrite-percentage and -min-size begin a rewrite by themselves."""
+    """auto-aof-rewrite-percentage and -min-size start a rewrite automatically."""
     engine = Engine(tmp_path, auto_aof_rewrite_min_size="2000", auto_aof_rewrite_percentage="100")
     for number in range(1, 40):
         engine.run(f"XADD s MAXLEN 1 {number}-1 a 1")
@@ -229,7 +229,7 @@ def test_the_log_is_rewritten_when_it_has_grown(tmp_path):
 
 
 def test_everysec_waits_for_a_slow_disk_but_not_for_ever(tmp_path):
-    """While an fsync hangs, new blocks wait; after two seconds they are written all the same, and that is counted."""
+    """While an fsync hangs, new blocks wait; after two seconds they are written anyway, and that is counted."""
     engine = Engine(tmp_path, appendfsync="everysec", at_once="")
     engine.run("XADD s 1-1 a 1")
     engine.tick(2)
@@ -247,7 +247,7 @@ def test_everysec_waits_for_a_slow_disk_but_not_for_ever(tmp_path):
 
 
 def test_everysec_loses_a_second_of_a_power_failure_at_the_most(tmp_path):
-    """After the power fails, what was acknowledged more than a second (and a tick) ago is there."""
+    """After a power failure, commands acknowledged more than a second (and a tick) before are there."""
     engine = Engine(tmp_path, appendfsync="everysec")
     for number in range(1, 41):
         engine.run(f"XADD s {number}-1 a 1")
@@ -275,7 +275,7 @@ def test_no_appendfsync_on_rewrite(tmp_path):
 
 
 def test_a_directory_has_one_owner(tmp_path):
-    """A second engine with appendonly on the same directory does not start; when the first is gone it does."""
+    """A second engine with appendonly on the same directory does not start; after the first has ended it does."""
     engine = Engine(tmp_path)
     with pytest.raises(ConfigError, match="belongs to another engine"):
         Engine(tmp_path)
@@ -287,7 +287,7 @@ def test_a_directory_has_one_owner(tmp_path):
 
 
 def test_shutdown_says_when_it_cannot_save(tmp_path):
-    """SHUTDOWN answers an error where the log or the snapshot cannot be written, and FORCE ends all the same."""
+    """SHUTDOWN returns an error if the log or the snapshot cannot be written, and FORCE exits anyway."""
     engine = Engine(tmp_path)
     engine.run("XADD s 1-1 a 1")
     engine.files.fail("sync", errno.EIO)
@@ -302,7 +302,7 @@ def test_shutdown_says_when_it_cannot_save(tmp_path):
 
 
 def test_an_image_does_not_hold_up_the_log(tmp_path):
-    """Commands between the begin and the end of a rewrite go to the new increment and count once."""
+    """Commands between the start and the end of a rewrite go to the new increment and count once."""
     engine = Engine(tmp_path, at_once="")
     engine.run("XADD s 1-1 a 1")
     engine.run("BGREWRITEAOF")

@@ -1,5 +1,5 @@
-"""Streams whose cold segments lie on the disk: the process ends, or the power fails, between any two steps; the disk is
-full; and drawn commands, stores, rewrites, saves and restarts leave what they leave in memory.
+"""Streams with cold segments on disk, under crashes and power failures between any two steps, and a full disk; random
+commands, stores, rewrites, saves and restarts give the same state as in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _small_segments() -> Iterator[None]:
 
 
 def store_all(engine: Engine) -> int:
-    """Store what is sealed, and let the engine tidy up as it does ten times a second."""
+    """Store sealed segments, and run the engine's periodic tidying."""
     found = store(engine.core, engine.durability.keeping.segments)
     for _ in range(3):
         engine.tick()

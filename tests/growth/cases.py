@@ -1,8 +1,8 @@
 """Commands with one argument repeated many times, derived from the command table.
 
-The syntax of a command's declaration says which of its arguments repeat. Each gives three cases: the same word each
-time, different words that exist, and different words that do not. Combinations that the syntax does not tell, such as
-the keys and IDs of XREAD, are listed by hand.
+The syntax in a command's declaration shows which of its arguments repeat. Each gives three cases: the same word each
+time, different existing words, and different missing words. Combinations that the syntax does not show, such as the
+keys and IDs of XREAD, are listed by hand.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _nothing(n: int) -> Iterator[Words]:
     return iter(())
 
 
-#: A script that looks at its words.
+#: A script that reads its arguments.
 _SCRIPT = b"local n = 0 for i, k in ipairs(KEYS) do n = n + #k end return n + #ARGV"
 
 

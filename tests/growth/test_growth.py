@@ -15,7 +15,7 @@ _FAST, _GROWTH = 0.06, 8
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name.replace(" ", "-"))
 def test_the_cost_is_proportional_to_the_number_of_arguments(case: Case) -> None:
-    """A command whose repeated argument is given four times as often costs less than eight times as much."""
+    """A command whose repeated argument is given four times as often takes less than eight times as long."""
     many = on_core(case, _MANY)
     if many > _FAST:
         few = min(on_core(case, _FEW) for _ in range(3))

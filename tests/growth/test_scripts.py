@@ -1,4 +1,4 @@
-"""Functions that scripts call: the cost of each is proportional to the size of what it gets."""
+"""Functions for scripts: the cost of each is proportional to the size of its arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SMALL, _LARGE, _FEW_WORDS, _MANY_WORDS = 10_000, 40_000, 1_900, 7_600
 #: Seconds below which nothing can be quadratic, and the greatest growth for four times the size (quadratic: 16).
 _FAST, _GROWTH = 0.05, 8
 
-#: What a script begins with: ``n``, ``x(text)`` for a text n times; an array and a map of n elements if it needs them.
+#: Start of each script: ``n``, ``x(text)`` for a text n times; an array and a map of n elements if it needs them.
 _BEGIN = """
 local n = tonumber(ARGV[1])
 local function x(text) return string.rep(text, n) end
@@ -244,7 +244,7 @@ def _cost(script: str, n: int) -> float:
     ("name", "script"), [(name, script) for name, scripts in SCRIPTS.items() for script in scripts]
 )
 def test_the_cost_is_proportional_to_the_size(name: str, script: str) -> None:
-    """A function that gets four times as much takes less than eight times as long."""
+    """A function with arguments four times as large takes less than eight times as long."""
     few, many = (_FEW_WORDS, _MANY_WORDS) if "unpack(list)" in script else (_SMALL, _LARGE)
     long = _cost(script, many)
     if long > _FAST:

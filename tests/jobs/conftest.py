@@ -27,7 +27,7 @@ FILES = 3
 
 @dataclass
 class Jobs:
-    """A server without keys, its client, and a directory. `output`: what the last job wrote."""
+    """A server without keys, its client, and a directory. `output`: the last job's output."""
 
     url: str
     client: redis.Redis
@@ -36,7 +36,7 @@ class Jobs:
     output: str = ""
 
     def run(self, job: Job, *words: object, status: int = 0) -> str:
-        """Run a job in this process; it must end with that status. What it wrote on both outputs."""
+        """Run a job in this process; it must end with that status. Return both of its outputs."""
         found = job.main([*map(str, words), "--url", self.url], standalone_mode=False) or 0
         captured = self.capture.readouterr()
         self.output = captured.out + captured.err

@@ -20,7 +20,7 @@ PATIENCE = 180.0
 
 @dataclass
 class Submitted:
-    """A job that runs. `output`: the file with what it writes."""
+    """A running job. `output`: the file with its output."""
 
     process: subprocess.Popen[bytes]
     output: Path

@@ -33,7 +33,9 @@ def frame(table: pa.Table) -> pd.DataFrame:
 
 @on("redis")
 def test_figures_of_windows_are_those_of_pandas(jobs: Jobs, departures: Departures) -> None:
-    """By airport and three hours: what the watermark has passed is there once (make test-jobs: over two runs)."""
+    """By airport and three hours: each window that the watermark has passed is there once (make test-jobs: over two
+    runs).
+    """
     table = departures.table
     words = [
         "--stream", "flights", "--schema", SCHEMA, "--time", "time_hour", "--window", "3h", "--watermark", "1h",

@@ -1,4 +1,4 @@
-"""The second opinion of the main job: it sees a difference where there is one, and only there."""
+"""The independent check of the main job: it reports a difference if and only if there is one."""
 
 from collections import Counter
 

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_spark_submit_runs_the_job_on_the_embedded_engine(tmp_path: Path) -> None:
     """As `make demo` does, with the first 3,000 departures; the job itself checks every figure.
 
-    The user's own `jobs` and `engine`, in the working directory and on PYTHONPATH, do not stand in for ours.
+    The user's own `jobs` and `engine`, in the working directory and on PYTHONPATH, do not replace ours.
     """
     for name in ("jobs", "engine"):
         (tmp_path / name).mkdir()

@@ -1,4 +1,4 @@
-"""The main job's table: every figure in its column, a dash where there is none."""
+"""The main job's table: every figure in its column, a dash for a missing one."""
 
 from pystreams.jobs.flights import check, report
 

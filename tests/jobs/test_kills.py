@@ -1,7 +1,7 @@
-"""Jobs that are killed again and again: in the end every row is where it belongs, once. `make test-jobs` runs these.
+"""Jobs that are killed repeatedly: in the end every row is in its place, once. `make test-jobs` runs these.
 
-spark-submit, Python and its workers are killed together, at moments that differ from run to run of the job. The last
-run ends by itself.
+spark-submit, Python and its workers are killed together, at times that differ between runs of the job. The last run
+ends by itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def killed(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms") 
 
 
 def killed_once(jobs: Jobs, job: Job, *words: object, live: str = "--trigger=100ms", seconds: float) -> None:
-    """Run a job that has something to do, and kill it so many seconds after it has told of it."""
+    """Run a job that has work, and kill it this many seconds after it has announced that."""
     assert job.name is not None
     with submitted(jobs.directory, job.name, *words, *([live] if live else []), "--url", jobs.url) as running:
         running.wait_for("batch ", " of ", "letters", "done")

@@ -16,7 +16,7 @@ from streamclient.pool import borrow, close_all
 from streamclient.streams.lag import Budget
 from tests import servers
 
-#: Words of the command line that cannot be followed, the exit status, and what the error says.
+#: Invalid arguments, the exit status, and the error.
 _WRONG = [
     (["--to", "metrics:/nowhere/lag.prom"], 4, "[FILE_UNUSABLE] The file /nowhere/lag.prom cannot be used: No such"),
     (["--to", "metrics:/tmp"], 4, "[FILE_UNUSABLE] The file /tmp cannot be used: Is a directory"),
@@ -35,7 +35,7 @@ def connection(place: servers.Running, client: redis.Redis) -> Iterator[Connecti
 
 
 def test_a_group_that_comes_back_is_judged_anew(connection: Connection, client: redis.Redis) -> None:
-    """A stream that was deleted and made anew has not gone back; nothing is kept of groups that are gone."""
+    """A stream that was deleted and recreated has not gone back; the state of deleted groups is dropped."""
     history: dict[tuple[bytes, bytes], list[Sample]] = {}
 
     def look(*streams: str) -> dict[tuple[str, str], Status]:

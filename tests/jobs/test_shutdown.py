@@ -1,4 +1,4 @@
-"""A job that is asked to end finishes its batch; the next run goes on behind it."""
+"""A job asked to stop finishes its batch; the next run continues after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @long_only
 @on("redis")
 def test_sigterm_to_spark_submit_ends_the_job_after_its_batch(jobs: Jobs) -> None:
-    """The signal goes to the JVM alone, as a service manager's does; every batch that was begun is whole."""
+    """The signal goes only to the JVM, as a service manager's does; every started batch is complete."""
     pipeline = jobs.client.pipeline(transaction=False)
     for n in range(20_000):
         pipeline.xadd("s", {"n": n})

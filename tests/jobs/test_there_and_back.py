@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @long_only
 @on("engine")
 def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: Jobs, departures: Departures) -> None:
-    """A directory that grows; an archive that trims and merges; a replay with the old IDs that is asked for twice."""
+    """A growing directory; an archive that trims and merges; a replay with the old IDs that is run twice."""
     landing, checkpoint = jobs.path("landing"), jobs.path("checkpoint")
     landing.mkdir()
     words = ["--from", landing, "--format", "csv", "--stream", "flights", "--checkpoint", checkpoint]
@@ -56,7 +56,7 @@ def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: 
 @long_only
 @on("redis")
 def test_rows_with_equal_keys_are_in_one_of_the_partitions_in_their_order(jobs: Jobs, departures: Departures) -> None:
-    """And what is older than the retention is not kept: nothing here is."""
+    """Rows older than the retention would be dropped: there are none here."""
     jobs.run(
         ingest, "--from", departures.files[0], "--format", "csv", "--stream", "by", "--partitions", 3,
         "--key", "carrier", "--retention", "1d", "--checkpoint", jobs.path("checkpoint"),
@@ -71,7 +71,7 @@ def test_rows_with_equal_keys_are_in_one_of_the_partitions_in_their_order(jobs: 
 
 @on("redis")
 def test_what_is_no_text_stays_in_the_stream_unless_bytes_are_kept(jobs: Jobs) -> None:
-    """A value that is no text is no null in the archive; with --binary it comes back as it was."""
+    """A value that is not text is no null in the archive; with --binary it is restored unchanged."""
     written = jobs.client.execute_command("XADD", "s", "1-1", "n", b"\xff\xfe", "m", "ü")
     jobs.client.xadd("s", {"n": "text"}, id="1-2")
     words = ["--stream", "s", "--trim-behind"]
@@ -114,8 +114,9 @@ def test_columns_that_have_the_names_of_ours(jobs: Jobs) -> None:
 @long_only
 @on("redis")
 def test_files_that_are_not_whole_stop_the_ingest_and_are_read_when_they_are(jobs: Jobs) -> None:
-    """No entry lacks a field that the file has; empty files say nothing of the columns, and another job's checkpoint
-    is not taken."""
+    """An incomplete file is not read partly; empty files say nothing about the columns, and another job's checkpoint is
+    rejected.
+    """
     landing = jobs.path("landing")
     landing.mkdir()
     (landing / "1.csv").write_text("")

@@ -1,4 +1,4 @@
-"""Runs a small program with two workers, kills one in the middle, and gives what the driver reports."""
+"""Runs a small program with two workers, kills one in the middle, and returns the driver's report."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DEADLINE = 300.0
 
 
 def outcome(command: Sequence[str], url: str, directory: Path, *, jobs: int, again: float) -> dict[str, Any]:
-    """What the driver of ``command`` reports, with two workers of which the first is killed when half is done.
+    """Return the report of ``command``'s driver, with two workers of which the first is killed when half is done.
 
-    Of its ``jobs``, those are submitted once more of which there was no news for ``again`` seconds.
-    Processes write their errors into files of ``directory``; the test shows them where a driver fails.
+    Of its ``jobs``, those without a result for ``again`` seconds are submitted once more. Processes write their errors
+    into files of ``directory``; the test shows them if a driver fails.
     """
     processes: list[subprocess.Popen[bytes]] = []
 
@@ -61,7 +61,7 @@ def outcome(command: Sequence[str], url: str, directory: Path, *, jobs: int, aga
 
 
 def _lines(driver: subprocess.Popen[bytes], victim: subprocess.Popen[bytes]) -> list[str]:
-    """What the driver says; after ``half`` the victim is killed."""
+    """Return the driver's output; after ``half`` the victim is killed."""
     assert driver.stdout is not None
     out, end, read = driver.stdout.fileno(), time.monotonic() + DEADLINE, b""
     while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Programs written for Redis do on the engine what they do on redis-server, and get over the death of a worker."""
+"""Programs written for Redis give the same results on the engine, and survive the death of a worker."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ INSTALLED = os.environ.get("PROGRAMS", "")
 
 needs_programs = pytest.mark.skipif(not INSTALLED, reason="the programs are installed by make test-programs")
 
-#: What `make test` runs, too, with fewer jobs: the extra `test` has it.
+#: Programs that `make test` runs too, with fewer jobs: the extra `test` has it.
 LIGHT = ("huey", "rq")
 #: Jobs of each program, and after how many seconds without news one is submitted again. (Not five: channels_redis waits
 #: as long at the server, and where both end within one turn of its event loop, redis-py loses the cancellation.)
 JOBS, AGAIN = (24, 4.0) if INSTALLED else (8, 0.3)
 
 _SQUARES = [number * number for number in range(JOBS)]
-#: What each driver reports.
+#: Each driver's report.
 PROGRAMS: dict[str, dict[str, Any]] = {
     "celery": {"squares": _SQUARES, "chord": 285, "later": 49, "by_priority": [0, 5, 9], "waited": True},
     "rq": {"squares": _SQUARES, "then": 36, "again": "second"},
@@ -57,7 +57,7 @@ def started(kind: str) -> AbstractContextManager[servers.Running]:
     return servers.redis() if kind == "redis" else servers.engine()
 
 
-#: What the libraries' scripts are called, and how they are run.
+#: Names of the libraries' scripts, and how they are run.
 LIBRARIES = {"python": SCRIPTS / "libraries.py", "node": Path(INSTALLED) / "node" / "libraries.js"}
 
 
@@ -83,7 +83,7 @@ def test_a_small_job(program: str, kind: str, tmp_path: Path) -> None:
 @pytest.mark.redis
 @pytest.mark.parametrize("language", LIBRARIES)
 def test_libraries(language: str, tmp_path: Path) -> None:
-    """Caches, limits, locks, sessions, collections and schedules give on the engine what they give on redis-server."""
+    """Caches, limits, locks, sessions, collections and schedules give the same results as on redis-server."""
     program = needed("node") if language == "node" else str(Path(INSTALLED) / "bin" / "python")
     found = []
     for kind in ("redis", "engine"):

@@ -1,4 +1,4 @@
-"""XRANGE, XREVRANGE, XREAD and XLEN say what a plain list would, whatever was added, deleted and trimmed before."""
+"""XRANGE, XREVRANGE, XREAD and XLEN agree with a plain list after any additions, deletions and trims."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_ranges_equal_those_of_a_list(changes: list[tuple[str, int, int]], queri
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(CHANGES, st.integers(0, 10_000), st.integers(1, 20))
 def test_reading_on_from_an_id(changes: list[tuple[str, int, int]], point: int, count: int) -> None:
-    """XREAD and XREADGROUP in pages meet every live entry behind an ID once and in order."""
+    """XREAD and XREADGROUP in pages return every live entry after an ID once and in order."""
     server, naive = CoreServer(2), Naive()
     for step in changes:
         change(server, naive, *step)

@@ -1,4 +1,4 @@
-"""What stream commands tell the log leads an empty core to the same state."""
+"""Replaying the log of stream commands brings an empty core to the same state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEQUENCES = int(os.environ.get("PROPERTY_EXAMPLES", "150"))
 
 
 def producers(server_core: Any) -> dict[tuple[int, bytes], Any]:
-    """What streams remember of idempotent producers."""
+    """Return the state of idempotent producers in streams."""
     return {
         (db.index, key): (value.producers.duration, value.producers.maxsize, value.producers.by_producer)
         for db in server_core.databases

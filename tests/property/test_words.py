@@ -1,4 +1,4 @@
-"""Whatever words a command gets, it answers: no handler raises what is no reply."""
+"""Any command with any words gets a reply: no handler raises another exception."""
 
 from __future__ import annotations
 

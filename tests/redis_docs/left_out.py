@@ -1,4 +1,4 @@
-"""What the documents show and no server does: the document, the example, and why it is not run as it stands."""
+"""Examples in the documents that no server follows: the document, the example, and why it is not run unchanged."""
 
 LEFT_OUT = [
     (

@@ -76,7 +76,7 @@ def _bytes(value: Any) -> Any:
 
 
 def idle(ms: int) -> Between:
-    """An idle time of ``ms`` and what a slow run adds."""
+    """An idle time of ``ms``, plus the delay of a slow run."""
     return Between(ms, ms + 600_000)
 
 

@@ -1,4 +1,4 @@
-"""What the three documents show, happens."""
+"""The examples of the three documents work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_waiting_for_new_entries(server: Server) -> None:
 
 
 def test_waiting_for_a_while(server: Server) -> None:
-    """The documentation's ``XREAD COUNT 100 BLOCK 300 ... $`` ends with nil where nothing comes."""
+    """The documentation's ``XREAD COUNT 100 BLOCK 300 ... $`` ends with nil without new entries."""
     server.given("XADD race:france 1692632086370-0 rider Castilla")
     reader = server.client()
     reader.send("XREAD COUNT 100 BLOCK 300 STREAMS race:france $")
@@ -46,5 +46,5 @@ def test_waiting_for_a_while(server: Server) -> None:
 
 
 def test_what_is_left_out_has_a_reason() -> None:
-    """Each example that is not run as it stands is listed with its reason."""
+    """Each example that is not run unchanged is listed with its reason."""
     assert all(document and example and reason for document, example, reason in LEFT_OUT)

@@ -1,4 +1,4 @@
-"""What a test of Spark works with: a server, a client of it, the session, and a checkpoint."""
+"""Tools for a test of Spark: a server, a client of it, the session, and a checkpoint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Bench:
         return self._started(frame, {}, options)
 
     def run(self, frame: DataFrame, **options: Any) -> StreamingQuery:
-        """All that is there now, into the memory table `seen` or the format that `options` name."""
+        """Read all present entries into the memory table `seen` or the format in `options`."""
         query = self._started(frame, {"availableNow": True}, options)
         self.wait(query)
         return query

@@ -1,4 +1,4 @@
-"""A client of Spark Connect: a program of its own, because pyspark serves one kind of session in a process."""
+"""A client of Spark Connect: a separate program, because pyspark supports one kind of session per process."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ CLIENT = """
 
 
 def run_client(remote: str, url: str, directory: Path) -> dict[str, Any]:
-    """Run the client to its end, which it reaches by itself; what it printed."""
+    """Run the client until it ends by itself; return its output."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSTREAMS_", "SPARK_CONN"))
     }

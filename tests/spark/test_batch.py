@@ -32,7 +32,7 @@ def test_a_read_without_a_schema(bench: Bench) -> None:
 
 
 def test_a_read_with_a_schema(bench: Bench) -> None:
-    """With a schema each field is cast; what is missing or cannot be cast is null; columns can be left out."""
+    """With a schema each field is cast; missing and invalid values are null; columns can be left out."""
     bench.client.xadd("s", {"n": "1", "x": "1.5", "t": "2013-01-01T05:00:00Z", "raw": b"\xff"}, id="7-1")
     bench.client.xadd("s", {"n": "one", "x": "-"}, id="7-2")
     frame = bench.reader(stream="s").schema("x double, n int, _id string, t timestamp, raw binary").load()
@@ -45,7 +45,7 @@ def test_a_read_with_a_schema(bench: Bench) -> None:
 
 
 def test_entries_removed_between_two_actions_are_an_error(bench: Bench) -> None:
-    """A DataFrame keeps its plan: an action fails if its entries are gone, also in a union, and warns if told to."""
+    """A DataFrame keeps its plan: an action fails if entries are gone, also in a union, or warns if so configured."""
     plans: list[dict[str, object]] = [{}, {"minPartitions": 3}, {"startingOffsets": "201-1"}]
     for said in plans:
         bench.client.delete("s")
@@ -157,7 +157,7 @@ def test_a_table_comes_back_as_it_was_written(bench: Bench) -> None:
 
 
 def test_a_stream_is_copied_with_its_ids(bench: Bench) -> None:
-    """Rows as they were read can be written: the map becomes fields, `_stream` routes, `_id` stays."""
+    """Rows can be written as they were read: the map becomes fields, `_stream` routes, `_id` stays."""
     bench.client.xadd("a", {"x": "1", "y": b"2"}, id="5-1")
     bench.client.xadd("b", {"z": ""}, id="6-1")
     frame = bench.reader(streams="a,b").load().withColumn("_stream", f.concat(f.lit("copy-"), "_stream"))
@@ -187,7 +187,7 @@ def test_a_refused_row_fails_the_write_with_its_place(bench: Bench) -> None:
 
 
 def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None:
-    """Wrong options, wrong types, keys of another kind and servers that are not there: the first line says so."""
+    """Wrong options, wrong types, keys of another kind and unreachable servers: the first line says so."""
     bench.client.set("text", "x")
     for load, condition in (
         (lambda: bench.reader(streem="s").load(), "UNKNOWN_OPTION"),

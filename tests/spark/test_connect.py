@@ -1,6 +1,6 @@
-"""Spark Connect: a client that has the server in its own process (`remote("local")`).
+"""Spark Connect: a client with the server in its own process (`remote("local")`).
 
-`make test-cluster` has one of a server that is a process of its own.
+`make test-cluster` has one with a separate server process.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def hand_over(old: Member, new: Member) -> None:
 
 
 def test_a_job_moves_to_the_engine_and_back(spark: SparkSession, tmp_path: Path) -> None:
-    """A batch that was half written on Redis is finished on the engine, and the next ones again on Redis: from one
-    checkpoint each row is there once, in its place, and another group's pending entries stay those of its consumer.
+    """A batch half written on Redis is finished on the engine, and the next ones again on Redis: with one checkpoint
+    each row is written once, in order, and another group's pending entries keep their consumer.
     """
     checkpoint = tmp_path / "checkpoint"
     with members("redis", "engine") as (production, engine):

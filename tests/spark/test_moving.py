@@ -1,4 +1,4 @@
-"""A job that moves: from the engine, where it was broken off in the middle of a batch, to a Redis Cluster."""
+"""A job that moves from the engine, interrupted in the middle of a batch, to a Redis Cluster."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def numbers(client: redis.Redis | redis.RedisCluster, stream: str) -> list[int]:
 def test_a_job_moves_from_the_engine_to_a_cluster(
     spark: SparkSession, spark_engine: servers.Running, redis_process: servers.Running, tmp_path: Path
 ) -> None:
-    """It goes on from its checkpoint behind a batch that was half written and pending: each row is there once."""
+    """It continues from its checkpoint after a batch that was half written and pending: each row is written once."""
     client = redis.Redis(port=spark_engine.port, protocol=2)
     client.flushall()
     with client.pipeline(transaction=False) as pipeline:

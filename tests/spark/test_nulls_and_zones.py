@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_nulls_and_zones_in_spark(bench: Bench) -> None:
-    """Spark's session says the zone where no option does, in batches and in queries; nulls come back as nulls."""
+    """Spark's session defines the zone if no option does, in batches and in queries; nulls come back as nulls."""
     bench.client.xadd("s", {"at": "2013-07-04 12:30:00", "n": "-"})
     schema = "at timestamp, n string"
 

@@ -43,7 +43,7 @@ def test_a_split_stream_with_malformed_entries(bench: Bench) -> None:
 
 
 def test_a_shared_group(bench: Bench) -> None:
-    """Beside a redis-py consumer, a query takes the rest in batches; restarted, it goes on; nothing stays pending."""
+    """Next to a redis-py consumer, a query takes the rest in batches, also after a restart; nothing stays pending."""
     bench.add("s", 50)
     bench.client.xgroup_create("s", "g", "0")
     bench.client.xreadgroup("g", "python", {"s": ">"}, count=10)
@@ -60,7 +60,9 @@ def test_a_shared_group(bench: Bench) -> None:
 
 
 def test_types_are_inferred_and_filters_handed_over(bench: Bench) -> None:
-    """Without a schema the columns are the fields; with Spark's setting on, streams and times narrow what is read."""
+    """Without a schema the columns are the fields; with Spark's setting on, filters on streams and times are pushed
+    down.
+    """
     for n in range(6):
         bench.client.xadd(f"s{n % 2}", {"n": n, "x": n / 2, "tags": '["a"]'}, id=f"{1_700_000_000_000 + n}-1")
     frame = bench.reader(streams="s0,s1", inferSchema="true").load()

@@ -1,4 +1,4 @@
-"""Queries that are restarted with other plans: exactly the right rows, or an error that says what to do."""
+"""Queries restarted with other plans: exactly the right rows, or an error that says what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def shuffled(bench: Bench, partitions: int, died: Path) -> DataFrame:
-    """The entries of s in so many partitions; once, the last task dies after another one has written to `out`."""
+    """Return the entries of s in this many partitions; once, the last task dies after another has written."""
     url, mark, last = bench.url, str(died), partitions - 1
 
     def die_once(batches: Any) -> Any:
@@ -107,7 +107,7 @@ class IntoList:
 @pytest.mark.skipif(RELEASE < (4, 3), reason="this Spark refuses it for foreach")
 def test_a_checkpoint_that_is_written_late(bench: Bench, request: pytest.FixtureRequest) -> None:
     """With asynchronous progress tracking a restart loses nothing, though entries are acknowledged and trimmed."""
-    # Each way of consuming on one server only: what they do there is tested without Spark.
+    # Each consume mode on one server only: their behaviour there is tested without Spark.
     consume = {"redis": "shared", "engine": "range"}[request.node.callspec.params["bench"]]
     said = {"stream": "s", "startingOffsets": "earliest", "group": "g", "consume": consume, "trimOnCommit": "true"}
 

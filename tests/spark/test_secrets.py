@@ -1,6 +1,6 @@
-"""Secrets in Spark: all ways to say one, and all that Spark shows or keeps.
+"""Secrets in Spark: all ways to pass one, and all places where Spark shows or keeps text.
 
-The programs are sessions of their own, with a UI, an event log and a log at INFO. Every secret contains MARK.
+The programs are separate sessions, with a UI, an event log and a log at INFO. Every secret contains MARK.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARK = "s3cret-"
 PASSWORDS = [f"{MARK}in-{place}" for place in ("url", "option", "environment", "file", "vault", "sentinels-url")]
 _OF_KEY, _OF_SENTINEL = f"{MARK}of-the-key", f"{MARK}of-the-sentinel"
 
-#: Reads and writes in every way, and keeps what can be seen of it in the file `shown`.
+#: Reads and writes in every way, and stores visible texts in the file `shown`.
 PROGRAM = """
     import json, sys, urllib.request
     from pathlib import Path
@@ -169,7 +169,7 @@ def submitted(directory: Path, *words: str, **environment: str) -> dict[str, str
 
 
 def shown_in(places: dict[str, str], *secrets: str) -> list[str]:
-    """Each place with one of the secrets, and a little of what stands around it."""
+    """Return each place with one of the secrets, and a little of its context."""
     return [
         f"{name}: {text[max(0, at - 120) : at + 60]}"
         for name, text in places.items()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def stream_of(bench: Bench, **options: Any) -> DataFrame:
-    """The stream's numbers, read from its first entry through the group g unless `options` say otherwise."""
+    """Return the stream's numbers, read from its first entry through the group g unless `options` differ."""
     said = {"stream": "s", "group": "g", "startingOffsets": "earliest", **options}
     said = {name: value for name, value in said.items() if value is not None}
     frame: DataFrame = bench.reader(streaming=True, **said).schema("_stream string, n int").load()
@@ -26,7 +26,7 @@ def stream_of(bench: Bench, **options: Any) -> DataFrame:
 
 
 def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
-    """Ended and started again, a query goes on without loss or repetition; it leaves nothing pending, and its group."""
+    """Stopped and restarted, a query continues without loss or repetition; it leaves nothing pending, and its group."""
     bench.add("s", 100)
     bench.run(stream_of(bench), stream="out")
     wait_for(lambda: not bench.client.keys("pystreams:*:lease:*"), "the group to be given up")
@@ -40,7 +40,7 @@ def test_a_query_continues_from_its_checkpoint(bench: Bench) -> None:
 
 
 def test_two_streams_of_different_volume_within_a_limit(bench: Bench) -> None:
-    """Each batch has exactly the limit, both streams in proportion; the last one has what is left."""
+    """Each batch has exactly the limit, both streams in proportion; the last one has the rest."""
     bench.add("big", 900)
     bench.add("small", 100)
     sizes: list[dict[str, int]] = []
@@ -58,7 +58,7 @@ def test_two_streams_of_different_volume_within_a_limit(bench: Bench) -> None:
 
 
 def test_connections_are_as_many_as_processes_whatever_the_streams(bench: Bench) -> None:
-    """Twenty streams in six partitions: at no moment more than a reader and a writer for each core, and the driver."""
+    """Twenty streams in six partitions: at most a reader's and a writer's connection per core, and the driver's."""
     for number in range(20):
         bench.add(f"s:{number:02}", 2)
     login = {"user": "counted", "password": "pw"}
@@ -112,13 +112,13 @@ def test_the_last_batch_of_an_idle_stream_is_acknowledged(bench: Bench) -> None:
 
 
 def test_latest_begins_where_the_stream_is(bench: Bench) -> None:
-    """A query that starts at the latest entry sees what comes after, also if it is stopped before its first batch."""
+    """A query that starts at the latest entry reads later ones, also if it is stopped before its first batch."""
     bench.add("s", 10)
     query = bench.start(stream_of(bench, startingOffsets="latest"), stream="out")
     wait_for(lambda: bench.client.xinfo_groups("s"), "the group to be made")
     query.stop()
     bench.add("s", 5, first=10)
-    # A checkpoint of its own: the first one may hold a half-written offset, depending on when the query was stopped.
+    # A separate checkpoint: the first one may contain a half-written offset, depending on when the query was stopped.
     bench.checkpoint = bench.checkpoint.with_name("another")
     bench.run(stream_of(bench, startingOffsets="latest"), stream="out")
     assert bench.numbers("out") == [10, 11, 12, 13, 14]
@@ -151,7 +151,7 @@ def test_without_a_group(bench: Bench) -> None:
 
 
 def undo_last_batch(checkpoint: Path) -> None:
-    """Make Spark believe that the last batch it planned was never finished."""
+    """Make Spark treat the last planned batch as unfinished."""
     last = max(
         (path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=lambda path: int(path.name)
     )
@@ -202,7 +202,7 @@ def test_a_failed_batch_is_repeated_whole(bench: Bench) -> None:
 
 
 def test_other_consumers_pending_entries_are_left_alone(bench: Bench) -> None:
-    """What another consumer of the group holds is neither read again nor acknowledged by the query."""
+    """Entries pending for another consumer of the group are neither read again nor acknowledged by the query."""
     bench.add("s", 5)
     bench.client.xgroup_create("s", "g", "0")
     bench.client.xreadgroup("g", "somebody", {"s": ">"}, count=2)
@@ -212,7 +212,7 @@ def test_other_consumers_pending_entries_are_left_alone(bench: Bench) -> None:
 
 
 def test_a_stream_that_appears_later_is_read_from_its_first_entry(bench: Bench) -> None:
-    """A query may start before its stream exists, wherever it was told to begin."""
+    """A query may start before its stream exists, with any starting position."""
     bench.run(stream_of(bench, group=None, startingOffsets="latest"), stream="out")
     bench.add("s", 3)
     bench.run(stream_of(bench, group=None, startingOffsets="latest"), stream="out")
@@ -220,7 +220,7 @@ def test_a_stream_that_appears_later_is_read_from_its_first_entry(bench: Bench) 
 
 
 def test_a_stream_that_was_lost_is_an_error(bench: Bench) -> None:
-    """A stream that is gone, or was made anew, is an error that names it; rows are never left out in silence."""
+    """A stream that was deleted or recreated is an error that names it; rows are never left out silently."""
     bench.add("s", 10)
     bench.run(stream_of(bench), stream="out")
     bench.client.delete("s")
@@ -234,7 +234,7 @@ def test_a_stream_that_was_lost_is_an_error(bench: Bench) -> None:
 
 
 def test_progress_shows_offsets(bench: Bench) -> None:
-    """The query's progress tells where it is and where the stream ends."""
+    """The query's progress shows its position and the end of the stream."""
     bench.add("s", 10)
     query = bench.run(stream_of(bench, maxEntriesPerTrigger=4), stream="out")
     first = query.recentProgress[0]

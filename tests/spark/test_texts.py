@@ -1,4 +1,4 @@
-"""What a text means: the documents say as in Spark's CSV source, and where not, they say so."""
+"""Meaning of texts: as in Spark's CSV source, or as the documentation says if it differs."""
 
 from __future__ import annotations
 

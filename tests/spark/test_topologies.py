@@ -1,8 +1,7 @@
 """Streaming queries while their servers move: a slot of a cluster, a master that dies; and queries over TLS.
 
-Here the queries run; what the connection does by itself is in `tests/streamclient/test_topologies.py`.
-The session's tasks are tried once (`local[2]`), so a query that goes on has met nothing that a task would have to be
-repeated for.
+`tests/streamclient/test_topologies.py` tests the connection itself. The session's tasks are tried once (`local[2]`), so
+a query that continues has had no failed task.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ def copying(spark: SparkSession, checkpoint: Path, url: str, **said: Any) -> Ite
 
 
 class Producer(threading.Thread):
-    """Adds the numbers 0, 1, ... to the stream `in`, each once: an entry's ID says which it is.
+    """Adds the numbers 0, 1, ... to the stream `in`, each once: an entry's ID identifies it.
 
-    `connect` gives a client of whoever is the master now; with `replicas` an entry counts when as many have it.
+    `connect` returns a client of the current master; with `replicas` an entry counts when that many have it.
     """
 
     def __init__(self, connect: Any, replicas: int = 0) -> None:
@@ -61,7 +60,7 @@ class Producer(threading.Thread):
         self._connect = connect
         self._replicas = replicas
         self._ended = threading.Event()
-        #: Held by whoever wants that meanwhile nothing is added that no replica is known to have.
+        #: Held while nothing may be added that no replica is known to have.
         self.turn = threading.Lock()
         self.count = 0
 
@@ -108,7 +107,7 @@ class Producer(threading.Thread):
 
 
 def wait_for_more(client: Any, query: StreamingQuery, more: int = 100) -> None:
-    """The query has written so many more rows."""
+    """Wait until the query has written this many more rows."""
     reached = client.xlen("out") + more
     wait_for(lambda: not query.isActive or client.xlen("out") >= reached, "the query to go on", _PATIENCE)
     problem = query.exception()
@@ -152,10 +151,10 @@ def test_slots_move_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> N
 
 
 def goes_on(client: Any, query: StreamingQuery, rows: int) -> bool:
-    """Whether a query goes on until so many rows are out.
+    """Return whether a query continues until this many rows are written.
 
-    If not, it says that rows are lost which no replica had yet, and that its task must run again. That is for Spark,
-    where tasks are tried more than once, or for a new start.
+    If not, it reports that rows are lost which no replica had yet, and that its task must run again. That needs Spark
+    with more than one attempt per task, or a restart.
     """
     wait_for(lambda: not query.isActive or client.xlen("out") >= rows, "the query to go on", _PATIENCE)
     problem = query.exception()
@@ -164,7 +163,7 @@ def goes_on(client: Any, query: StreamingQuery, rows: int) -> bool:
 
 
 def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """The master is killed, a replica takes over: the query goes on or starts again; what a replica had counts once."""
+    """The master is killed, a replica takes over: the query continues or restarts; rows on the replica count once."""
     with (
         topologies.watched(replicas=2) as watched,
         Producer(watched.client, replicas=1) as producer,
@@ -181,7 +180,8 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
             wait_for_more(client, query)
         before = watched.now_master()
         with producer.turn:
-            # A query may read an entry before a replica has it: that one would be lost, and the query say so.
+            # A query may read an entry before a replica has it: that entry would be lost, and the query would report
+            # that.
             watched.server_at(before).process.send_signal(signal.SIGKILL)
         wait_for(lambda: watched.now_master() != before, "the failover", _PATIENCE)
         with watched.client() as client:
@@ -194,7 +194,7 @@ def test_a_master_dies_while_a_query_runs(spark: SparkSession, tmp_path: Path) -
 
 
 def test_tls_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
-    """A query reads and writes with a client's certificate; with one that nobody vouches for it fails and says why."""
+    """A query reads and writes with a client's certificate; with an untrusted one it fails and says why."""
     with topologies.encrypted() as server:
         said = server.options
         spark.range(200).toDF("n").write.format("pystreams").mode("append").options(**said, stream="in").save()

@@ -1,4 +1,4 @@
-"""What works on every Spark that the connector supports: `scripts/test-matrix` runs it on each."""
+"""Features that work on every supported Spark: `scripts/test-matrix` runs this on each."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_query_goes_on_from_its_checkpoint(bench: Bench, consume: str) -> None
 
 @pytest.mark.skipif(RELEASE >= (4, 2), reason="this Spark keeps limits")
 def test_a_limit_is_refused(bench: Bench) -> None:
-    """The error says which option and which Spark."""
+    """The error names the option and the Spark version."""
     frame = bench.reader(streaming=True, stream="s", maxEntriesPerTrigger=5).schema("n int").load()
     with pytest.raises(PySparkException, match=r"SPARK_TOO_OLD.*'maxEntriesPerTrigger' needs Spark 4\.2"):
         bench.run(frame, stream="out")

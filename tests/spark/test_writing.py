@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def copy(bench: Bench, **options: Any) -> None:
-    """What is in the stream s goes to `out`, in batches of twenty, with a query that has the bench's checkpoint."""
+    """Copy the stream s to `out`, in batches of twenty, with a query that uses the bench's checkpoint."""
     frame = bench.reader(streaming=True, stream="s", startingOffsets="earliest", maxEntriesPerTrigger=20)
     bench.run(frame.schema("n int, _stream string").load().withColumnRenamed("_stream", "origin"), **options)
 
@@ -36,7 +36,7 @@ def test_a_replayed_batch_is_not_written_twice(bench: Bench) -> None:
 
 
 def test_a_replay_with_other_rows_is_refused(bench: Bench) -> None:
-    """A query that was changed under its checkpoint says so instead of writing what does not belong there."""
+    """A query changed under its checkpoint raises an error instead of writing wrong rows."""
     bench.add("s", 10)
     copy(bench, stream="out")
     undo_last_batch(bench.checkpoint)
@@ -108,7 +108,7 @@ def test_batch_modes(bench: Bench) -> None:
 
 
 def test_reference_policies(bench: Bench, request: pytest.FixtureRequest) -> None:
-    """What is trimmed stays pending, goes from the groups too, or is kept; a server that knows none writes nothing."""
+    """Trimmed entries stay pending, are removed from groups, or are kept; a server without policies writes nothing."""
     knows = "engine" in request.node.name
     left = {"keepref": ([8, 9], 4), "delref": ([8, 9], 0), "acked": ([2, 3, 4, 5, 6, 7, 8, 9], 4)}
     modes = ("exactlyOnce", "append")
@@ -148,7 +148,7 @@ def test_nested_values_and_whole_rows_as_json(bench: Bench) -> None:
 
 
 def test_no_password_in_plans_errors_or_the_sql_tab(bench: Bench) -> None:
-    """Neither explain, nor an error, nor what the UI's SQL tab shows has the password of a URL or an option."""
+    """Neither explain, nor an error, nor the UI's SQL tab shows the password of a URL or an option."""
     url = bench.url.replace("://", "://job:s3cret@")
     for said in ({"url": url}, {"url": bench.url, "user": "job", "password": "s3cret"}):
         frame = bench.spark.read.format("pystreams").options(stream="s", retryTimeoutMs=0, **said).load()

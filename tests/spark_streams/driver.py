@@ -1,4 +1,4 @@
-"""What Spark does with a stream reader, without Spark: triggers, a checkpoint, replays, pickled readers."""
+"""Spark's calls of a stream reader, without Spark: triggers, a checkpoint, replays, pickled readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {"int": "integer", "bigint": "long"}
 
 
 def schema_of(text: str | StructType) -> StructType:
-    """The schema that a comma list of names and simple types says; Spark's own parser needs a session."""
+    """Return the schema for a comma-separated list of names and simple types; Spark's own parser needs a session."""
     if isinstance(text, StructType):
         return text
     schema = StructType()
@@ -49,7 +49,7 @@ class Query:
         self.reader = StreamReader(said, ReadSchema.of(schema_of(self.schema), said), found)
 
     def plan(self) -> bool:
-        """Write the next batch into the offset log; False if there is none."""
+        """Write the next batch into the offset log; return False if there is none."""
         if not self.log:
             self.log.append(json.dumps(self.reader.initialOffset()))
         end = json.dumps(self.reader.latestOffset(json.loads(self.log[-1]), self.reader.getDefaultReadLimit()))
@@ -76,7 +76,7 @@ class Query:
         return rows
 
     def trigger(self) -> list[dict[str, Any]] | None:
-        """A micro-batch: its rows, or None where there was nothing to do."""
+        """Run a micro-batch; return its rows, or None without new entries."""
         return self.run() if self.plan() else None
 
     def drain(self, most: int = 100) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class Query:
 
 
 class OldQuery(Query):
-    """The same on Spark 4.0 and 4.1, which ask for the latest offset without saying where the batch begins."""
+    """The same on Spark 4.0 and 4.1, which request the latest offset without the start of the batch."""
 
     def restart(self, **changed: Any) -> None:
         """The driver is another one. The next call is `goes_on` or `available_now`."""
@@ -106,7 +106,7 @@ class OldQuery(Query):
         self.reader = self.old  # type: ignore[assignment]
 
     def goes_on(self, *, unfinished: bool = False) -> None:
-        """What Spark does first where there is a checkpoint; the last batch runs again if it was `unfinished`."""
+        """Do Spark's first steps with an existing checkpoint; the last batch runs again if it was `unfinished`."""
         last = json.loads(self.log[-1])
         assert not self.old.partitions(last, last)
         if unfinished:
@@ -128,7 +128,7 @@ class OldQuery(Query):
     logs_only = False  # the driver ends when it has written the next batch down
 
     def logs(self, end: str) -> bool:
-        """Write the end of a batch into the offset log; False if there is none."""
+        """Write the end of a batch into the offset log; return False if there is none."""
         if self.log and end == self.log[-1]:
             return False
         self.log = [*(self.log or [""]), end]

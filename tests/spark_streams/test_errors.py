@@ -39,13 +39,13 @@ def read_options(site: Site, **said: str) -> Any:
 
 
 def test_the_page_of_errors_is_the_connectors() -> None:
-    """`python scripts/error_docs.py` writes it anew."""
+    """`python scripts/error_docs.py` regenerates it."""
     page = error_docs.PART.page.read_text()
     assert error_docs.PART.replaced(page, error_docs.written()) == page
 
 
 def test_the_page_of_rules_is_the_connectors() -> None:
-    """`python scripts/rules_docs.py` writes what an ACL user needs anew."""
+    """`python scripts/rules_docs.py` regenerates the rules for an ACL user."""
     page = rules_docs.PART.page.read_text()
     assert rules_docs.PART.replaced(page, rules_docs.written()) == page
 
@@ -106,7 +106,7 @@ def test_an_engine_of_another_machine() -> None:
 
 
 def test_streams_that_cannot_be_read(site: Site) -> None:
-    """A name that is no text, a group that is not there, no entries to infer from: each is an error of its own."""
+    """A name that is not text, a missing group, and no entries to infer from are separate errors."""
     there = address.parse(site.url)
     said = {"stream": "s", "group": "g", "startingOffsets": "group", "failOnMissingStream": "false"}
     batch = BatchReader(read_options(site, **said), ReadSchema.of(schema_of("n int")), there)
@@ -130,7 +130,7 @@ def test_a_field_name_that_is_no_text() -> None:
 
 
 def test_a_row_without_a_stream() -> None:
-    """A null in `_stream` is an error with the row's place, where no option names the stream."""
+    """A null in `_stream` is an error with the row's position, if no option names the stream."""
     said = options.write_options({"url": "redis://127.0.0.1:1"})
     schema = WriteSchema.of(schema_of("_stream string, n int"))
     rows = pa.RecordBatch.from_pydict({"_stream": pa.array(["a", None]), "n": pa.array([1, 2])})
@@ -138,7 +138,7 @@ def test_a_row_without_a_stream() -> None:
 
 
 def test_a_streaming_write_without_a_batch(connection: Connection) -> None:
-    """A streaming write outside of a query has no batch that could be told from another."""
+    """A streaming write outside of a query has no batch ID to distinguish batches."""
     writer = sink.plan(
         Address("redis://127.0.0.1:1"),
         options.write_options({"stream": "s"}),

@@ -1,6 +1,6 @@
-"""Mistakes that users make: the first line that Spark shows of each says what is wrong and what to do about it.
+"""Mistakes of users: the first line that Spark shows of each names the cause and the remedy.
 
-One file above 400 lines: it is one table (`MISTAKES`) and what its rows need.
+One long module, because it is one table (`MISTAKES`) and what its rows need.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEMA = "station string, n int"
 
 
 def shown(action: Callable[[], Any]) -> list[str]:
-    """The lines that Spark prints after its own first words, of what the action raises."""
+    """Return the lines that Spark prints after its own first words, for the action's exception."""
     out = BytesIO()
     try:
         action()
@@ -43,7 +43,7 @@ def shown(action: Callable[[], Any]) -> list[str]:
 
 @dataclass
 class Place:
-    """A server with a stream `s` and a key `text` that is none; what users do there, in Spark's calls."""
+    """A server with a stream `s` and a key `text` that is not a stream; users' actions there, in Spark's calls."""
 
     url: str
     client: redis.Redis
@@ -127,7 +127,7 @@ def _with_scheme(place: Place, scheme: str) -> str:
 
 
 MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
-    # what the user does: (how, words that name the cause, words that name the remedy)
+    # the user's action: (how, words that name the cause, words that name the remedy)
     "a wrong password": (
         lambda at: at.batch(stream="s", user="poor", password="wrong"),
         r"\[LOGIN_REFUSED\] redis://\S+ refused the login with user 'poor': invalid username-password pair",
@@ -336,7 +336,7 @@ def _shortened(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_first_line_names_cause_and_remedy(place: Place, mistake: str) -> None:
-    """What Spark prints of a mistake begins and ends with the connector's sentence, which says what to do."""
+    """Spark's output for a mistake starts and ends with the connector's sentence, which says what to do."""
     action, cause, remedy = MISTAKES[mistake]
     lines = shown(lambda: action(place))
     assert lines[0].startswith("pystreams: [")
@@ -364,7 +364,7 @@ def test_a_column_may_stand_twice(place: Place) -> None:
 
 
 def test_a_missing_stream_may_be_allowed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    """With failOnMissingStream=false it has no rows; a streaming query says that it waits for the stream."""
+    """With failOnMissingStream=false it has no rows; a streaming query reports that it waits for the stream."""
     assert place.batch(stream="none", failOnMissingStream="false") == []
     assert place.batch(streamPattern="none:*", failOnMissingStream="false") == []
     place.reader(stream="none").initialOffset()
@@ -388,7 +388,7 @@ def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.Monke
 
 
 def test_a_node_of_a_cluster_named_as_a_single_server() -> None:
-    """A server that sends its clients elsewhere is not asked for ever: the error names the cluster's URL."""
+    """A server that redirects its clients is not retried indefinitely: the error names the cluster's URL."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
 
         def answer() -> None:

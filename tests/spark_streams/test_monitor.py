@@ -1,4 +1,4 @@
-"""The monitor: what it reports of a query is what the server says."""
+"""The monitor: its report of a query agrees with the server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def watch(site: Site, query: Query) -> list[StreamReport]:
 
 
 def test_a_report(site: Site) -> None:
-    """Lag in entries and in time, pending, speed and rejected rows are told for each stream."""
+    """Lag in entries and in time, pending entries, rate and rejected rows are reported for each stream."""
     site.add("s", 30)
     site.add("t", 5)
     query = site.query(streams="s,t", group="g", maxEntriesPerTrigger=14)
@@ -56,7 +56,7 @@ def test_a_report(site: Site) -> None:
 
 
 def test_a_report_of_a_shared_group(site: Site) -> None:
-    """What the group has yet to deliver is behind; the group is the one that the query's offset names."""
+    """The group's undelivered entries are the lag; the group is the one named in the query's offset."""
     site.add("s", 10)
     query = site.query(stream="s", group="g", consume="shared", maxEntriesPerTrigger=4)
     query.trigger()
@@ -76,7 +76,7 @@ def test_rejected_rows(site: Site) -> None:
 
 
 def test_a_stream_that_cannot_be_written_disturbs_nobody(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """The report is there; that it cannot be kept is told once. Without a stream nothing is written."""
+    """The report exists; a failure to store it is logged once. Without a stream nothing is written."""
     site.add("s", 10)
     site.client.set("text", "no stream")
     query = site.query(stream="s", group="g")
@@ -149,7 +149,7 @@ def test_a_server_that_is_gone_disturbs_nobody(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_monitor_in_a_client_of_spark_connect_needs_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one it would start an engine beside the client, and report nothing; the driver's own needs none."""
+    """Without one it would start an engine in the client, and report nothing; in the driver none is needed."""
     monkeypatch.delenv("PYSTREAMS_URL", raising=False)
     added: list[StreamMonitor] = []
 
@@ -165,7 +165,7 @@ def test_a_monitor_in_a_client_of_spark_connect_needs_a_url(monkeypatch: pytest.
 
 
 def test_a_monitor_of_another_server_says_so(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    """If the server has none of the query's streams, that is told once, and what to do about it."""
+    """If the server has none of the query's streams, that is logged once, with advice."""
     site.add("s", 3)
     query = site.query(stream="s")
     query.trigger()

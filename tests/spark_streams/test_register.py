@@ -12,7 +12,7 @@ from spark_streams import register
 
 
 class _RefusalError(AnalysisException):
-    """What Spark's JVM says, without one."""
+    """A stand-in for the replies of Spark's JVM."""
 
     def __init__(self, condition: str) -> None:
         super().__init__(condition)

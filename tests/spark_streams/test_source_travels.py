@@ -10,7 +10,7 @@ from spark_streams.source import PystreamsDataSource
 
 
 class Renamed(PystreamsDataSource):
-    """Somebody's own source, on top of this one."""
+    """A user's source derived from this one."""
 
     @classmethod
     def name(cls) -> str:
@@ -19,7 +19,7 @@ class Renamed(PystreamsDataSource):
 
 @pytest.mark.parametrize("kind", [PystreamsDataSource, Renamed])
 def test_a_source_is_the_same_in_another_process(kind: type[DataSource]) -> None:
-    """Its class, also one that somebody derived from it, and its options."""
+    """Its class, also a derived one, and its options survive pickling."""
     found = cloudpickle.loads(cloudpickle.dumps(kind({"stream": "s", "url": "redis://localhost"})))
     assert (type(found), found.name()) == (kind, kind.name())
     assert dict(found.options) == {"stream": "s", "url": "redis://localhost"}

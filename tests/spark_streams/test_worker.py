@@ -13,9 +13,9 @@ from spark_streams.source import PystreamsDataSource
 
 
 def test_modules_are_frozen_in_a_worker_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A task's begin freezes what is loaded in Spark's worker, again when more was loaded, never elsewhere.
+    """The start of a task freezes loaded objects in Spark's worker, again when more was loaded, and never elsewhere.
 
-    So does making the data source, which each process does that plans.
+    So does creating the data source, which each planning process does.
     """
     frozen: list[int] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(sys.modules)))

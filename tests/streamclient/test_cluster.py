@@ -44,7 +44,7 @@ def _needs_redis(redis_process: servers.Running) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[topologies.Cluster]:
-    """One cluster for all tests here: each has streams of its own."""
+    """One cluster for all tests here: each uses its own streams."""
     with topologies.cluster() as made:
         yield made
 
@@ -61,7 +61,7 @@ def moving(cluster: topologies.Cluster, key: bytes, first: str | None = None) ->
 
 
 def while_apart(cluster: topologies.Cluster, key: bytes, first: str | None, action: Callable[[], Any]) -> Any:
-    """What the action gives that cannot end before the slot has arrived; `first` is moved before it begins."""
+    """Return the result of the action, which cannot end before the slot has moved; `first` moves before it starts."""
     with ThreadPoolExecutor(1) as pool:
         with moving(cluster, key, first):
             future = pool.submit(action)
@@ -114,7 +114,7 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
         writing.join(30)
         assert problems == []
         assert numbers(client, "moving") == list(range(600))
-        # This connection still believes in the old place.
+        # This connection still has the old address.
         write(connection, 0, 900, stream="moving").finish()
         assert numbers(client, "moving") == list(range(900))
         assert connection.command("XLEN", "moving") == 900
@@ -131,7 +131,7 @@ def test_a_cluster_reads_and_writes_where_keys_live(cluster: topologies.Cluster)
 
 
 def test_many_slots_that_have_moved_are_asked_for_once(cluster: topologies.Cluster) -> None:
-    """Of the refusals that come together the first has all slots asked for; the others tell nothing new."""
+    """Of simultaneous MOVED errors, the first one reloads all slots; the others are redundant."""
     streams = [f"moved:{number}" for number in range(12)]
     with closing(Connection(Address(cluster.url))) as connection:
         source = cluster.owner(slot_of(streams[0].encode()))
@@ -174,7 +174,7 @@ def test_a_node_without_a_name_is_known_by_its_ip(cluster: topologies.Cluster) -
 
 
 def test_an_announced_address_that_is_out_of_reach(cluster: topologies.Cluster) -> None:
-    """The error names it, and says that it is the cluster's, not the user's."""
+    """The error names it, and says that the address comes from the cluster, not from the user."""
     node = next(each for each in cluster.masters() if str(each.port) not in cluster.url)
     other = cluster.masters()[0]
     with redis.Redis(port=node.port, protocol=2) as client, redis.Redis(port=other.port, protocol=2) as asked:
@@ -291,7 +291,7 @@ def test_slots_move_under_a_shared_group_and_a_count_of_writes(cluster: topologi
 def test_dead_letters_of_a_cluster_are_moved_once(
     cluster: topologies.Cluster, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within a slot and between two, letters are there once, though a scan is killed before it acknowledged entries."""
+    """Within a slot and between two, letters exist once, even if a scan is killed before it acknowledged entries."""
     stream = "{poison}:" + f"{target}-origin"
     with cluster.client() as client:
         for n in range(3):
@@ -366,7 +366,7 @@ def test_many_streams_of_a_cluster_share_tasks(cluster: topologies.Cluster) -> N
 
 @pytest.mark.slow
 def test_a_cluster_is_read_from_its_replicas(cluster: topologies.Cluster) -> None:
-    """A node's replica, which says READONLY, gives what the node would; nodes without one are read themselves."""
+    """A node's replica, which replies READONLY, returns the node's data; nodes without replica are read themselves."""
     names = [f"read{i}" for i in range(12)]
     with cluster.client() as client, ExitStack() as stack:
         flags = ("--cluster-enabled", "yes", "--cluster-port", str(servers.free_port()))

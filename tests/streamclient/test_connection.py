@@ -48,7 +48,7 @@ def test_a_server_that_is_not_there_is_an_error_without_its_password() -> None:
 
 
 def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None:
-    """The database stands in the URL's path; a Unix socket is an address like any other."""
+    """The database is in the URL's path; a Unix socket is an address like any other."""
     with borrow(Address(f"{redis_process.url}/3")) as tcp:
         tcp.command("SET", "where", "three")
     with borrow(Address(f"unix://{redis_process.unixsocket}?db=3")) as unix:
@@ -58,7 +58,7 @@ def test_urls_choose_database_and_socket(redis_process: servers.Running) -> None
 
 
 def test_raw_replies_are_told_apart(connection: Connection) -> None:
-    """Replies to several raw requests that arrive together are cut where they belong, whatever their size."""
+    """Replies to several raw requests that arrive together are separated correctly, whatever their size."""
     big = b"v" * 3_000_000
     first = connection.request([("ECHO", big)])
     second = connection.request([("PING",), ("ECHO", "x")])
@@ -82,7 +82,7 @@ def test_replies_are_kept_for_whoever_asks_later(connection: Connection) -> None
 
 
 def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connection) -> None:
-    """Replies received before a link is closed can be asked for later; a request without one fails as a broken link."""
+    """Replies received before a link is closed can be read later; a request without one fails as a broken link."""
     link = connection.link(b"s")
     big = "x" * 100_000
     first, second = link.request([("ECHO", big)]), link.request([("ECHO", big), ("ECHO", "last")])
@@ -99,7 +99,7 @@ def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connec
 
 
 def test_commands_without_a_key_go_with_those_that_have_one() -> None:
-    """In a cluster MULTI and EXEC belong to the node of what stands between them."""
+    """In a cluster MULTI and EXEC go to the node of the commands between them."""
     commands = [("MULTI",), ("HSET", "a", "f", 1), ("EXEC",), ("MULTI",), ("DEL", b"b"), ("EXEC",)]
     assert keys_of(commands) == [b"a", b"a", b"b", b"b", b"b", b"b"]
     assert keys_of([("PING",)]) == [None]
@@ -109,7 +109,7 @@ def test_commands_without_a_key_go_with_those_that_have_one() -> None:
 
 
 def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Running) -> None:
-    """Wherever a connection is cut, what can be asked again is asked again, and the answer is whole."""
+    """Wherever a connection is cut, idempotent requests are repeated, and the reply is complete."""
     add(client, "s", 20)
     with proxy(place.port) as between:
         made = Connection(Address(f"redis://127.0.0.1:{between.port}", retry_ms=5000))
@@ -125,7 +125,7 @@ def test_a_page_is_read_whatever_is_cut(client: redis.Redis, place: servers.Runn
 
 
 def test_subcommands_of_a_command_are_alike() -> None:
-    """A command's key and whether it may be sent again are told by its first word."""
+    """A command's key and whether it may be repeated depend on its first word."""
     for name, sent in COMMANDS.items():
         first = COMMANDS[next(other for other in COMMANDS if other.split()[0] == name.split()[0])]
         assert (sent.key, sent.again) == (first.key, first.again), name

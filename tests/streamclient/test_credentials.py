@@ -29,7 +29,7 @@ PROVIDER = f"{__name__}:provider"
 
 
 class Vault(CredentialProvider):
-    """Says what it has now."""
+    """Returns its present value."""
 
     def __init__(self) -> None:
         self.password = OLD
@@ -48,7 +48,7 @@ def provider() -> Vault:
 
 
 def nothing() -> None:
-    """A provider that is none."""
+    """An object that is not a provider."""
 
 
 def broken() -> None:
@@ -82,7 +82,7 @@ def server(site: Site, **said: str) -> Address:
 
 
 def test_a_password_may_change_in_its_file(site: Site, user: redis.Redis, tmp_path: Path) -> None:
-    """A connection that is made anew has the password that the file has then; the line's end is none of it."""
+    """A new connection uses the present password in the file, without the line end."""
     secret = tmp_path / "secret"
     secret.write_text(OLD + "\n")
     with closing(Connection(server(site, user="job", passwordFile=str(secret)))) as connection:
@@ -97,7 +97,7 @@ def test_a_password_may_change_in_its_file(site: Site, user: redis.Redis, tmp_pa
 def test_a_provider_is_asked_again_while_a_connection_is_in_use(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is asked for every connection, and from time to time for one that goes on, between its commands."""
+    """It is called for every connection, and at intervals for an open one, between its commands."""
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
         assert connection.command("ACL", "WHOAMI") == b"job"
         assert connection.command("PING") == b"PONG"
@@ -122,7 +122,9 @@ def test_a_provider_is_asked_again_while_a_connection_is_in_use(
 def test_a_provider_that_fails_for_a_while_ends_no_connection(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What it said before still holds: the connection goes on with a warning, and the provider is asked again."""
+    """The previous credentials are still valid: the connection continues with a warning, and the provider is called
+    again.
+    """
     with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:
         monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
         monkeypatch.setattr(link, "_RETRY_SECONDS", 0.0)
@@ -138,7 +140,7 @@ def test_a_provider_that_fails_for_a_while_ends_no_connection(
 
 
 def test_a_long_read_goes_on_when_its_credentials_are_replaced(site: Site, user: redis.Redis) -> None:
-    """A task whose connection is ended in the middle logs in with what the provider says then, and loses no entry."""
+    """A task whose connection is closed logs in with new credentials of the provider, and loses no entry."""
     site.add("s", 3000)
     query = Query(
         site.url, credentialProvider=PROVIDER, stream="s", startingOffsets="earliest", pageSize="100", group="g"
@@ -220,7 +222,7 @@ def test_what_is_no_login_is_refused(
 def test_a_provider_that_hangs_is_an_error(
     site: Site, user: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may take half a minute; then a new connection fails, and one that is logged in goes on with a warning."""
+    """It may take half a minute; then a new connection fails, and one that is logged in continues with a warning."""
     ends = threading.Event()
     try:
         with closing(Connection(server(site, credentialProvider=PROVIDER))) as connection:

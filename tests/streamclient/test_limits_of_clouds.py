@@ -1,4 +1,4 @@
-"""Servers that leave commands out, as managed ones do: the connector finds its way, or says what is missing."""
+"""Servers without some commands, such as managed ones: the connector uses alternatives, or says what is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.servers.cloud_proxy import cloud_proxy
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.streamclient.test_topologies import write
 
-#: What managed servers refuse, one or the other: none of it is needed.
+#: Commands rejected by some managed servers: none of them is required.
 MISSING = "config select hello wait info role debug command eval script acl cluster monitor save"
 
 
@@ -38,7 +38,7 @@ def limited(site: Site) -> Iterator[redis.Redis]:
     ids=["no group", "group", "shared", "limits"],
 )
 def test_reading_needs_none_of_it(site: Site, limited: redis.Redis, said: dict[str, str]) -> None:
-    """Queries of every kind run in RESP2 on what is left, with values that scripts would keep at the server as well."""
+    """Queries of every kind work in RESP2 with the rest, also with values that scripts would keep on the server."""
     site.add("s", 50, payload="x" * 3000)
     query = Query(site.url, user="cloud", password="pw", streamPattern="s*", startingOffsets="earliest", **said)
     assert numbers(query.drain()) == list(range(50))
@@ -67,7 +67,7 @@ def test_what_cannot_do_without_says_so(site: Site, limited: redis.Redis) -> Non
         write(Connection(Address(site.url)), 0, 10, stream="t", wait_replicas=1, wait_timeout=100).finish()
 
 
-#: What a proxy does not know, in the words of a server that never heard of it.
+#: Errors of a proxy for unknown commands, as from a server that does not have them.
 UNKNOWN = {
     *("CONFIG", "SELECT", "HELLO", "INFO", "ROLE", "DEBUG", "COMMAND", "EVAL", "EVALSHA", "EVAL_RO", "FCALL", "SCRIPT"),
     *(
@@ -86,7 +86,7 @@ UNKNOWN = {
 
 @pytest.fixture
 def cloud(site: Site) -> Iterator[Site]:
-    """The server behind a proxy without all of that, which takes the keys of one slot at a time, in RESP2."""
+    """A server behind a proxy without these commands, which accepts keys of one slot at a time, in RESP2."""
     with cloud_proxy(int(site.url.rpartition(":")[2]), UNKNOWN) as proxy:
         yield replace(site, url=f"redis://127.0.0.1:{proxy.port}")
         pool.close_all()

@@ -19,7 +19,7 @@ SCHEMA = schema_of("_id string, n int")
 
 
 def connections(site: Site) -> int:
-    """How many the server has, beside the test's own."""
+    """Return the number of connections of the server, without the test's own."""
     return len(site.client.client_list()) - 1
 
 
@@ -48,7 +48,7 @@ def test_queries_of_a_process_share_a_connection(site: Site) -> None:
 
 
 def test_errors_are_those_of_the_query_that_has_the_connection(site: Site) -> None:
-    """What is shared is the connection: the rules that an error names are those of the query that failed."""
+    """Connections are shared, but the rules in an error are those of the query that failed."""
     site.add("a", 3)
     site.client.execute_command("ACL", "SETUSER", "poor", "on", ">pw", "~a", "+@all")
     try:

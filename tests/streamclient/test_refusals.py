@@ -1,4 +1,4 @@
-"""What error replies are about: texts that servers have sent."""
+"""Classification of error replies: texts that servers have sent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_only_refusals_of_a_row_are_called_so(text: str) -> None:
-    """A row is refused if the server has judged it; what passes is tried again or named for what it is."""
+    """Only an error about a row itself rejects the row; temporary ones are retried, others reported as they are."""
     meaning, address = TEXTS[text], parse("redis://localhost")
     assert (refusal_of(text), is_transient(redis.ResponseError(text))) == (meaning, meaning is LATER)
     problem = row_refused(address, 7, text)
@@ -62,7 +62,7 @@ def test_only_refusals_of_a_row_are_called_so(text: str) -> None:
     ],
 )
 def test_a_refusal_says_what_its_first_word_means(text: str, meaning: str) -> None:
-    """The meaning of the server's own words stands behind them; a word that says it itself gets none."""
+    """The meaning follows the server's own words; an error that states it itself gets no addition."""
     problem = refused(parse("redis://localhost"), "XADD", text)
     assert problem.condition == "SERVER_REFUSED"
     assert meaning in str(problem)

@@ -76,7 +76,7 @@ def test_a_failover_is_followed() -> None:
         with redis.Redis(port=after, protocol=2) as client:
             assert numbers(client) == list(range(700))
             assert connection.command("XLEN", "s") == 700
-            # The old master is dead this time, so there is nobody to say READONLY.
+            # The old master is dead this time, so no server replies READONLY.
             watched.server_at(after).process.send_signal(signal.SIGKILL)
         write(connection, 0, 800, writer=WriterId("query", 1, 0)).finish()
         with redis.Redis(port=watched.now_master(), protocol=2) as client:
@@ -121,7 +121,7 @@ def test_tls_with_client_certificates() -> None:
 
 
 def test_tls_in_a_cluster_and_to_sentinels() -> None:
-    """`rediss+cluster://` and `rediss+sentinel://` speak TLS with whoever they ask, the server included."""
+    """`rediss+cluster://` and `rediss+sentinel://` use TLS with all servers and Sentinels."""
     bus = ("--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port", str(servers.free_port()))
     with topologies.encrypted(*bus) as server:
         with server.client() as client:
@@ -190,7 +190,7 @@ def test_a_delivery_that_a_replica_never_got_is_made_good() -> None:
 
 
 def test_a_slot_that_nobody_serves_is_waited_for() -> None:
-    """CLUSTERDOWN is no answer: a read and a transaction go on when the slot is served again."""
+    """CLUSTERDOWN is retried: a read and a transaction continue when the slot is served again."""
     with one_node() as client:
         connection = Connection(Address(f"redis+cluster://127.0.0.1:{port_of(client)}"))
         write(connection, 0, 100).finish()
@@ -211,7 +211,7 @@ def test_a_slot_that_nobody_serves_is_waited_for() -> None:
 
 
 def test_a_server_that_starts_late_is_waited_for(redis_process: servers.Running) -> None:
-    """Within the budget a connection that broke is made again, and a write goes on."""
+    """Within the time budget a broken connection is made again, and a write continues."""
     with servers.redis() as server:
         address = Address(server.url, retry_ms=20_000)
         connection = Connection(address)
@@ -262,7 +262,7 @@ def test_credentials_come_from_options_url_or_environment(
 
 
 def test_waiting_for_replicas(redis_process: servers.Running) -> None:
-    """Where there are too few replicas the task fails; its rows are written, and a retry does not add them again."""
+    """With too few replicas the task fails; its rows are written, and a retry does not add them again."""
     with redis.Redis(port=redis_process.port, protocol=2) as client:
         client.flushall()
         for _ in range(2):

@@ -35,7 +35,7 @@ def test_nothing_lies_between_an_id_and_the_one_before(one: StreamId, other: Str
 @unhurried
 @given(IDS)
 def test_an_id_is_an_integer_with_names_for_its_halves(stream_id: StreamId) -> None:
-    """It equals the integer that it stands for, is true whatever it is, and comes back from a pickle and a copy."""
+    """It equals the integer that it represents, is always true, and survives pickling and copying."""
     assert stream_id == make(stream_id.ms, stream_id.seq) == parse(text(stream_id))
     assert (stream_id.ms, stream_id.seq) == split(stream_id)
     assert stream_id

@@ -29,7 +29,7 @@ def word_at(buffer: bytes, bulks, row: int) -> bytes:
 
 @given(ROWS)
 def test_alike_frames_are_followed_to_their_ends(rows) -> None:
-    """IDs and values are those that were framed, and each frame ends where the next one begins."""
+    """IDs and values are those that were framed, and each frame ends at the start of the next one."""
     names = [b"a", b"a longer name"]
     frames = [
         frame(b"%d-0" % number, [word for pair in zip(names, row, strict=True) for word in pair])

@@ -1,4 +1,4 @@
-"""channels_redis: workers answer what they receive on a channel; the driver hears them in a group."""
+"""channels_redis: workers reply to messages on a channel; the driver receives the replies in a group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from channels_redis.core import RedisChannelLayer
 from common import AGAIN, DEADLINE, JOBS, half, mode, report
 
 what, url = mode()
-#: (It waits five seconds at the server, and redis-py 8 would give up after as many.)
+#: The server waits five seconds, and redis-py 8 would time out after the same time.
 HOST = {"address": url, "socket_timeout": 20}
 
 

@@ -1,8 +1,8 @@
-"""What the small programs share: each is run as ``python NAME.py worker URL`` or ``python NAME.py drive URL``.
+"""Shared parts of the small programs: each is run as ``python NAME.py worker URL`` or ``python NAME.py drive URL``.
 
-A driver submits jobs, says ``half`` when half of them are done (so that the test kills a worker), and prints what all
-of them gave as one line of JSON. A job that a killed worker took with it, and that the program itself does not deliver
-again, is submitted once more, as a user of that program does.
+A driver submits jobs, prints ``half`` when half of them are done (so that the test kills a worker), and prints the
+results as one line of JSON. A job lost with a killed worker, and not delivered again by the program itself, is
+submitted once more, as a user of that program does.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ else:
             half()
         time.sleep(0.02)
     with client.lock("lock", timeout=5, sleep=0.01) as lock:
-        # What each worker counted stands in the list: nobody was inside with another one.
+        # The list has each worker's counts: two workers never held the lock at the same time.
         differs = int(client.get("counter")) - client.llen("workers")
         lock.extend(1)
         lock.reacquire()

@@ -263,7 +263,7 @@ def test_no_json_raises(kind: Any, texts: list[bytes], wraps: bool) -> None:
 
 
 def test_not_a_number_is_not_equal_to_itself() -> None:
-    """The helper that compares values knows it."""
+    """The helper that compares values treats two NaNs as equal."""
     assert same([math.nan], [math.nan])
     assert not same([math.nan], [0.0])
 

@@ -66,7 +66,7 @@ def test_a_change_event_is_columns(entry: Entry) -> None:
 
 
 def test_forms_may_be_mixed() -> None:
-    """A page may have entries of all forms, as after a change of the sink's settings; each is read as what it is."""
+    """A page may have entries of all forms, as after a change of the sink's settings; each is read by its own form."""
     entries = [
         {text(KEY): text(EVENT)},
         {b"key": wrapped(KEY), b"value": text(WITH_SCHEMA)},
@@ -108,7 +108,7 @@ def test_what_debezium_has_not_written_is_malformed() -> None:
 
 
 def test_schemas_that_differ_from_event_to_event() -> None:
-    """The payload begins where its own schema ends, whatever the schema says and the event before had."""
+    """The payload is found after its own schema, whatever that schema or the previous event contains."""
     schemas = [{"name": "a"}, {"name": '"payload":1'}, {"fields": [{"payload": 1}, {"field": "ä"}]}, {"name": "a"}]
     entries = [{b"k": text({"schema": one, "payload": {"n": n}})} for n, one in enumerate(schemas)]
     entries += [{b"k": '{"schema":{"name":"ä"},"payload":{"n":4}}'.encode()}, {b"k": b'{"schema":5}'}]

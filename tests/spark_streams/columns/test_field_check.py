@@ -1,4 +1,4 @@
-"""What is said of columns that are null in every row."""
+"""Messages about columns that are null in every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON read by Arrow's parser against JSON read value by value: whatever the texts and types are, both say the same."""
+"""JSON read by Arrow's parser and JSON read value by value give the same result for all texts and types."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_nested_values_come_back(kind: Any, of: st.SearchStrategy[Any], data: st
 @unhurried
 @given(data=st.data())
 def test_rows_come_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObject) -> None:
-    """A row written as one JSON object gives every column back, and null for what was null."""
+    """A row written as one JSON object restores every column, and null for nulls."""
     column = pa.array(data.draw(st.lists(st.one_of(st.none(), of), min_size=1, max_size=4)), kind)
     names = ["plain", 'na"me\\ é']
     text = json_writer.rows(names, [column, column], len(column))
@@ -98,7 +98,7 @@ def test_rows_come_back(kind: Any, of: st.SearchStrategy[Any], data: st.DataObje
     ],
 )
 def test_keys_of_maps_come_back(kind: Any, key: Any) -> None:
-    """A map's keys, which JSON has as strings alone, are read back as what they were."""
+    """A map's keys, which are strings in JSON, are read back with their type."""
     shape = pa.map_(kind, pa.int32())
     column = pa.array([[(key, 7)], None, []], shape)
     found, wrong = json_reference.from_text(to_text(column), shape)

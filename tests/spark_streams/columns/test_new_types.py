@@ -87,7 +87,7 @@ def test_rows_come_back(rows: list[dict[str, Any]]) -> None:
 @settings(deadline=None, max_examples=15)
 @given(rows=st.lists(ROWS, min_size=1, max_size=3))
 def test_rows_come_back_from_json(rows: list[dict[str, Any]]) -> None:
-    """As members of one JSON object, where JSON's null is a variant and a missing member is none."""
+    """In a JSON object, JSON's null is a variant, and a missing member is null."""
     assert there_and_back(rows, valueFormat="json") == plain(rows)
 
 
@@ -147,7 +147,7 @@ def test_a_text_that_is_no_json_is_malformed() -> None:
 
 @pytest.mark.parametrize("kind", [t.YearMonthIntervalType(), t.ArrayType(t.YearMonthIntervalType())])
 def test_year_month_intervals_are_refused_with_advice(kind: t.DataType) -> None:
-    """Spark passes them to no Python data source, so the error says to cast them, when reading and when writing."""
+    """Spark passes them to no Python data source, so the error advises to cast them, for reading and writing."""
     schema = t.StructType().add("ym", kind)
     for refused in (lambda: ReadSchema.of(schema), lambda: WriteSchema.of(schema)):
         with pytest.raises(SchemaError, match=r"UNSUPPORTED_TYPE.*'ym'.*cast them to string, or to a number of months"):

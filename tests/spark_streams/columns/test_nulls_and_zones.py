@@ -1,4 +1,4 @@
-"""`nullValue` and `timeZone`: what they make of texts, of every type, written and read, alone and nested."""
+"""`nullValue` and `timeZone`: their effect on texts of every type, written and read, alone and nested."""
 
 # ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
 
@@ -65,7 +65,7 @@ def test_nulls_come_back_as_nulls(kind: Any, of: st.SearchStrategy[Any], null_va
 
 
 def test_a_null_is_nothing_malformed() -> None:
-    """The text that stands for a null is no reason to complain, in columns of whatever type, or in the map."""
+    """The text that stands for a null is not malformed, in columns of any type, or in the map."""
     entry = dict.fromkeys((b"i", b"d", b"s", b"b", b"a"), b"\\N")
     schema = t.StructType().add("i", "integer").add("d", "double").add("s", "string").add("b", "binary")
     schema = schema.add("a", t.ArrayType(t.LongType())).add("fields", t.MapType(t.StringType(), t.StringType()))
@@ -76,13 +76,13 @@ def test_a_null_is_nothing_malformed() -> None:
 
 
 def test_types_are_inferred_from_what_is_not_null() -> None:
-    """The text that stands for a null says nothing of its column's type."""
+    """The text that stands for a null does not affect its column's type."""
     found = inference._columns([{b"n": b"1", b"m": b"\\N"}, {b"n": b"\\N", b"m": b"\\N"}], "\\N")
     assert found == {"n": t.IntegerType(), "m": t.StringType()}
 
 
 def test_so_many_entries_are_looked_at(site: Site) -> None:
-    """samplingSize says how many entries of each stream decide on the types."""
+    """samplingSize limits the entries of each stream that decide on the types."""
     for n in range(30):
         site.client.xadd("s", {"n": n if n < 20 else "many"})
     there = address.parse(site.url)
@@ -112,7 +112,7 @@ def test_json_has_nulls_of_its_own() -> None:
     ],
 )
 def test_names_of_zones(text: str, name: str) -> None:
-    """A zone is a name of the database, or an offset; both are what Arrow knows."""
+    """A zone is a name in the database, or an offset; Arrow supports both."""
     assert time_zones.parse(text) == name
     moment = datetime.datetime(2013, 7, 4, tzinfo=UTC)
     (shown,) = pa.array([moment], pa.timestamp("us", name)).to_pylist()
@@ -121,7 +121,7 @@ def test_names_of_zones(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "Nowhere/Land", "+99", "../etc", "+01:99"])
 def test_zones_that_are_none(text: str) -> None:
-    """What is no zone is an error that says what one is."""
+    """An invalid zone is an error that explains valid ones."""
     with pytest.raises(OptionsError, match=r"INVALID_OPTION.*timeZone.*Europe/Berlin"):
         options.read_options({"stream": "s", "timeZone": text})
 
@@ -159,7 +159,7 @@ def test_times_without_a_zone() -> None:
 
 
 def test_times_are_written_in_the_zone() -> None:
-    """With the option timestamps have that zone's offset, without it UTC; either way they are the same moment."""
+    """With the option, timestamps have that zone's offset, without it UTC; both are the same moment."""
     column = pa.array([datetime.datetime(2013, 7, 4, 16, 30, tzinfo=UTC), None], pa.timestamp("us", "Asia/Tokyo"))
     for said, plain, in_json in (
         ({}, "2013-07-04 16:30:00.000000Z", "2013-07-04T16:30:00Z"),

@@ -71,7 +71,7 @@ def test_failfast() -> None:
 
 
 def test_a_column_that_is_never_null() -> None:
-    """A field that is missing where the schema says NOT NULL is an error with its entry, not one of the JVM's."""
+    """A missing field for a NOT NULL column is an error with its entry, not one of the JVM's."""
     schema = t.StructType().add("n", "integer", nullable=False).add("_id", "string", nullable=False)
     assert [row["n"] for row in read(schema, GOOD, GOOD)] == [1, 1]
     assert [row["n"] for row in read(schema, BAD, GOOD, mode="DROPMALFORMED")] == [1]
@@ -96,7 +96,7 @@ NESTED = (
 
 
 def test_nested_values() -> None:
-    """Arrays, structs and maps are read from JSON; what does not fit makes the whole value null and malformed."""
+    """Arrays, structs and maps are read from JSON; a part that does not fit makes the value null and malformed."""
     entry = {
         b"tags": b'["a", 1, null, {"b": [true]}]',
         b"at": b'{"lat": 1.5, "when": "2013-07-04 12:00:00", "more": 1}',
@@ -142,7 +142,7 @@ def test_a_decimal_keeps_its_digits() -> None:
 
 
 def test_the_number_of_deliveries() -> None:
-    """`_deliveries` is what the group says, and null where there is none."""
+    """`_deliveries` is the group's delivery count, and null without one."""
     schema = ReadSchema.of(schema_of("n int, _deliveries int"), None)
     page = page_of(GOOD, GOOD)
     assert schema.counts_deliveries
@@ -201,7 +201,7 @@ def test_types_of_json() -> None:
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
 def test_a_field_name_that_is_no_text_is_a_malformed_entry(mode: str) -> None:
-    """One producer's bad field name costs its own entry, as the mode says, and no other one."""
+    """One producer's bad field name affects only its own entry, according to the mode."""
     schema = t.StructType().add("_id", "string").add("fields", t.MapType(t.StringType(), t.StringType()))
     schema.add("_corrupt_record", "string")
     entries = [(b"1-1", [b"a", b"1"]), (b"2-1", [b"b", b"2", b"\xff", b"3", b"c", b"4"]), (b"3-1", [b"d", b"5"])]

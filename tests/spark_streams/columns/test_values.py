@@ -231,7 +231,7 @@ def test_every_type_has_a_text_that_reads_back(kind: Any, of: st.SearchStrategy[
     ],
 )
 def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
-    """Texts are read as Spark's CSV source reads them; where they say no time zone, in that of the type."""
+    """Texts are read as by Spark's CSV source; without a time zone they are in that of the type."""
     found = zones.array_in(values.from_text(pa.array([text.encode()]), target), "UTC")
     assert found.to_pylist() == [value]
 
@@ -253,7 +253,7 @@ def test_what_a_text_means(text: str, target: Any, value: Any) -> None:
     ],
 )
 def test_numbers_are_times_where_the_format_says_so(text: str, form: str, value: Any) -> None:
-    """With another timestampFormat than iso, numbers count from 1970 in its unit; other texts mean what they meant."""
+    """With another timestampFormat than iso, numbers count from 1970 in its unit; other texts are read as before."""
     column = pa.array([text.encode()])
     target = pa.timestamp("us")
     assert values.from_text(column, target, epochs_of(form)).to_pylist() == [value]

@@ -59,7 +59,7 @@ def test_writing() -> None:
     ],
 )
 def test_an_unknown_option_is_refused_with_the_nearest_name(raw: dict[str, str], name: str, nearest: str) -> None:
-    """A misspelt option, or one of the other scope, is an error that names what may have been meant."""
+    """A misspelt option, or one of the other scope, is an error that suggests the nearest name."""
     with pytest.raises(OptionsError, match=f"'{name}'.*nearest known name is '{nearest}") as caught:
         options.read_options(raw)
     assert caught.value.condition == "UNKNOWN_OPTION"
@@ -141,7 +141,7 @@ def test_every_option_has_a_name_of_its_own_and_a_meaning() -> None:
 
 
 def test_every_option_is_documented_and_every_field_is_an_option() -> None:
-    """The documents' sections have the options that are parsed, all of them; nobody else fills a field of theirs."""
+    """The documents list exactly the options that are parsed; their fields are filled by nothing else."""
     parsed = [option for one in (ConnectOptions, ReadOptions, WriteOptions) for option in options_of(one).values()]
     assert {option.name for option in parsed} == {option.name for option in DECLARED}
     for one in (ConnectOptions, ReadOptions, WriteOptions):
@@ -202,7 +202,7 @@ def test_a_name_and_its_alias_exclude_each_other() -> None:
     ],
 )
 def test_names_of_kafkas_source_mean_the_same_here(kafkas: str, value: str, field: str, expected: Any) -> None:
-    """Who comes from Spark's Kafka source keeps the options that have a meaning here."""
+    """Users of Spark's Kafka source can keep the option names that have a meaning here."""
     given = {kafkas: value} if kafkas.startswith("subscribe") else {"stream": "s", kafkas: value}
     assert getattr(options.read_options(given), field) == expected
 
@@ -231,7 +231,7 @@ def test_a_streaming_read_has_no_end(given: dict[str, str], name: str) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("saveMode", "error"), ("saveMode", "ignore"), ("writeId", "w")])
 def test_a_streaming_write_has_no_options_of_batches(name: str, value: str) -> None:
-    """They are refused by name, unless they say what is the case anyway."""
+    """They are rejected by name, unless their value is the default behaviour."""
     options.write_options({"stream": "s", name: value}, streaming=False)
     options.write_options({"stream": "s", "saveMode": "append"}, streaming=True)
     with pytest.raises(OptionsError, match=f"Option '{name}' is '{value}', but .*batch"):
@@ -239,7 +239,7 @@ def test_a_streaming_write_has_no_options_of_batches(name: str, value: str) -> N
 
 
 def test_a_batch_read_shares_no_group() -> None:
-    """`consume=shared` is for streaming reads; it is refused only where it is known that the read is none."""
+    """`consume=shared` is for streaming reads; it is rejected only if the read is known to be a batch."""
     given = {"stream": "s", "group": "g", "consume": "shared"}
     assert options.read_options(given).shared
     with pytest.raises(OptionsError, match="Option 'consume' is 'shared'"):
@@ -247,7 +247,7 @@ def test_a_batch_read_shares_no_group() -> None:
 
 
 def test_options_of_a_connection_alone() -> None:
-    """What connects, and reads nothing, takes no option of a read."""
+    """Code that connects without reading accepts no option of a read."""
     with pytest.raises(OptionsError, match="'stream' is for reading, and cannot be given for connecting"):
         options.server({"url": "redis://host", "stream": "s"})
 
@@ -290,7 +290,7 @@ def test_the_environment_names_the_server(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("condition", sorted(errors.CONDITIONS))
 def test_every_condition_has_an_id_a_text_and_advice(condition: str) -> None:
-    """An error's message begins with its id, contains its parameters, ends with advice, and survives pickling."""
+    """An error's message starts with its ID, contains its parameters, ends with advice, and survives pickling."""
     entry = errors.CONDITIONS[condition]
     names = {name for _, name, _, _ in string.Formatter().parse(entry.text + entry.advice) if name}
     raised = errors.error(condition, **{name: f"<{name}>" for name in names})

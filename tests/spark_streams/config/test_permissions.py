@@ -29,7 +29,7 @@ from tests.spark_streams.write.tasks.test_exactly_once import table
 
 @dataclass
 class Feature:
-    """What a user does: options of a read or a write, and the work, which raises if a row is missing or doubled."""
+    """A user's work: options of a read or a write, and a function that raises if a row is missing or duplicated."""
 
     work: Callable[[Feature, str, redis.Redis], None]
     said: dict[str, str] = field(default_factory=dict)
@@ -144,7 +144,7 @@ FEATURES = {
 def test_the_printed_rules_are_enough_and_none_is_too_many(
     client: redis.Redis, place: servers.Running, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the rules that NOT_PERMITTED prints everything works; without any of them it is refused, or goes on."""
+    """With the rules printed by NOT_PERMITTED everything works; without any one of them it fails or continues."""
     monkeypatch.setattr(client_connection, "_IDLE_SECONDS", -1)
     monkeypatch.setattr(owned_group, "_MANY", 0)
     feature = FEATURES[name]

@@ -1,4 +1,4 @@
-"""Where a query begins and ends: positions as options say them."""
+"""Start and end of a query: positions in options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
     ],
 )
 def test_positions_are_read_as_xrange_reads_them(text: str, end: bool, after: StreamId) -> None:
-    """IDs are inclusive, `(` excludes, and a missing sequence number is completed by the end it stands at."""
+    """IDs are inclusive, `(` excludes, and a missing sequence number is completed for the end that it is at."""
     parse = positions.parse_end if end else positions.parse_start
     assert parse(text, ("s",)).of("s").after == after
 
@@ -73,7 +73,7 @@ def test_partitions_are_kafkas() -> None:
     ],
 )
 def test_regular_expressions_as_globs(regex: str, glob: str) -> None:
-    """`subscribePattern` takes what a glob can express, and matches the same names."""
+    """`subscribePattern` accepts patterns that a glob can express, and matches the same names."""
     assert options.read_options({"subscribePattern": regex}).pattern == glob
 
 
@@ -87,6 +87,6 @@ def test_other_regular_expressions_are_refused(regex: str) -> None:
 @pytest.mark.parametrize("text", ["2024", "2024-06", "20240601", "(2024-06"])
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"])
 def test_dates_are_never_taken_for_ids_or_milliseconds(option: str, text: str) -> None:
-    """A year, a month or a day without dashes is refused, not read as a moment in January 1970."""
+    """A year, a month or a day without dashes is rejected, not read as a moment in January 1970."""
     with pytest.raises(OptionsError, match=option):
         options.read_options({"stream": "a", option: text})

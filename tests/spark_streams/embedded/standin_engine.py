@@ -1,4 +1,4 @@
-"""What the supervisor knows of an engine, and no more: announces that it is ready, answers PING, ends on SIGTERM."""
+"""A minimal engine for the supervisor: announces that it is ready, replies to PING, ends on SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory of a driver's engine: whatever stands in its place, and if it goes away."""
+"""The directory of a driver's engine: other objects in its place, and its removal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["run", "tmp_path"]
     "kind", ["file", "link to a file", "link to a directory", "link to nothing", "open", "foreign"]
 )
 def test_what_stands_in_its_place_is_not_used(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another user has planted there, or that others may write to, is an error that names TMPDIR."""
+    """A file planted by another user, or writable for others, is an error that names TMPDIR."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     planted, target = tmp_path / f"pystreams-{os.getuid()}", tmp_path / "target"
     if kind == "file":
@@ -94,7 +94,7 @@ REMOVED = """
 
 
 def test_no_second_engine_takes_the_place_of_one_whose_directory_was_removed(run: Run, tmp_path: Path) -> None:
-    """Both a process that knows the directory and one that finds its driver anew say that it is gone."""
+    """A process that knows the directory and one that searches for its driver both report that it is gone."""
     driver = run(REMOVED)
     line(driver)
     first = state(tmp_path)

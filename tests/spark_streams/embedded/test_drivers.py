@@ -73,7 +73,7 @@ def test_a_master_that_is_not_local_needs_a_url(
 
 
 def test_a_master_in_sparks_defaults_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a word on the command line spark-defaults.conf names the master."""
+    """Without a master on the command line, spark-defaults.conf decides."""
     (tmp_path / "spark-defaults.conf").write_text("# cluster\nspark.master    yarn\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setattr(processes, "_command", lambda _pid: ["/opt/jdk/bin/java", "x"])
@@ -124,7 +124,7 @@ def test_a_service_needs_a_server_or_a_directory(
 def test_a_client_of_spark_connect_gets_no_engine_of_its_own(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], refused: bool
 ) -> None:
-    """Its data would be in another engine than that of the server's queries: an error says to set `url`."""
+    """Its data would be in another engine than that of the server's queries: an error advises to set `url`."""
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", *filter(SPARKS.match, os.environ)):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""The embedded engine: one per driver, found by its processes, and gone when the driver is gone."""
+"""The embedded engine: one per driver, found by its processes, and stopped with the driver."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tmp_path() -> Iterator[Path]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """Starts a Python program as a driver, with its own temporary directory, and kills what is left of it."""
+    """Starts a Python program as a driver, with a separate temporary directory, and kills its remaining processes."""
     started: list[subprocess.Popen[str]] = []
 
     def start(
@@ -84,7 +84,7 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 def state(tmp_path: Path) -> Record:
-    """What the supervisor wrote."""
+    """Return the supervisor's output."""
     (path,) = tmp_path.glob("pystreams-*/*/state.json")
     found = record.read(path.parent)
     assert found is not None
@@ -113,7 +113,7 @@ MANY = """
 
 
 def test_all_processes_of_a_driver_find_one_engine(run: Run, tmp_path: Path) -> None:
-    """Many processes ask at the same moment: one engine starts, outlives them, and the driver finds it too."""
+    """Many simultaneous requests start one engine, which outlives the processes; the driver finds it too."""
     driver = run(MANY)
     first, second, *others = line(driver).split()
     assert first == second
@@ -148,7 +148,7 @@ def test_the_engine_ends_with_its_driver(run: Run, tmp_path: Path, number: signa
 
 
 def test_the_engine_ends_with_its_supervisor_and_is_started_again(run: Run, tmp_path: Path) -> None:
-    """If the supervisor is killed, the engine does not stay behind, and the next one to ask gets a new engine."""
+    """If the supervisor is killed, the engine ends too, and the next request starts a new one."""
     driver = run(ONE)
     line(driver)
     before = state(tmp_path)
@@ -185,7 +185,7 @@ def test_an_engine_that_does_not_start_is_an_error(run: Run, tmp_path: Path) -> 
 
 
 def test_a_package_that_is_missing_is_named(run: Run) -> None:
-    """Where a package that the engine needs is not installed, the error says which, and what else can be done."""
+    """If a package that the engine needs is missing, the error names it, and alternatives."""
     program = """
         from spark_streams import errors
         from spark_streams.embedded import launcher
@@ -215,7 +215,7 @@ CLIENT_LATER = """
 
 
 def test_an_engine_is_not_given_to_who_became_a_client(run: Run) -> None:
-    """A program that had an engine and then connects to Spark elsewhere is told so, before it writes into its own."""
+    """A program that had an engine and then connects to a remote Spark gets an error before it writes into its own."""
     assert line(run(CLIENT_LATER)) == "CONNECT_CLIENT"
 
 
@@ -254,7 +254,7 @@ COMPRESSION = """
 
 
 def test_cold_entries_are_kept_as_spark_reads_them(run: Run) -> None:
-    """The embedded engine keeps cold entries by columns, which Spark's workers get as they are."""
+    """The embedded engine keeps cold entries as columns, which Spark's workers receive as they are."""
     assert line(run(COMPRESSION, **{launcher.COMMAND: ""})) == "columns"
 
 
@@ -271,7 +271,7 @@ IN_USE = """
 
 
 def test_two_applications_do_not_share_a_data_directory(run: Run, tmp_path: Path) -> None:
-    """The second is told that another engine has it, and to set `url`; the first goes on."""
+    """The second one gets an error that another engine uses it, with the advice to set `url`; the first continues."""
     settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: ""}
     assert line(run(IN_USE, **settings)) == "True"
     said = line(run(IN_USE, **settings))
@@ -288,7 +288,7 @@ USERS_OWN = {
 
 
 def users_own(directory: Path, kind: str) -> Path:
-    """A directory with modules of a user that have the names of ours; each says whose it is."""
+    """A directory with a user's modules that have the names of ours; each prints its owner."""
     for name in USERS_OWN[kind]:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -310,7 +310,7 @@ SHADOWED = """
 @pytest.mark.parametrize("kind", list(USERS_OWN))
 @pytest.mark.parametrize("where", ["working directory", "PYTHONPATH"])
 def test_a_users_own_engine_does_not_stand_in_for_ours(run: Run, tmp_path: Path, kind: str, where: str) -> None:
-    """Modules `engine` and `jobs` of the user's are his alone: the embedded engine is the installed one."""
+    """A user's modules `engine` and `jobs` are only the user's: the embedded engine is the installed one."""
     directory = users_own(tmp_path / "own", kind)
     if where == "PYTHONPATH":
         place = {"PYTHONPATH": os.pathsep.join([str(directory), str(ROOT)])}
@@ -321,7 +321,7 @@ def test_a_users_own_engine_does_not_stand_in_for_ours(run: Run, tmp_path: Path,
 
 
 def test_the_standard_library_comes_before_the_place_of_the_engine(tmp_path: Path) -> None:
-    """The directory that holds the package is not put on the path: what else lies there replaces nothing."""
+    """The directory that contains the package is not put on the path: its other files replace nothing."""
     (tmp_path / "json.py").write_text("raise ImportError('not the standard library')")
     (tmp_path / "engine").mkdir()
     (tmp_path / "engine" / "__init__.py").touch()
@@ -346,7 +346,7 @@ KEPT = """
 
 
 def runs(tmp_path: Path) -> bool:
-    """Whether an engine with data of its own has left its state there."""
+    """Whether an engine with a data directory has left its state there."""
     try:
         return any(tmp_path.glob("pystreams-*/*/*/state.json"))
     except FileNotFoundError:  # a directory went while it was looked into
@@ -354,7 +354,7 @@ def runs(tmp_path: Path) -> bool:
 
 
 def test_data_are_kept_where_that_is_asked_for(run: Run, tmp_path: Path) -> None:
-    """With a data directory the next driver finds what the last one left; the engine in memory is another one."""
+    """With a data directory the next driver finds the data of the last one; an engine in memory is a new one."""
     settings = {launcher.HOME: str(tmp_path / "home"), launcher.COMMAND: f"{sys.executable} -m engine --port 0"}
     for lives in (1, 2):
         program = run(KEPT, **settings)
@@ -384,7 +384,7 @@ SPARK = """
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [pytest.param("python", marks=long_only), "jvm"])
 def test_spark_without_a_url_uses_the_embedded_engine(run: Run, tmp_path: Path, victim: str) -> None:
-    """Workers and the user's program share one engine, which is gone when the driver's Python or its JVM is killed."""
+    """Workers and the user's program share one engine, which ends when the driver's Python or its JVM is killed."""
     driver = run(SPARK, **{launcher.COMMAND: os.environ.get(launcher.COMMAND, "")})
     rows, length, jvm = map(int, line(driver).split())
     assert (rows, length) == (5, 5)

@@ -1,4 +1,4 @@
-"""The embedded engine's life: every transition of its state machine, and what the states mean for real processes."""
+"""Life cycle of the embedded engine: every transition of its state machine, and their effect on real processes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ E, S = Event, State
 
 
 class Script:
-    """A host whose events are written down beforehand; between them the clock stands still.
+    """A host with a list of prepared events; between them the clock stands still.
 
-    A number among the events is that many seconds in which nothing happens.
+    A number among the events is that many seconds without events.
     """
 
     def __init__(self, first: Event, *events: Event | float) -> None:
@@ -71,7 +71,7 @@ LIVES: list[tuple[list[Event | float], list[State]]] = [
         [S.STARTING, S.READY, S.STOPPING, S.KILLING, S.ENDED],
     ),
     ([E.STARTED, 30.0, 1e9, E.ENGINE_ENDED], [S.STARTING, S.GIVING_UP, S.FAILED]),
-    # What changes nothing any more does not prolong the wait either.
+    # Events without an effect do not prolong the wait either.
     (
         [E.STARTED, E.STOP_ASKED, 4.0, *NO_NEWS, 1.0, *NO_NEWS, E.ENGINE_ENDED],
         [S.STARTING, S.STOPPING, S.KILLING, S.ENDED],
@@ -131,7 +131,7 @@ DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
 class Case:
-    """A supervisor with an engine that is a few lines of Python, and a driver that ends when it is told to."""
+    """A supervisor with an engine of a few lines of Python, and a driver that ends on request."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / f"{record.PREFIX}0" / "driver"
@@ -188,7 +188,7 @@ def case(tmp_path: Path) -> Iterator[Case]:
 
 
 def test_the_lock_is_held_until_there_is_a_record(case: Case) -> None:
-    """Whoever gets the launcher's lock finds a supervisor at work, even if the launcher is no more."""
+    """A process that gets the launcher's lock finds a running supervisor, even if the launcher has died."""
     case.supervise(STAYS)
     with (case.directory / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -291,7 +291,7 @@ def test_a_log_that_cannot_be_written_does_not_end_the_engine(case: Case) -> Non
 def test_who_asks_while_an_engine_ends_waits_and_starts_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two engines never run for the same directory, and nobody is given the address of one that is ending."""
+    """Two engines never run for the same directory, and no process gets the address of one that is stopping."""
     me = Process.of(os.getpid())
     with subprocess.Popen([needed("cat")], stdin=subprocess.PIPE) as other:
         Record(S.STOPPING, Process.of(other.pid), me, "redis://127.0.0.1:1").write(tmp_path)

@@ -1,4 +1,4 @@
-"""What users are told of the life of an embedded engine's data: when it starts, and when it ends."""
+"""Notices for users about the life of an embedded engine's data: when it starts, and when it ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRITER = """
 
 
 def said(run: Run, *, place: str | None = None, ending: str = "", **environment: str) -> list[str]:
-    """The lines that the driver's user sees on its standard error, until nobody holds it open."""
+    """Return the driver's standard error, until no process holds it open."""
     driver = run(
         WRITER.format(place=place, ending=ending), None, subprocess.PIPE, **{launcher.COMMAND: "", **environment}
     )
@@ -42,7 +42,7 @@ def said(run: Run, *, place: str | None = None, ending: str = "", **environment:
 
 
 def test_a_start_and_an_end_are_told_once(run: Run) -> None:
-    """One line says where the data are and until when, one at the end what was lost in which streams."""
+    """One line says where the data is and until when, one at the end how much was lost in which streams."""
     began, ended = said(run)
     assert began.startswith(
         "No server is named: the embedded engine keeps all streams in memory, until its driver ends"
@@ -59,7 +59,7 @@ def test_a_driver_that_is_killed_is_told_all_the_same(run: Run) -> None:
 
 
 def test_an_engine_that_ends_first_is_told(run: Run) -> None:
-    """An engine that was killed or shut down takes its memory along: that is said at once, not passed over."""
+    """The data in memory of an engine that was killed or shut down is lost: that is reported at once."""
     lines = said(run, ending="client.shutdown(nosave=True)")
     assert lines[-1].startswith("pystreams: The embedded engine ended before its driver (status ")
 

@@ -1,4 +1,4 @@
-"""A query whose connection is cut at any step of the protocol goes on by itself: no task has to be repeated for it."""
+"""A query whose connection is cut at any step of the protocol continues by itself, without repeating a task."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_query_rides_through_cuts(
 
 
 class Refusing(threading.Thread):
-    """A server that refuses every command but ECHO so many times, in the words given, and then has an empty stream."""
+    """A server that rejects a number of commands, except ECHO, with the given error, and then has an empty stream."""
 
     def __init__(self, words: str, times: int) -> None:
         super().__init__(daemon=True)
@@ -185,7 +185,7 @@ def test_what_a_lost_master_had_confirmed_is_not_taken_for_replicated(site: Site
 
 
 def test_rows_appended_over_a_connection_that_is_gone_are_not_known_to_be_replicated(site: Site) -> None:
-    """WAIT speaks of its own connection's writes, so where another one has confirmed rows the task fails."""
+    """WAIT covers only its own connection's writes, so if another one has confirmed rows the task fails."""
     options = WriteOptions(stream="s", mode="append", chunk_size=10, wait_replicas=1, wait_timeout=20)
     connection = Connection(Address(site.url))
     sender = AtLeastOnceSender(connection, options)

@@ -1,8 +1,8 @@
-"""The exactly-once protocol, every interleaving: two attempts of a task or a batch, kills, broken links, restarts.
+"""The exactly-once protocol in every interleaving: two attempts of a task or a batch, kills, broken links, restarts.
 
 The code that writes, stages, publishes and commits is the real one; the server is the engine's core. A kill needs no
-step of its own: whatever is true in every state is true if a program never goes on from there. The replay after a
-restart runs from every content of the server that was reached.
+step of its own: whatever is true in every state is true if a program never continues from there. The replay after a
+restart runs from every reached content of the server.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Model:
 
 
 def drivers(tasks: Sequence[Attempt]) -> tuple[list[Program], Keys]:
-    """The drivers of these attempts, whose tasks have ended one after the other, and what the tasks have left."""
+    """Return the drivers of these attempts, whose tasks have ended one after another, with the results of the tasks."""
     server = Server(_NO_EXTENSIONS)
     programs = []
     for attempt in tasks:
@@ -173,7 +173,7 @@ def test_two_copies_of_one_task() -> None:
 
 @pytest.mark.parametrize("mode", ["exactlyOnce", "staged"])
 def test_a_link_that_breaks_at_any_command(mode: str) -> None:
-    """What was sent may still be executed at any time, in part, or not at all: the program goes on by what it finds."""
+    """A sent request may still run at any time, in part, or not at all: the program continues with what it finds."""
     model = Model([Program("a", Attempt("a", ONE, mode).whole, may_break=True)], Attempt("c", ONE, mode), breaks=1)
     model.run()
     assert model.endings == {"a"}

@@ -1,4 +1,4 @@
-"""Writes that the server refuses for a moment, at any request: nothing is remembered of it, and each row comes once."""
+"""Writes that the server rejects temporarily, at any request: no state of that is kept, each row is written once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXEC = pack("EXEC")
 
 
 class State:
-    """A state in which the server refuses: `begin` and `end` it."""
+    """A state in which the server rejects writes: `begin` and `end` it."""
 
     def __init__(self, begin: Sequence[Any], end: Sequence[Any]) -> None:
         self._begin, self._end = begin, end
@@ -146,7 +146,7 @@ def url(client: redis.Redis, place: servers.Running) -> Iterator[str]:
 
 
 def fail_a_snapshot(client: redis.Redis, place: servers.Running) -> None:
-    """Have the server try a snapshot where its file cannot be made."""
+    """Make the server's snapshot fail, with a path where no file can be made."""
     (place.directory / "dump.rdb").mkdir(exist_ok=True)
     with suppress(redis.ResponseError):
         client.bgsave()
@@ -154,7 +154,7 @@ def fail_a_snapshot(client: redis.Redis, place: servers.Running) -> None:
 
 
 def write(url: str, mode: str, name: str, note: Callable[[], None] = lambda: None) -> None:
-    """One attempt of a batch of two tasks, the first of which another attempt may have begun."""
+    """Run one attempt of a batch of two tasks, the first of which another attempt may have started."""
     attempt = Attempt(url, name, mode, more={"maxlen": 1000})
     try:
         attempt.task(0, range(ROWS // 2))
@@ -185,7 +185,7 @@ def test_what_was_refused_for_a_moment_is_written_by_the_next_attempt(
     at_exec: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whichever request is refused, the next attempt writes what is left: each row is there once, and no other."""
+    """Whichever request is rejected, the next attempt writes the rest: each row is written once, and no other."""
     if refusal == "MISCONF":
         fail_a_snapshot(client, place)
     state = {**STATES, **LONG_STATES}[refusal]

@@ -26,7 +26,7 @@ def planned(url: str, overwrite: bool = True, **said: Any) -> Sink:
 
 
 def wrote(sink: Sink, rows: Sequence[int]) -> Written:
-    """What its only task says after these rows."""
+    """Return the only task's message after these rows."""
     return sink.write(iter([pa.RecordBatch.from_pydict({"n": pa.array(rows, pa.int64())})]))
 
 

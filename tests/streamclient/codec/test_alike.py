@@ -1,4 +1,4 @@
-"""The quickest way to read a page: it declines, or gives what the parser gives, bytes and numbers alike."""
+"""The fastest path for reading a page declines, or gives the parser's bytes and numbers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_usual_entries_are_read_this_way(made: tuple[bytes, int, list[bytes]]) -
 @unhurried
 @given(pages(USUAL), st.data())
 def test_a_damaged_page_is_never_misread(made: tuple[bytes, int, list[bytes]], data: st.DataObject) -> None:
-    """With bytes changed, left out or put in, it declines or still reads what the parser reads."""
+    """With bytes changed, removed or inserted, it declines or still reads what the parser reads."""
     frames, count, names = made
     damaged = bytearray(frames)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -110,7 +110,7 @@ TEXTS = st.one_of(
 @unhurried
 @given(st.lists(TEXTS.filter(lambda text: len(text) <= 8), min_size=1, max_size=6))
 def test_numbers_are_those_of_their_texts(texts: list[str]) -> None:
-    """A column is declined, or every number is the very one that its text says, the sign of zero included."""
+    """A column is declined, or every number is exactly that of its text, including the sign of zero."""
     raw = [text.encode() for text in texts]
     words = np.array([int.from_bytes(text.ljust(8, b"*"), "little") for text in raw], np.uint64)
     lengths = np.array([len(text) for text in raw], np.int64)

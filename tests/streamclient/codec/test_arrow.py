@@ -72,7 +72,7 @@ def seen(page: Page, names: list[bytes]) -> dict[str, object]:
 @unhurried
 @given(st.one_of(entries_of(WORDS), entries_of(PLAIN), one_shape()), st.binary(max_size=3))
 def test_both_halves_read_the_same_columns(entries: list[tuple[bytes, list[bytes]]], before: bytes) -> None:
-    """Whatever the entries hold, the vectorised half either declines or reads what the parser reads."""
+    """For any entries, the vectorised half either declines or reads what the parser reads."""
     buffer = before + frames(entries)
     names = [b"a", b"b", b"", b"missing"]
     expected = seen(decode_reference.parse(buffer, len(before), len(buffer), len(entries)), names)
@@ -93,7 +93,7 @@ def test_values_without_line_feeds_are_always_vectorised(entries: list[tuple[byt
 @unhurried
 @given(entries_of(WORDS), st.data())
 def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes]]], data: st.DataObject) -> None:
-    """With any one byte changed, what the vectorised half accepts is still exactly what a parser finds there."""
+    """With any one byte changed, what the vectorised half accepts is still exactly what a parser finds."""
     buffer = bytearray(frames(entries))
     at = data.draw(st.integers(0, len(buffer) - 1))
     buffer[at] = data.draw(st.integers(0, 255))
@@ -104,7 +104,7 @@ def test_a_damaged_buffer_is_never_misread(entries: list[tuple[bytes, list[bytes
 
 
 def test_a_wrong_count_is_declined_and_then_refused() -> None:
-    """A header that promises another number of entries than there are is an error, not fewer or more rows."""
+    """A header with a wrong number of entries is an error, not fewer or more rows."""
     buffer = frames([(b"1-1", [b"a", b"b"])] * 3)
     for count in (1, 2, 4):
         with pytest.raises(ValueError):
@@ -124,7 +124,7 @@ def test_a_large_value_comes_through() -> None:
     ids=str,
 )
 def test_array_headers(reply: bytes, result: tuple[int, int]) -> None:
-    """The head of an array says how many elements follow, and where."""
+    """The head of an array gives the number of elements, and where they start."""
     assert array_header(reply) == result
 
 

@@ -61,7 +61,7 @@ def alike(values: st.SearchStrategy[bytes], most: int = 12) -> st.SearchStrategy
 
 
 def checked(page: Page, entries: list[Entry]) -> None:
-    """The page has what the parser finds in the entries' frames."""
+    """Assert that the page has the parser's result for the entries' frames."""
     data = frames(entries)
     wanted = decode_reference.parse(data, 0, len(data), len(entries))
     names = [b"a", b"b", b"", b"missing"]
@@ -85,7 +85,7 @@ def test_blocks_give_the_pages_of_their_entries(parts: list[tuple[list[Entry], b
 @unhurried
 @given(alike(NUMBERS, 40), st.integers(1, 40))
 def test_numbers_are_those_of_their_texts(entries: list[Entry], cut: int) -> None:
-    """Numbers that are read from columns are what their texts say, in one block or two; or they are declined."""
+    """Numbers read from columns are exactly those of their texts, in one block or two; or they are declined."""
     halves = [part for part in (entries[:cut], entries[cut:]) if part]
     buffer = reply(*map(columnar, halves))
     (page,) = blocks.pages(buffer, blocks.blocks(buffer))
@@ -102,7 +102,7 @@ def test_numbers_are_those_of_their_texts(entries: list[Entry], cut: int) -> Non
 @unhurried
 @given(alike(WORDS), st.sets(PLAIN))
 def test_fields_that_were_not_sent_have_their_names_alone(entries: list[Entry], names: set[bytes]) -> None:
-    """Columns that were asked for are whole beside others without values; these are fields all the same."""
+    """Requested columns are complete next to others without values; these are fields all the same."""
     buffer = reply(columnar(entries, names))
     (page,) = blocks.pages(buffer, blocks.blocks(buffer))
     data = frames(entries)

@@ -46,7 +46,7 @@ def test_stamped_commands_are_those_of_the_slow_way(
 
 
 def test_few_rows_and_many_lengths_are_joined() -> None:
-    """Templates are not used where they would not pay."""
+    """Templates are not used if they would not be faster."""
     few = pa.array([b"1"] * 10, pa.binary())
     ragged = pa.array([b"x" * row for row in range(200)], pa.binary())
     huge = pa.array([b"x" * 70_000, *[b"y"] * 99], pa.binary())

@@ -1,4 +1,4 @@
-"""Entries of thousands of fields: what a column costs does not grow with the number of the others."""
+"""Entries of thousands of fields: the cost of a column does not grow with the number of other columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page_of(way: str, names: list[bytes]) -> tuple[Page, Page]:
 
 
 def seconds(way: str, width: int) -> float:
-    """Processor time for reading every column of so many, the best of three."""
+    """Return the processor time per column for reading all columns, the best of three."""
     names = [b"column_%d" % number for number in range(width)]
     page, _ = page_of(way, names)
     found = []

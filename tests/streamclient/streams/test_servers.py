@@ -1,4 +1,4 @@
-"""`StreamServer`: what is asked of a server, on a real Redis and on the engine."""
+"""`StreamServer`: requests to a server, on a real Redis and on the engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Conn
 
 
 def test_states(client: redis.Redis, connection: Connection) -> None:
-    """A stream's state tells its ends, and the group's position and lag; a missing one is None."""
+    """A stream's state has its ends, and the group's position and lag; a missing one is None."""
     add(client, "s", 10)
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"}, count=4)
@@ -156,7 +156,7 @@ def test_acknowledging_up_to_an_id(
 
 
 def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
-    """A group is made together with its stream; one that exists is left as it is."""
+    """A group is created together with its stream; an existing one is unchanged."""
     server = RedisServer(connection)
     assert server.create_groups({"s": (StreamId(5, 0), None)}, "g") == {"s"}
     assert server.create_groups({"s": (StreamId(9, 0), None)}, "g") == set()

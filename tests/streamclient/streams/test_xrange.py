@@ -33,7 +33,7 @@ def test_pages_hold_exactly_the_range(client: redis.Redis, connection: Connectio
 def test_a_value_that_looks_like_an_entry_misleads_nobody(
     client: redis.Redis, connection: Connection, value: bytes
 ) -> None:
-    """The next page is asked for before this one is decoded; where that begins at the wrong entry it is asked again."""
+    """The next page is requested before this one is decoded; if it starts at a wrong entry, it is requested again."""
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
     pages = list(xrange.pages(connection, "s", ZERO, StreamId(150, 0), 7))
@@ -66,7 +66,7 @@ def test_pages_of_many_fields_are_larger(client: redis.Redis, connection: Connec
 def test_delivery_fills_the_pending_list(
     client: redis.Redis, connection: Connection, position: int, delivered: int
 ) -> None:
-    """What the group has not been given yet is delivered, and nothing beyond the range; the rows are all of them."""
+    """Entries not yet delivered to the group are delivered, and none beyond the range; all of them are returned."""
     add(client, "s", 60)
     client.xgroup_create("s", "g", f"{position}-0")
     delivery = Delivery("g", "c-0", StreamId(position, 0))

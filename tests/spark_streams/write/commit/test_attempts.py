@@ -1,6 +1,6 @@
-"""Batches that are attempted again, without Spark: exactly the right rows, or an error and nothing changed.
+"""Repeated attempts of batches, without Spark: exactly the right rows, or an error without changes.
 
-One file above 400 lines: all cases are told with `Attempt`.
+One long module, because all cases use `Attempt`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Attempt:
         return RowEncoder(options, WriteSchema(("n",), False, False, False)).chunks(iter([table]))
 
     def task(self, partition: int, rows: Sequence[int], dies: bool = False, stream: str = "s") -> Attempt:
-        """Run a task; if it dies, it is never heard of again."""
+        """Run a task; if it dies, its result is lost."""
         sender = self.sender(partition)
         chunks = self.chunks(rows, stream)
         for chunk in [merged(chunks)] if self.mode == "atomic" else chunks:
@@ -132,7 +132,7 @@ def test_rows_that_are_all_there_may_come_in_any_partitions_and_order(
 def test_a_published_batch_that_comes_with_other_rows_is_a_warning_and_a_write_id_an_error(
     client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is left out of a staged batch that is over is said; two writes with one `writeId` are refused."""
+    """Rows left out of a finished staged batch are logged; two writes with one `writeId` are rejected."""
     more = {"write_id": "x"}
     Attempt(place.url, "first", "staged", more=more).task(0, range(20)).commit()
     Attempt(place.url, "same", "staged", more=more).task(0, range(9)).task(1, range(9, 20)).commit()
@@ -156,7 +156,7 @@ def test_a_complete_task_in_another_order_is_skipped_and_the_rest_is_written(
 def test_a_task_of_an_attempt_that_was_replaced_or_finished_writes_nothing(
     client: redis.Redis, place: servers.Running
 ) -> None:
-    """Late tasks fail or find the batch finished, also when their own fence is gone."""
+    """Late tasks fail or find the batch finished, even if their own fence is gone."""
     Attempt(place.url, "first").task(0, range(20))
     late = Attempt(place.url, "first")
     sender, chunks = late.sender(1), list(late.chunks(range(20, 40)))
@@ -200,9 +200,9 @@ def test_a_publication_that_was_begun_is_finished_by_any_other_attempt(
 def test_a_driver_that_is_late_does_not_take_over_a_publication(
     client: redis.Redis, place: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A driver stands still between its claims and its word that it has them; another one publishes, and dies.
+    """A driver pauses between making its claims and confirming them; another one publishes, and dies.
 
-    The first one fails, and a third one finishes what the second had begun.
+    The first one fails, and a third one finishes what the second had started.
     """
     first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40), stream="t")
     second = Attempt(place.url, "second", "staged").task(0, range(25)).task(1, range(25, 40), stream="t")
@@ -243,7 +243,7 @@ def test_staged_rows_of_an_attempt_that_died_are_never_published(client: redis.R
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_stream_that_was_deleted_gets_its_rows_again(client: redis.Redis, place: servers.Running, mode: str) -> None:
-    """Records of a stream that is gone, or was made anew since, do not count; in other partitions as well."""
+    """Records of a stream that was deleted, or recreated since, do not count, also in other partitions."""
     Attempt(place.url, "first", mode).task(0, range(20)).task(1, range(20, 40)).commit()
     client.delete("s")
     Attempt(place.url, "second", mode).task(0, range(40)).commit()
@@ -309,7 +309,7 @@ def test_a_batch_that_the_server_refused_in_part_adds_nothing_when_it_is_repeate
 
 @pytest.mark.parametrize("seed", range(12))
 def test_never_other_rows_in_silence(client: redis.Redis, place: servers.Running, seed: int) -> None:
-    """Attempts with parts, orders and deaths by chance: exactly the rows, or REPLAY_DIFFERS and what was there."""
+    """Attempts with random parts, orders and deaths give exactly the rows, or REPLAY_DIFFERS without changes."""
     chance = random.Random(seed)
     for batch in range(4):
         mode = chance.choice(MODES)
@@ -340,9 +340,10 @@ def test_never_other_rows_in_silence(client: redis.Redis, place: servers.Running
 
 
 def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: servers.Running) -> None:
-    """Each execution keeps its number; a run after a restart counts anew, a later batch too, an earlier one fails.
+    """Each execution keeps its number; a run after a restart starts counting again, a later batch too, an earlier one
+    fails.
 
-    The count outlives the batch, however short a time the user wants records to be kept.
+    The count outlives the batch, even if the user keeps records only for a short time.
     """
     connection, options = Connection(Address(place.url)), WriteOptions(stream="s", fence_retention=5)
 
@@ -360,7 +361,7 @@ def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: server
 
 
 def test_the_run_is_found_among_a_jobs_tags() -> None:
-    """A user's tags and job groups do not stand in for it."""
+    """A user's tags and job groups are not taken for it."""
     session = "spark-session-f541ce15-c57b-4f3e-b87f-3bc0b293dc5a"
     assert foreach_batch.run_in(f"mine,{session},{session}-execution-root-id-2,x") == f"{session}-execution-root-id-2"
     assert foreach_batch.run_in(f"{session},etl") is None
@@ -382,7 +383,7 @@ def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers
 
 
 def test_staged_rows_that_were_lost_are_an_error(client: redis.Redis, place: servers.Running) -> None:
-    """Staged rows that are gone when they are to be published are missed by name."""
+    """Staged rows that are missing at publication are an error that names them."""
     attempt = Attempt(place.url, "first", "staged").task(0, range(20))
     client.delete(*client.keys("*staged*"))
     with pytest.raises(WriteError, match=r"STAGED_LOST.*batch 0.*'s'"):
@@ -454,7 +455,7 @@ def test_rows_of_an_attempt_are_published_into_all_streams_or_into_none(
 
 
 def test_a_task_that_is_late_writes_to_no_stream_at_all(client: redis.Redis, place: servers.Running) -> None:
-    """Once a driver has ended the batch, a late task of any attempt adds nothing, also where nobody wrote before."""
+    """Once a driver has ended the batch, a late task of any attempt adds nothing, even without earlier writes."""
     first = Attempt(place.url, "first").task(0, range(10), stream="a")
     late = first.sender(1)
     chunk = next(first.chunks(range(10, 15), stream="late"))

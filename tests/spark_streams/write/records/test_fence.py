@@ -1,4 +1,4 @@
-"""Fences without a server: what the arithmetic skips, advances and refuses."""
+"""Fences without a server: which rows the arithmetic skips, adds and rejects."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_fence_skips_exactly_what_is_done(rows: list[int], done: int, data: st
 @given(rows=st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=9), data=st.data())
 @settings(deadline=None)
 def test_a_complete_task_may_come_in_another_order(rows: list[int], data: st.DataObject) -> None:
-    """The same rows in any order are there already; with one more, one less or another one they are refused."""
+    """The same rows in any order count as written; with one row added, removed or changed they are rejected."""
     again = data.draw(st.permutations(rows))
     kinds = {"same": again, "more": [*again, 7], "less": again[1:], "other": [again[0] ^ 1, *again[1:]]}
     for kind, numbers in kinds.items():
@@ -123,7 +123,7 @@ def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes | None], co
 
 
 def test_a_fence_that_went_back_stops_the_task() -> None:
-    """A server that has forgotten what it had confirmed is found out; so is a replay with fewer rows."""
+    """A server that has lost confirmed rows is detected; so is a replay with fewer rows."""
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
     fence.advance(hashes(1, 2))
     with pytest.raises(WriteError, match="FENCE_BEHIND"):

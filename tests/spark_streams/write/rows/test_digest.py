@@ -23,7 +23,7 @@ def hashes_of(rows: list[tuple[bytes | None, ...]]) -> list[int]:
 
 @given(ROWS)
 def test_a_rows_hash_depends_on_the_row_alone(rows):
-    """The hash of a row is the same wherever it stands and whatever stands beside it; other rows have others."""
+    """The hash of a row depends only on the row, not on its position or neighbours; other rows have other hashes."""
     found = hashes_of(rows)
     assert found == [hashes_of([row])[0] for row in rows]
     assert found == hashes_of([*rows, (b"y" * 9000, b"", None)])[: len(rows)]

@@ -1,4 +1,4 @@
-"""Rows that go to the engine as columns: who sends them so, and that nobody can tell afterwards."""
+"""Rows sent to the engine as columns: which writes use this form, and equal results."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_how_rows_were_sent_does_not_show(client: redis.Redis, place: servers.Ru
 def test_a_user_without_the_right_writes_as_ever(
     client: redis.Redis, place: servers.Running, rules: str, request: pytest.FixtureRequest
 ) -> None:
-    """Who may not do PS.ADD, or not ask for it, writes by XADD; also when the right is taken away meanwhile."""
+    """A user without the right to PS.ADD, or to check for it, writes by XADD; also if it is revoked meanwhile."""
     if rules == "-ps.add" and not is_engine(request):
         rules = "-ping"
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
@@ -90,7 +90,7 @@ def appended(sender: AtLeastOnceSender, *batches: pa.RecordBatch) -> None:
 def test_rows_at_least_once_go_as_columns_too(
     client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest
 ) -> None:
-    """A chunk is one PS.ADD on the engine, also behind one with a missing value, and a trim follows it."""
+    """A chunk is one PS.ADD on the engine, also after one with a missing value, and a trim follows it."""
     client.config_resetstat()
     connection = Connection(Address(place.url))
     sender = AtLeastOnceSender(connection, WriteOptions(stream="s", mode="append", chunk_size=100, maxlen=390))
@@ -105,7 +105,7 @@ def test_rows_at_least_once_go_as_columns_too(
 
 
 def test_a_right_that_is_taken_away_costs_no_rows_at_least_once(client: redis.Redis, place: servers.Running) -> None:
-    """Chunks under way that are refused as columns are sent as XADDs, in their order; none is there twice."""
+    """Chunks in flight that are rejected as columns are sent as XADDs, in order; none is duplicated."""
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", "+@all")
     connection = Connection(Address(place.url.replace("://", "://job:x@")))
     try:

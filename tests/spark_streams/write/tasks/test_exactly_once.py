@@ -141,7 +141,7 @@ def test_equal_keys_go_to_the_same_stream(client: redis.Redis, place: servers.Ru
 
 
 def test_trimming_follows_each_chunk(client: redis.Redis, place: servers.Running) -> None:
-    """`maxlen`, `minid` and `retentionMs` remove entries, exactly where that is asked for."""
+    """`maxlen`, `minid` and `retentionMs` remove entries, exactly if requested."""
     Task(place.url, maxlen=10, approximate=False).feed(table(0, 250)).finish()
     assert numbers(client) == list(range(240, 250))
     client.xadd("t", {"n": "-1"}, id="5-0")
@@ -153,7 +153,7 @@ def test_trimming_follows_each_chunk(client: redis.Redis, place: servers.Running
 
 
 def test_rows_with_ids_of_their_own(client: redis.Redis, place: servers.Running) -> None:
-    """IDs are taken as they are; one that is too small is refused before any row of its chunk is added."""
+    """Given IDs are used; one that is too small is rejected before any row of its chunk is added."""
     ids = pa.array([f"{n + 1}-0" for n in range(150)])
     Task(place.url).feed(table(0, 150, _id=ids)).finish()
     Task(place.url).feed(table(0, 150, _id=ids)).finish()
@@ -186,7 +186,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is(client: redis.Redi
 @pytest.mark.redis
 @pytest.mark.parametrize("mode", ["exactlyOnce", "staged", "append"])
 def test_a_server_whose_replicas_are_away_is_waited_for(redis_process: servers.Running, mode: str) -> None:
-    """With `min-replicas-to-write` a server refuses to write until they are back: then all rows are there, once."""
+    """With `min-replicas-to-write` a server rejects writes until replicas return: then all rows are written, once."""
     with redis.Redis(host=redis_process.host, port=redis_process.port) as client:
         client.flushall()
         client.config_resetstat()
@@ -225,7 +225,7 @@ def test_a_refusal_within_a_transaction_is_remembered(client: redis.Redis, place
 
 
 def test_appending_keeps_no_fence(client: redis.Redis, place: servers.Running) -> None:
-    """`writeMode=append` writes each row whenever it is told to, and leaves nothing but the entries."""
+    """`writeMode=append` writes each row on every attempt, and leaves nothing but the entries."""
     with_ids = table(0, 3, _id=pa.array(["1-0", "1-0", "2-0"]))
     for _ in range(2):
         connection = Connection(Address(place.url))
