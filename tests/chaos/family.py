@@ -16,8 +16,8 @@ _PATIENCE = 90.0
 
 
 class Family:
-    """See :class:`tests.chaos.harness.Server`. What one replica has confirmed lasts: Sentinels choose the replica that
-    has most.
+    """See `tests.chaos.harness.Server`. A write confirmed by one replica survives: Sentinels choose the replica with
+    the most data.
     """
 
     def __init__(self, members: list[Member], watching: Sentinels) -> None:
@@ -39,7 +39,7 @@ class Family:
         return self._master().client()
 
     def has_lasting(self, client: redis.Redis) -> bool:
-        """Whether a replica has what the client has written."""
+        """Whether a replica has the client's writes."""
         return int(client.wait(1, 2000)) >= 1
 
     def kill(self) -> None:

@@ -26,7 +26,7 @@ from tests.chaos.proxy import Proxy, proxy, somewhere
 from tests.suite import tools
 from tests.suite.waiting import wait_for
 
-#: What is killed, and how often compared with the others: a driver takes longest to come back.
+#: Targets of kills with relative frequencies: a driver takes longest to restart.
 TARGETS = {"connection": 4, "worker": 3, "server": 2, "driver": 1, "commit": 2}
 """`driver` is killed at any moment, `commit` is a driver killed between its tasks' end and Spark's commit log."""
 #: Of a family masters are killed: at any moment, or while a driver is held in its commit, which then goes on. (The
@@ -38,7 +38,7 @@ _BACKLOG = 1000  # entries that may wait: the producer need not run far ahead wh
 
 
 class Server:
-    """A server that keeps what it has confirmed, on a port that stays the same however often it is killed."""
+    """A server that keeps confirmed writes, on a port that stays the same however often it is killed."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.port = servers.free_port()
@@ -65,7 +65,7 @@ class Server:
         return redis.Redis(port=self.port, protocol=2)
 
     def has_lasting(self, client: redis.Redis) -> bool:
-        """Whether what the client has written survives whatever is killed."""
+        """Whether the client's writes survive any kill."""
         del client
         return True
 
@@ -126,7 +126,7 @@ class Job:
         return found
 
     def kill_worker(self, chance: random.Random) -> bool:
-        """Kill one of the Python processes that Spark has started; False if there is none just now."""
+        """Kill one of the Python processes started by Spark; return False if there is none at present."""
         workers = [pid for pid, line in self.descendants().items() if "pyspark" in line and "java" not in line]
         if not workers:
             return False
@@ -136,7 +136,7 @@ class Job:
 
     @contextmanager
     def held_in_commit(self, chance: random.Random) -> Iterator[str]:
-        """The driver waits at a moment of its commit, which is given, until the end of the context."""
+        """Hold the driver at the given moment of its commit until the end of the context."""
         moment = chance.choice(self._moments)
         order, held = self._directory / "hold", self._directory / "held"
         order.write_text(moment)
@@ -144,12 +144,12 @@ class Job:
             wait_for(held.exists, f"the driver to come to the moment {moment!r} of a commit", _PATIENCE)
             yield moment
         finally:
-            # (In this order: a driver that goes on must not find the order, and hold again.)
+            # In this order: a driver that continues must not find the file `hold` and stop again.
             order.unlink()
             held.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """Kill the driver: its Python, its JVM, and what they have started."""
+        """Kill the driver: its Python, its JVM, and the processes they have started."""
         assert self.process is not None
         for pid in [self.process.pid, *self.descendants()]:
             with suppress(ProcessLookupError):
@@ -171,7 +171,7 @@ class Job:
 
 
 class Producer(threading.Thread):
-    """Adds entries with IDs of its own, so that one whose reply was lost is not added twice."""
+    """Adds entries with explicit IDs, so that one whose reply was lost is not added twice."""
 
     def __init__(self, server: Server | Family) -> None:
         super().__init__(daemon=True)
@@ -183,7 +183,7 @@ class Producer(threading.Thread):
         client: redis.Redis | None = None
         while not self._ended.is_set():
             try:
-                # After any trouble the server is asked for anew: it may be another one.
+                # After any error the server is looked up again: it may be another one.
                 client = client or self._server.client()
                 if self._is_added(client):
                     continue
@@ -197,7 +197,7 @@ class Producer(threading.Thread):
             client.close()
 
     def _is_added(self, client: redis.Redis) -> bool:
-        """Add the next entry, or wait a little for the job; False where that has to be done again."""
+        """Add the next entry, or wait a little for the job; return False if that must be repeated."""
         n = self.count
         if n % 100 == 0 and n - client.xlen("out") > _BACKLOG:
             time.sleep(0.05)
@@ -221,9 +221,7 @@ class Producer(threading.Thread):
 
 @dataclass
 class Report:
-    """What happened: kills by target, how many masters another one took the place of, how many entries there were, and
-    what the job said when it failed.
-    """
+    """Statistics: kills by target, number of failovers, number of entries, and the job's output when it failed."""
 
     kills: Counter[str] = field(default_factory=Counter)
     masters: int = 0
@@ -258,7 +256,7 @@ def _setting(kind: str, mode: str) -> Iterator[tuple[Server | Family, Proxy | No
 
 
 def plan(kind: str, kills: int, chance: random.Random) -> list[str]:
-    """What is killed, drawn at random; of a family at least every third is a master, at every place of the order."""
+    """Return random targets; in a group of servers at least every third is a master, at every place of the order."""
     targets = FAMILY_TARGETS if kind == "family" else TARGETS
     drawn = chance.choices([*targets], weights=[*targets.values()], k=kills)
     if kind == "family":
@@ -270,7 +268,7 @@ def plan(kind: str, kills: int, chance: random.Random) -> list[str]:
 
 
 def run(kind: str, plan: list[str], seed: int, mode: str = "exactlyOnce", say: Any = lambda _: None) -> Report:
-    """Kill what the plan names, in its order, each at a random moment; then let all come through, and compare."""
+    """Kill the planned targets, in order, each at a random moment; then let all entries through, and compare."""
     chance = random.Random(seed)
     report = Report()
     begun = time.monotonic()

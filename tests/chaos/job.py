@@ -1,4 +1,4 @@
-"""The job under test: entries of the stream `in`, through a group, into the stream `out`; a failed query begins anew.
+"""The job under test: entries of the stream `in`, through a group, into the stream `out`; a failed query is restarted.
 
 Run as `python -m tests.chaos.job URL CHECKPOINT MODE REPLICAS PARALLELISM`: `writeMode` (with `staged` the rows are
 shuffled, so that each start has another plan), `waitReplicas` and `spark.default.parallelism`. It ends when it is

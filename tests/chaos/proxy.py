@@ -11,5 +11,5 @@ __all__ = ["Proxy", "proxy", "somewhere"]
 
 
 def somewhere(chance: random.Random) -> int:
-    """A number of bytes: mostly soon, within a command or two, sometimes behind some batches."""
+    """Return a random number of bytes: mostly small, within a command or two, sometimes after some batches."""
     return chance.choice((chance.randint(1, 200), chance.randint(1, 5_000), chance.randint(1, 300_000)))

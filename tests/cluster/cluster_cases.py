@@ -1,6 +1,6 @@
-"""The connector on a Spark cluster of real processes, by each way to bring it there, on servers that move and die.
+"""The connector on a Spark cluster of real processes, with each way of deployment, on servers that move and die.
 
-`make test-cluster` runs it. (pytest collects it where it is named only: its name does not begin with `test_`.)
+`make test-cluster` runs it. (pytest collects it only by name, because that does not start with `test_`.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.suite.waiting import wait_for
 ROWS = 20_000
 STREAMS = [f"out:{{{number}}}" for number in range(6)]
 _PATIENCE = 400.0
-#: What executors need beside pystreams; Spark brings pyspark.
+#: Requirements of executors besides pystreams; Spark includes pyspark.
 NEEDED = ("redis", "hiredis", "pyarrow", "numpy", "zstandard")
 
 
@@ -36,7 +36,7 @@ def spark_cluster() -> Iterator[Standalone]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the wheel in it: what is installed on every node."""
+    """A Python with the wheel: the installation on every node."""
     return environment(tmp_path_factory.mktemp("installed") / "venv", wheel)
 
 
@@ -66,7 +66,7 @@ def copied(client: Any) -> list[int]:
 
 
 def assert_exact(client: Any, found: dict[str, Any]) -> None:
-    """Every number is there once, with its key's others in one stream; nothing is pending."""
+    """Assert that every number is there once, with its key's others in one stream, and nothing is pending."""
     numbers = copied(client)
     assert found["rows"] == ROWS
     assert sorted(numbers) == list(range(ROWS))
@@ -121,7 +121,7 @@ def test_a_way_to_bring_it(
 
 
 def test_cluster_deploy_mode_is_refused_by_spark(spark_cluster: Standalone, installed: Path) -> None:
-    """On a standalone cluster Spark runs no Python in cluster mode: it says so, before anything starts."""
+    """A standalone cluster cannot run Python in cluster mode: Spark says so, before anything starts."""
     ended = spark_cluster.submit(["--deploy-mode", "cluster"], {}, PYSPARK_PYTHON=str(installed))
     assert ended.returncode != 0
     assert "Cluster deploy mode is currently not supported for python applications on standalone" in ended.stderr
@@ -143,7 +143,7 @@ def move_by_keys(storage: topologies.Cluster, slot: int) -> None:
 
 
 def move_atomically(storage: topologies.Cluster, slot: int) -> None:
-    """Valkey's own: the slot changes its owner at one moment, with all of its keys."""
+    """Valkey's own migration: the slot changes its owner at one moment, with all of its keys."""
     source = storage.owner(slot)
     target = next(node for node in storage.masters() if node is not source)
     name = storage._cli(target, "cluster", "myid")

@@ -19,7 +19,7 @@ from tests.suite.waiting import wait_for
 
 
 def _listens(port: int) -> bool:
-    """Whether somebody takes connections there. (What the server logs depends on SPARK_CONF_DIR.)"""
+    """Whether connections are accepted there. (The server's log depends on SPARK_CONF_DIR.)"""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
         return True
     return False
@@ -27,7 +27,7 @@ def _listens(port: int) -> bool:
 
 @pytest.fixture
 def connect_server() -> Iterator[str]:
-    """A Connect server as a process, on a port of its own; its address."""
+    """A Connect server as a process, on a free port; yields its address."""
     home = Path(os.environ["SPARK_HOME"])  # that of tests.suite.jvm, whose Python processes start quickly
     port = servers.free_port()
     settings = {
@@ -65,9 +65,9 @@ def connect_server() -> Iterator[str]:
 
 
 def test_a_client_of_a_connect_server(connect_server: str, redis_process: servers.Running, tmp_path: Path) -> None:
-    """Batches, queries and foreachBatch work, errors are the connector's, and a client with a listener ends by itself.
+    """Batches, queries and foreachBatch work, errors are the connector's, and a client with a listener exits by itself.
 
-    It gets no engine of its own: the driver is the server, which is refused one in memory.
+    It gets no embedded engine: the driver is the server, where an engine in memory is rejected.
     """
     found = run_client(connect_server, redis_process.url + "/5", tmp_path)
     assert_all_works(found)

@@ -1,6 +1,6 @@
-"""What the tests submit: it writes numbers in a batch, copies them in a streaming query until told to stop, and counts.
+"""The submitted program: it writes numbers in a batch, copies them in a streaming query until stopped, and counts.
 
-It knows nothing of the checkout. Its argument is JSON: `url`, `rows` (how many numbers), `batch` (entries for each
+It is independent of the checkout. Its argument is JSON: `url`, `rows` (how many numbers), `batch` (entries per
 trigger), `write` (options of the query's write), `stop` (a file), `checkpoint`.
 """
 
@@ -26,14 +26,14 @@ def say(word: str, **values: Any) -> None:
 
 
 def places(batches: Iterator[Any]) -> Iterator[Any]:
-    """Where a task runs, and where it has the connector from."""
+    """Return where a task runs, and the location of its connector."""
     for batch in batches:
         where = f"{Path.cwd()};{Path(spark_streams.__file__).absolute().parents[1]}"
         yield batch.from_pydict({"place": [where] * batch.num_rows})
 
 
 def without_url(spark: SparkSession) -> str:
-    """What a read says that names no server."""
+    """Return the error of a read without a server."""
     try:
         spark.read.format("pystreams").load("in").count()
     except PySparkException as error:

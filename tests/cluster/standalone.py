@@ -34,7 +34,7 @@ def _spark_home() -> Path:
 
 @dataclass
 class Application:
-    """A program that spark-submit runs. It says with a line `running {...}` that its query runs, and ends with JSON."""
+    """A program run by spark-submit. It prints a line `running {...}` when its query runs, and JSON at its end."""
 
     process: subprocess.Popen[bytes]
     directory: Path
@@ -44,7 +44,7 @@ class Application:
         return self.process.poll() is not None
 
     def said(self, word: str) -> dict[str, Any] | None:
-        """What it has printed behind a word at the beginning of a line, which is JSON."""
+        """Return its JSON output after a word at the start of a line."""
         for line in self.output.read_text().splitlines():
             if line.startswith(word + " "):
                 found: dict[str, Any] = json.loads(line.removeprefix(word))
@@ -59,7 +59,7 @@ class Application:
         return found
 
     def finish(self) -> dict[str, Any]:
-        """Tell it to read to the end, and wait for its end; what it found."""
+        """Make it read to the end, and wait for its end; return its result."""
         (self.directory / "stop").touch()
         found = self.wait_for("ended")
         assert self.process.wait(_PATIENCE) == 0, self.output.read_text()
@@ -99,9 +99,9 @@ class Standalone:
     def application(
         self, words: list[str], said: dict[str, Any], unpacked: Path | None = None, **environment: str
     ) -> Iterator[Application]:
-        """The job, submitted in client mode; `words` are spark-submit's, `said` is what the job is told.
+        """Submit the job in client mode; `words` are spark-submit's arguments, `said` the job's.
 
-        `unpacked` is an environment that is there as `env` in the driver's directory.
+        `unpacked` is an environment available as `env` in the driver's directory.
         """
         directory = Path(tempfile.mkdtemp(dir=self.directory))
         if unpacked is not None:
@@ -147,7 +147,7 @@ class Standalone:
 
 @contextmanager
 def standalone() -> Iterator[Standalone]:
-    """The cluster, once both workers are registered. Its processes and files are gone at the end."""
+    """The cluster, once both workers are registered. Its processes and files are removed at the end."""
     directory = Path(tempfile.mkdtemp(prefix="ps-cluster-"))
     made = Standalone(f"spark://127.0.0.1:{servers.free_port()}", directory)
     ui = str(servers.free_port())

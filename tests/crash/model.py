@@ -1,7 +1,7 @@
-"""What a client knows of its own keys: the steps that it sent, what each must answer, and what is there after each.
+"""A client's model of its keys: the steps that it sent, the required reply to each, and the state after each.
 
-A client's keys are its own, and its commands name their IDs, so everything but times is known beforehand: the model is
-the core itself, without a disk. A step is one command, or a transaction.
+A client's keys are only its own, and its commands have explicit IDs, so everything but times is known beforehand: the
+model is the core itself, without a disk. A step is one command, or a transaction.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class World:
 
 
 class Client:
-    """One client's part: what it does next, and whether what a server holds can have come of it."""
+    """One client's part: its next steps, and whether a server's state can be their result."""
 
     def __init__(self, number: int, seed: int) -> None:
         self.number = number
@@ -61,7 +61,7 @@ class Client:
         self.acknowledged = 0
 
     def next_step(self) -> tuple[Step, list[bytes]]:
-        """A step and what it must answer."""
+        """A step and its required reply."""
         step = self._draw()
         replies = self.after.run(step)
         self.steps.append(step)
@@ -118,7 +118,7 @@ class Client:
     # -- after a crash ------------------------------------------------------------------------------------------------
 
     def questions(self) -> list[Argv]:
-        """What is asked to find out what is there; what tells most for the least comes first."""
+        """Queries of the present state; those with the most information for their cost come first."""
         keys = (self.key, self.other)
         found = [_words("GET", b"count:%d" % self.number)]
         found += [_words("XINFO", what, key) for what in ("STREAM", "GROUPS") for key in keys]
@@ -127,8 +127,8 @@ class Client:
         return found + [_words("XPENDING", key, GROUP, "-", "+", "1000000") for key in keys]
 
     def settle(self, answers: list[Any], comparable: Any, at_least: int) -> int:
-        """Which of the steps (``at_least`` so many) are there, by the answers to the questions; all begins anew from
-        there. An AssertionError where none of the possibilities fits.
+        """Determine which of the steps (``at_least`` this many) were applied, from the replies to the queries, and
+        continue from there. Raises AssertionError if no possibility fits.
         """
         world = self.before.fork()
         done = 0

@@ -1,8 +1,8 @@
-"""The crash test: an engine with clients at work is killed with SIGKILL at a random moment, and started again; again
-and again on the same directory.
+"""The crash test: an engine under load is killed with SIGKILL at a random moment, and restarted, repeatedly on the same
+directory.
 
-CRASH_KILLS says how often (``make crash``: 300), CRASH_SEED repeats a run. With ``disk`` segments are tiny, and lie in
-segment files as soon as they are full.
+CRASH_KILLS is the number of kills (``make crash``: 300), CRASH_SEED repeats a run. With ``disk`` segments are tiny, and
+are written to segment files as soon as they are full.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHARED = b"shared"
 
 @contextmanager
 def engine(directory: Path, policy: str, storage: str) -> Iterator[servers.Running]:
-    """An engine on a directory that stays. What the test ends is ended with SIGKILL."""
+    """An engine on a permanent directory. If it is still running at the end it is killed with SIGKILL."""
     rewrites = ("--auto-aof-rewrite-min-size", "20kb", "--auto-aof-rewrite-percentage", "50")
     flags = ("--dir", str(directory), "--appendonly", "yes", "--appendfsync", policy, *rewrites)
     if storage == "disk":
@@ -66,7 +66,7 @@ class Wire:
         self.socket.sendall(data)
 
     def replies(self) -> Iterator[Any]:
-        """What has come; ConnectionError when the end has."""
+        """Return the received bytes; raise ConnectionError at the end."""
         try:
             data = self.socket.recv(1 << 16)
         except BlockingIOError:
@@ -104,12 +104,12 @@ def plain(reply: Any) -> Any:
 
 
 def comparable(argv: list[bytes], reply: Any) -> Any:
-    """What of an answer does not depend on the time of day, or on what was asked before."""
+    """Return the part of a reply that does not depend on the time of day, or on earlier queries."""
     value = decoded(reply) if isinstance(reply, bytes) and reply[:1] in b"*$:+-" else plain(reply)
     if argv[0] == b"XPENDING" and isinstance(value, list):
         return [[entry_id, consumer, count] for entry_id, consumer, _, count in value]
     if argv[:2] == [b"XINFO", b"CONSUMERS"] and isinstance(value, list):
-        # Their names matter: which of them are there shows in nothing else where they have nothing pending.
+        # Their names matter: for a consumer without pending entries nothing else shows whether it exists.
         return [consumer[:4] for consumer in value]
     if argv[:2] == [b"XINFO", b"STREAM"] and isinstance(value, list):
         facts = dict(zip(value[::2], value[1::2], strict=True))
@@ -135,7 +135,7 @@ class Worker:
         self.client = client
         self.random = chooser
         self.wire: Wire | None = None
-        #: What each reply that is to come must be (None: the ID of a shared entry), and whether it ends a step.
+        #: The required value of each reply to come (None: the ID of a shared entry), and whether it ends a step.
         self.expected: deque[tuple[Any, bool, bytes]] = deque()
         #: Shared entries: marks that were sent, IDs by mark that were acknowledged, and when.
         self.sent_shared: set[bytes] = set()
@@ -189,8 +189,8 @@ class Worker:
 def one_life(
     running: servers.Running, workers: list[Worker], seconds: float, enough: Callable[[], bool]
 ) -> tuple[list[bytes], float]:
-    """Let the clients work until the engine is killed, which is after so many seconds, as soon as it was enough: what
-    a waiting consumer got, and when it was killed.
+    """Let the clients work until the engine is killed, after this many seconds and enough commands; return what a
+    waiting consumer got, and the time of the kill.
     """
     consumer = Wire(running)
     consumer.ask([b"XGROUP", b"CREATE", _SHARED, b"all", b"0", b"MKSTREAM"])
@@ -227,7 +227,7 @@ def one_life(
 
 
 def check(running: servers.Running, workers: list[Worker], delivered: list[bytes], killed: float, policy: str) -> None:
-    """What the engine has found on the disk is what it must have found."""
+    """Assert that the engine has restored what it must have restored."""
     wire = Wire(running)
     grace = 0.0 if policy == "always" else 1.5
     for worker in workers:
@@ -249,7 +249,7 @@ def check(running: servers.Running, workers: list[Worker], delivered: list[bytes
     if policy == "always":
         pending = {entry[0] for entry in wire.ask([b"XPENDING", _SHARED, b"all", b"-", b"+", b"1000000"])}
         assert set(delivered) <= pending, "what the consumer got is pending with it"
-    # Begin the shared stream anew, lest it grows for ever.
+    # Recreate the shared stream, so that it does not grow indefinitely.
     assert wire.ask([b"DEL", _SHARED]) in (0, 1)
     for worker in workers:
         worker.shared.clear()
@@ -267,8 +267,8 @@ def number(entry_id: bytes) -> tuple[int, ...]:
     ids=["always", "everysec", "disk"],
 )
 def test_nothing_acknowledged_is_lost(policy, share, storage, tmp_path):
-    """After a SIGKILL at any moment, with ``always`` every acknowledged command is there, and nothing that was refused;
-    with ``everysec`` at most the last second is missing, and what is there is a prefix of what happened.
+    """After a SIGKILL at any moment, with ``always`` every acknowledged command is restored, and no rejected one; with
+    ``everysec`` at most the last second is missing, and the restored commands are a prefix of the history.
     """
     chooser = random.Random(SEED)
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - shown when the test fails

@@ -14,7 +14,7 @@ from tests.differential.grammar import FAMILIES
 from tests.differential.machine import Difference, machines, search
 from tests.suite import tools
 
-#: What is run by default: the share of the commands, and what it is.
+#: Default runs: the share of the commands, and a description.
 MODES = {
     "core": (0.6, "the core in this process"),
     "tcp": (0.3, "the engine as a process"),
@@ -47,7 +47,7 @@ def _runner(mode: str, options: argparse.Namespace) -> Iterator[Runner]:
 
 
 def _compare(mode: str, commands: int, options: argparse.Namespace) -> int:
-    """Run so many commands; how many differences were found."""
+    """Run this many commands; return the number of differences."""
     found = done = number = 0
     began = shown = time.monotonic()
     with _runner(mode, options) as run:

@@ -1,7 +1,7 @@
-"""Sequences with a third client that waits, for entries, elements of lists or members of sorted sets, on the core and
-on redis-server.
+"""Sequences with a third client that waits for entries, elements of lists or members of sorted sets, on the core and on
+redis-server.
 
-After each step it is known whether the third client still waits, and what it got.
+After each step it is known whether the third client still waits, and which reply it got.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def sequence(seed: str, length: int) -> list[Step]:
 
 
 def _played(steps: list[Step], clients: list[Client]) -> list[tuple[Any, Any]]:
-    """Each step's reply, and what the waiting client got by it. The server itself is asked whether that still waits."""
+    """Yield each step's reply, and the waiting client's reply to it. The server itself reports whether that still
+    waits.
+    """
     results: list[tuple[Any, Any]] = []
     waiter = clients[WAITER]
     waits = False
@@ -97,16 +99,17 @@ def _answered(waiter: Client) -> tuple[bool, Any] | None:
 
 def _same_wake(words: tuple[str, ...], ours: Any, theirs: Any) -> bool:
     if isinstance(ours, Error) and isinstance(theirs, Error):
-        # 7.0 has texts of its own for a key or a group that goes while a client waits; newer ones run the command anew.
+        # 7.0 has special errors for a key or a group deleted while a client waits; newer releases run the command
+        # again.
         return theirs.text.startswith(("UNBLOCKED", "NOGROUP the consumer group")) or ours == theirs
     return ours == theirs or (bool(words) and same([word.encode() for word in words], ours, theirs))
 
 
 def _served_by_the_key_alone(ours: Any, theirs: Any) -> bool:
-    """Before 7.2 a key that became ready serves the client; newer releases run the whole command anew.
+    """Before 7.2 a key that became ready serves the client; newer releases run the whole command again.
 
-    So an older one answers nothing where the cause has gone at once, and does not see that an earlier key has another
-    type by now.
+    So an older release sends no reply if the cause has gone at once, and does not notice that an earlier key has
+    another type by now.
     """
     if servers.redis_release().since("7.2"):
         return False
@@ -141,7 +144,7 @@ class BlockingMachine:
         return _played(steps, [core.main, core.client(), core.client()])
 
     def run(self, steps: list[Step]) -> Difference | None:
-        """Run the steps on both sides; where they first differ, or None."""
+        """Run the steps on both sides; return the first difference, or None."""
         done = prepared(steps)
         theirs, ours = self._theirs(done), self._ours(done)
         waiting: tuple[str, ...] = ()

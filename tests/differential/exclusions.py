@@ -1,7 +1,8 @@
-"""What is not compared with the redis-server at hand (7.0.15 in CI), each with its reason; with 8.6 it is little.
+"""Differences from the present redis-server (7.0.15 in CI) that are not compared, each with its reason; with 8.6 there
+are few.
 
-Times are compared loosely wherever they stand. Replies of XINFO are brought to a common form first; where the states of
-the two servers must differ afterwards, an ending stops the sequence there.
+Times are compared loosely everywhere. Replies of XINFO are brought to a common form first; if the states of the two
+servers must differ afterwards, an ending stops the sequence there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from tests import servers
 from tests.harness.replies import Error
 
-#: Milliseconds by which a time may differ: both sides read the same clock, but not at the same moment.
+#: Milliseconds by which a time may differ: both sides read the same clock, but at different moments.
 TOLERANCE = 20_000
 
 #: Whether the server has the rules and fields of 8.6.
@@ -37,13 +38,13 @@ IGNORED_FIELDS = {
     b"iids-added": "since 8.6",
     b"iids-duplicates": "since 8.6",
 }
-#: As above, but compared in sequences where nothing is deleted and no counter given by hand.
+#: The same, but compared in sequences without deletions and explicit counters.
 IGNORED_AFTER_DELETIONS = {
     b"entries-read": "7.0 counts on from a number that a deletion has made wrong; newer ones estimate anew",
     b"lag": "7.0 lacks two of the rules and answers stale or negative numbers",
 }
 
-#: Error texts that newer releases have changed: how the old one begins, and how the new one begins.
+#: Error texts changed by newer releases: the start of the old one, and the start of the new one.
 CHANGED_TEXTS = [
     ("ERR Unbalanced XREAD list", "ERR Unbalanced 'xread' list", "7.4 names '+'"),
     ("ERR timeout is negative", "ERR timeout is out of range", "7.2 tells of overflows"),
@@ -194,7 +195,7 @@ def same(words: list[bytes], ours: Any, theirs: Any, plain: bool = False) -> boo
             theirs.text.startswith(old) and ours.text.startswith(new) for old, new, _ in CHANGED_TEXTS
         )
     name = words[0].upper()
-    # (What BY finds may be equal, or nothing at all: the order of a set is left to chance then.)
+    # Keys found by BY may be equal or missing: the order of a set is random then.
     if name in _UNORDERED or (name in _SORTS and b"BY" in map(bytes.upper, words)):
         return bool(_in_order(name, words, ours) == _in_order(name, words, theirs))
     if name.startswith((b"Z", b"BZ")):
@@ -282,7 +283,7 @@ def _info(words: list[bytes], reply: Any, plain: bool) -> Any:
 
 
 def _record(reply: Any, ignored: set[bytes]) -> Any:
-    """A record of XINFO, as a dict in both protocols, without what is not compared."""
+    """Return a record of XINFO, as a dict in both protocols, without the parts that are not compared."""
     if isinstance(reply, list) and reply and len(reply) % 2 == 0 and reply[0] in (b"name", b"length"):
         reply = dict(zip(reply[::2], reply[1::2], strict=True))
     if isinstance(reply, dict):
@@ -298,7 +299,7 @@ def _field(key: bytes, value: Any, ignored: set[bytes]) -> Any:
     if key in (b"idle", b"inactive", b"seen-time", b"active-time") and isinstance(value, int) and value >= 0:
         return _Time(value)
     if key == b"pending" and isinstance(value, list):
-        # Delivery times stand before the delivery count.
+        # Delivery times come before the delivery count.
         return [[*row[:-2], _Time(row[-2]), row[-1]] for row in value]
     return value
 

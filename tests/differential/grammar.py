@@ -99,7 +99,7 @@ class Grammar(Vocabulary):
         return tuple(self._noisy(maker(self)))
 
     def _burst(self, client: int) -> list[Step]:
-        """Many XADDs of one shape, with few of another between them: what a producer's pipeline looks like."""
+        """Many XADDs of one shape, with few of another between them, like a producer's pipeline."""
         key, fields = self.key(), [self.one(["f", "g"]), self.one(["f", "h"])]
         steps: list[Step] = []
         for _ in range(self.number(2, 300)):
@@ -197,7 +197,7 @@ def _of_values(maker: values.Maker) -> Callable[[Grammar], Words]:
 for _name, _items in values.FAMILIES.items():
     _FAMILIES[_name] = [(_of_values(maker), weight) for maker, weight in _items]
 
-#: What redis-server 7 has.
+#: Commands of redis-server 7.
 FAMILIES = tuple(_FAMILIES)
 
 for _name, _items in values.NEWER_FAMILIES.items():

@@ -40,7 +40,7 @@ def _shown(word: str) -> str:
 
 
 def prepared(steps: list[Step]) -> list[Step]:
-    """The steps, with the consumers made before they are used, and a look at the nodes after each trim."""
+    """Return the steps, with consumers created before their use, and a query of the nodes after each trim."""
     result: list[Step] = []
     for client, words in steps:
         name = words[0].upper()
@@ -80,7 +80,7 @@ class Machine:
         )
         #: Commands that were run and compared, how many of them answered with an error, sequences cut by an exclusion.
         self.commands = self.errors = self.ended = 0
-        #: What each client has queued since MULTI.
+        #: Commands that each client has queued since MULTI.
         self._queued: list[list[list[bytes]]] = [[], []]
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Machine:
         self._ours.close()
 
     def run(self, steps: list[Step], plain: bool = False) -> Difference | None:
-        """Run the steps on both sides, from empty; where they first differ, or None. ``plain``: nothing is deleted."""
+        """Run the steps on both sides, from empty; return the first difference or None. ``plain``: no deletions."""
         done = prepared(steps)
         if not self._ours.automatic_ids:
             done = [(client, words) for client, words in done if "*" not in words]

@@ -12,7 +12,7 @@ from tests.differential.exclusions import NEW
 
 
 def _parts(text: str) -> list[str]:
-    """What stands two blanks or a line apart."""
+    """Split at two blanks or a line break."""
     return re.split(r"\s{2,}", text.strip())
 
 
@@ -45,7 +45,7 @@ _FAILING = _parts(
     assert(false, 'asserted')  assert(nil)  bit.band()  redis.acl_check_cmd('nothing')
     """
 )
-#: Numbers and texts with which the libraries are tried, and what is tried with them: {a}, {b} and {c} are such values.
+#: Numbers and texts for tests of the libraries, and expressions with them: {a}, {b} and {c} are such values.
 #: (Not as places of table.insert: at -2^31 Redis moves elements for minutes, and cannot be asked anything meanwhile.)
 _ODD = _parts(
     r"""
@@ -94,7 +94,7 @@ _CALLS = _parts(
 )
 
 if NEW:
-    # (Lua gives a 0 that stands beside a -0 its sign, and 7.0 passes that on to commands as "-0".)
+    # In Lua a constant 0 next to a -0 gets its sign, and 7.0 passes that on to commands as "-0".
     _ODD.append("-0")
     # (Before 7.2 what waits is refused; since then it is answered as if its time were over, and numbers are shorter.)
     _CALLS += _parts(
@@ -113,7 +113,7 @@ class Scripts:
         self._random = random
 
     def command(self) -> list[str]:
-        """EVAL or a relative, with a script, keys of its own, and arguments."""
+        """EVAL or a variant, with a script, its keys, and arguments."""
         name = self._random.choices(["EVAL", "EVAL_RO", "EVALSHA"], [20, 2, 1])[0]
         text = self.script() if name != "EVALSHA" else "0" * 40
         return [name, text, "2", "sk1", "sk2", self._random.choice(["7", "x", ""]), "two"]

@@ -14,9 +14,10 @@ T = TypeVar("T")
 def shrink(
     steps: list[Step], found: T, fails: Callable[[list[Step]], T | None], seconds: float = 30
 ) -> tuple[list[Step], T]:
-    """The shortest sequence that could be found in bounded time by leaving things out, and what ``fails`` says of it.
+    """Return the shortest failing sequence found in bounded time by leaving things out, and the result of ``fails`` for
+    it.
 
-    ``fails`` gives None where a sequence does not fail; ``found`` is what it said of ``steps``.
+    ``fails`` returns None if a sequence does not fail; ``found`` is its result for ``steps``.
     """
     end = time.monotonic() + seconds
     size = max(len(steps) // 2, 1)

@@ -1,7 +1,7 @@
-"""The two sides of a comparison: each takes a sequence from empty and gives its replies.
+"""The two sides of a comparison: each runs a sequence from empty and returns its replies.
 
-The core has a clock of its own, which follows the real server's: where that made an ID from its time, the core is given
-this time for that step. An engine in a process has its own time, so sequences for it hold no automatic IDs.
+The core has its own clock, which follows the real server's: if that generated an ID from its time, the core gets this
+time for that step. An engine in a process has its own time, so sequences for it contain no generated IDs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NODE_ENTRIES = 4
 
 @contextmanager
 def small_nodes(running: servers.Running) -> Iterator[None]:
-    """A server with nodes of that size; afterwards it is as it was, and empty."""
+    """A server with nodes of that size; afterwards its setting is restored, and it is empty."""
     with SocketClient(running.connect(), 2, None) as client:
         before = client.run("CONFIG", "GET", "stream-node-max-entries")[1]
         client.expect(("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES), "OK")
@@ -42,7 +42,7 @@ class ServerSide:
         self._running = running
         self._proto = proto
         self._clients: list[SocketClient] = []
-        #: The server's time when the last sequence began and when it ended, milliseconds since the epoch.
+        #: The server's time at the start and at the end of the last sequence, milliseconds since the epoch.
         self.began = self.ended = 0
 
     def _connect(self) -> None:

@@ -17,7 +17,7 @@ COMMANDS = int(os.environ.get("DIFFERENTIAL_COMMANDS", "40000"))
 
 
 def look_for_differences(both: list[Machine], commands: int) -> None:
-    """Run sequences until so many commands were run; fail at the first difference."""
+    """Run sequences up to this many commands; fail at the first difference."""
     seed = os.environ.get("DIFFERENTIAL_SEED", "short")
     number = 0
     while sum(machine.commands for machine in both) < commands:
@@ -29,7 +29,7 @@ def look_for_differences(both: list[Machine], commands: int) -> None:
 @pytest.mark.redis
 @pytest.mark.slow
 def test_the_core_and_redis(redis_process: servers.Running) -> None:
-    """No sequence of random commands tells the core from redis-server, in either protocol."""
+    """No sequence of random commands distinguishes the core from redis-server, in either protocol."""
     with machines(redis_process) as both:
         look_for_differences(both, COMMANDS)
 

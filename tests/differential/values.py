@@ -1,7 +1,7 @@
-"""Random commands on what is no stream: strings, lists, hashes, sets, sorted sets, SORT, and keys of all types.
+"""Random commands on other types than streams: strings, lists, hashes, sets, sorted sets, SORT, and keys of all types.
 
-Each family is a table of makers with weights, as in the grammar. Keys are few, so that a command now and then meets a
-value of another type. Members are drawn in such numbers only that the result is not left to chance.
+Each family is a table of makers with weights, as in the grammar. Keys are few, so that a command sometimes meets a
+value of another type. Random members are drawn only in numbers that make the result deterministic.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _string(v: Values) -> Words:
 def _conditional(v: Values) -> Words:
     name = v.one(["IFEQ", "IFNE", "IFDEQ", "IFDNE", "ifeq"])
     condition = [name, v.one([*DIGESTS, "0" * 16, "x", DIGESTS[0].upper()]) if "D" in name else v.text()]
-    # (Where GET stands beside a digest that is none, 8.6 answers twice.)
+    # 8.6 replies twice to GET with an invalid digest.
     get = ["GET"] if len(condition[1]) == 16 or "D" not in name else []
     keys = [word for name in v.keys("string") for word in (name, v.text())]
     return v.random.choice(
@@ -201,7 +201,7 @@ def _list(v: Values) -> Words:
             ["RPOPLPUSH", key, v.key("list")],
             [v.one(["LPOP", "RPOP"]), key, *([v.small()] if v.chance(0.5) else [])],
             ["LMPOP", *v.numbered(v.keys("list")), side, *v.some(["COUNT", v.small()], probability=0.5)],
-            # (What would wait has a timeout that is none.)
+            # Blocking commands have an invalid timeout.
             ["BLMPOP", v.one(TIMEOUTS), *v.numbered(v.keys("list")), side],
             [v.one(["BLPOP", "BRPOP"]), *v.keys("list"), v.one(TIMEOUTS)],
         ]
@@ -244,7 +244,7 @@ def _field_expiry(v: Values) -> Words:
     key = v.key("hash")
     name = v.one(["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"])
     time = (v.moment() if name.endswith("AT") else v.seconds()) + ("000" if name[1] == "P" else "")
-    # (Whether a time from now on is later than another one depends on the moment.)
+    # Whether a relative time is later than another one depends on the moment.
     conditions = [["NX"], ["XX"], ["GT"], ["LT"]] if name.endswith("AT") else [["NX"], ["XX"]]
     # (8.6.3 crashes where HSETEX gets a field twice.)
     pairs = [word for field in dict.fromkeys(v.texts(3)) for word in (field, v.text())]

@@ -118,6 +118,6 @@ class Vocabulary:
         return words
 
 
-#: Makes a command, with how often it is made beside the others of its family.
+#: Makes a command, with its frequency relative to the others of its family.
 Maker = Callable[[Vocabulary], Words]
 Family = list[tuple[Maker, float]]

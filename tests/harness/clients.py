@@ -1,7 +1,7 @@
-"""Connections of a test to a server: what each can do, and the one over a socket.
+"""Connections of a test to a server: their interface, and the one over a socket.
 
-A client sends commands and receives replies in order. ``run`` does both. ``expect_blocked`` proves that the client
-waits: the server itself says so, and nothing has come.
+A client sends commands and receives replies in order. ``run`` does both. ``expect_blocked`` verifies that the client
+waits: the server reports it, and no bytes have arrived.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def blocked(self) -> bool:
-        """Whether the server says that this client waits."""
+        """Whether the server reports that this client waits."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -76,7 +76,7 @@ class Client(abc.ABC):
         self.expect(command, Error(text))
 
     def expect_blocked(self) -> None:
-        """The server says that this client waits, and nothing has come."""
+        """Assert that the server reports this client as waiting, and that no bytes have arrived."""
         wait_for(self.blocked, "the client to block")
         self.expect_nothing()
 
@@ -113,7 +113,7 @@ class SocketClient(Client):
         self._socket.sendall(b"".join(hiredis.pack_command(command) for command in commands))
 
     def send_bytes(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self._socket.sendall(data)
 
     def _take(self) -> tuple[bool, Reply]:

@@ -16,7 +16,7 @@ from tests.suite.waiting import DEADLINE
 
 
 class Clock:
-    """A clock that stands still until a test moves it. Microseconds since the epoch."""
+    """A clock that only the test moves. Microseconds since the epoch."""
 
     def __init__(self, now_us: int = 1_700_000_000_000_000) -> None:
         self.now_us = now_us
@@ -100,13 +100,13 @@ class CoreServer(Server):
             self.core.close_session(client.session)
 
     def execute(self, client: CoreClient, argv: list[bytes]) -> None:
-        """Run a command as the shell would: the caller's reply, then what it brought to others."""
+        """Run a command as the shell would; return the caller's reply, then the messages for others."""
         reply = self.core.execute(client.session, argv, self.clock.now_us)
         client.accept(self.encoded(client, reply))
         self._deliver()
 
     def encoded(self, client: CoreClient, reply: Any) -> bytes:
-        """A reply's bytes; none where nothing is answered now."""
+        """Return a reply's bytes; empty if there is no reply now."""
         client.proto = client.session.proto
         return b"" if reply is BLOCKED or reply is NO_REPLY else encoded(reply, client.proto)
 

@@ -1,4 +1,4 @@
-"""Mistakes on purpose: a handler that raises an error that nobody foresaw, after some of its changes, or before any."""
+"""Injected bugs: a handler that raises an unexpected error, after some of its changes, or before any."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_name() -> dict[str, Command]:
     return {command.name: command for command in all_commands()}
 
 
-#: What every handler changes data and effects with.
+#: Methods with which every handler changes data and effects.
 _CHANGES = (
     (Context, "effect"),
     *((Database, name) for name in ("add", "set", "touch", "signal", "_drop", "clear", "swap", "set_deadline")),
@@ -56,7 +56,7 @@ def _wrap_changes(bomb: Bomb, put: Callable[[Any, str, Any], None]) -> None:
 
 @contextmanager
 def counted_changes() -> Iterator[Bomb]:
-    """A bomb that is told of each change that a handler makes, for as long as the block lasts."""
+    """Install a bomb that counts each change of a handler, while the block lasts."""
     bomb, before = Bomb(), [(owner, name, getattr(owner, name)) for owner, name in _CHANGES]
     _wrap_changes(bomb, setattr)
     try:
@@ -76,7 +76,7 @@ def fails_in(command: Command, put: Callable[[Any, str, Any], None]) -> None:
 
 
 def inject(faults: Mapping[str, int]) -> None:
-    """Have this process's engine fail in these commands, after so many changes, if a word contains FAULT."""
+    """Make these commands of this process's engine fail after this many changes, if a word contains FAULT."""
     bomb = Bomb()
     _wrap_changes(bomb, setattr)
     commands = by_name()

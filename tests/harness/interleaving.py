@@ -1,13 +1,13 @@
 """All interleavings of clients that talk to one server, explored without threads, sockets or time.
 
-A program is ordinary client code. It runs until it asks the server for something that was not executed yet, and is
-abandoned there; once the step has been executed, the program runs again from its start with the recorded replies. So
-its state is the history of its replies, and every state of the whole (all keys, all watches, all histories) is visited
-once, whichever way leads to it.
+A program is ordinary client code. It runs until it sends a request that was not executed yet, and is abandoned there;
+once the step has been executed, the program runs again from its start with the recorded replies. So its state is the
+history of its replies, and every state of the whole (all keys, all watches, all histories) is visited once, whichever
+way leads to it.
 
-A step is one command, or one transaction from MULTI to EXEC. A killed program is one that is not stepped any more.
-What it had sent may still be executed. A broken link is a step of its own: the program gets an exception, and what it
-had sent over that link may be executed later, command by command, or never.
+A step is one command, or one transaction from MULTI to EXEC. A killed program is one that is not stepped any more; its
+last request may still be executed. A broken link is a separate step: the program gets an exception, and its requests
+over that link may be executed later, command by command, or never.
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class State:
-    """Everything: the keys; each session's watches, and whether one was touched; each program's history; orphans.
+    """The whole state: the keys; each session's watches, and whether one was touched; each program's history; orphans.
 
-    An orphan is what is left of a request whose link broke. `last`: the program that was stepped last, and `switches`:
-    how often it was another one than before.
+    An orphan is the rest of a request whose link broke. `last`: the program stepped last, and `switches`: how often it
+    was another one than before.
     """
 
     keys: Keys = ()
@@ -210,7 +210,7 @@ class Server:
         return self._known
 
     def sessions(self) -> tuple[tuple[tuple[int, int], tuple[bytes, ...], bool], ...]:
-        """What the sessions watch."""
+        """Return the watches of the sessions."""
         return tuple(
             (name, tuple(sorted(key for _, key in session.watching)), session.dirty_exec)
             for name, session in sorted(self._sessions.items())
@@ -218,7 +218,7 @@ class Server:
         )
 
     def restore(self, keys: Keys, sessions: Sequence[tuple[tuple[int, int], tuple[bytes, ...], bool]] = ()) -> None:
-        """Make the server be as it was."""
+        """Restore the server's state."""
         for session in self._sessions.values():
             self._execute(session, [b"UNWATCH"])
         if self._known is not keys:
@@ -397,5 +397,5 @@ class Exploration:
 
 
 def alone(server: Server, run: Callable[..., Any]) -> Any:
-    """Run a program to its end on the server as it is."""
+    """Run a program to its end on the server in its present state."""
     return run(SimulatedConnection(lambda link, steps: b"".join(server.execute((99, link), step) for step in steps)))

@@ -1,8 +1,8 @@
-"""The servers that a contract test is run on, behind one interface, and those in processes of their own.
+"""The servers for contract tests, behind one interface, and those in separate processes.
 
-``server.run`` and the other methods of a client act on its first connection; ``server.client()`` opens more.
+``server.run`` and the other methods of a client use its first connection; ``server.client()`` opens more.
 ``server.let_pass(ms)`` lets time pass: the core's clock is moved, for a process the test waits until the server's clock
-says so.
+has advanced.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Server(abc.ABC):
 
     @property
     def keeper(self) -> Client:
-        """The connection that takes back what a test set, in whatever state a failed test left the others."""
+        """The connection that restores a test's settings, in whatever state a failed test left the others."""
         return self.main
 
     @abc.abstractmethod
@@ -83,11 +83,11 @@ class Server(abc.ABC):
         return self.release.since(text, valkey)
 
     def newest(self, answer: Any, before: Mapping[str, Any], valkey: Mapping[str, Any] | None = None) -> Any:
-        """What this server answers of what :class:`Newest` tells apart."""
+        """Return this server's reply for a `Newest`."""
         return Newest(answer, before, valkey or {}).of(self.release)
 
     def same(self, came: Reply, expected: Any) -> bool:
-        """Whether a reply is what was expected, in this server's protocol."""
+        """Whether a reply is as expected, in this server's protocol."""
         return bool(came == as_sent(expected, self.proto, self.release))
 
     def config(self, name: str, value: object) -> None:
@@ -99,7 +99,7 @@ class Server(abc.ABC):
         self.expect(("CONFIG", "SET", name, value), "OK")
 
     def finish(self) -> None:
-        """Close what the test opened and take back what it set."""
+        """Close the test's connections and restore its settings."""
         for client in self._clients:
             with suppress(OSError):
                 client.close()
@@ -109,7 +109,7 @@ class Server(abc.ABC):
 
 
 class ProcessServer(Server):
-    """A server process; many tests share it, each begins with FLUSHALL."""
+    """A server process shared by many tests, each of which starts with FLUSHALL."""
 
     def __init__(self, kind: str, running: Running, proto: int, release: Release) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""What a test says about the servers that it is for. See ``tests/conftest.py`` for how it is honoured.
+"""Marks for the servers that a test is for. ``tests/conftest.py`` applies them.
 
-@since("8.2")     the server must be at least that new. An older real redis-server is left out, as the run says.
-                  A Valkey is left out, too; ``since("8.2", valkey="9.0")`` says that 9.0 has it as well.
-@hand_clock       the test moves the clock: only the core in process can do that.
-@over_tcp         the test needs a connection: bytes, descriptors, going away.
+@since("8.2")     the server must be at least that new. An older real redis-server is left out, as the summary says.
+                  A Valkey is left out, too; ``since("8.2", valkey="9.0")`` means that 9.0 has the feature as well.
+@hand_clock       the test moves the clock, which only the core in process supports.
+@over_tcp         the test needs a connection: bytes, descriptors, disconnecting.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The log's promise, for any test: the effects of what a core did bring an empty core to the same state.
+"""Replay for any test: the effects of a core bring an empty core to the same state.
 
-``state`` gives all that a core keeps as plain data that can be compared and printed: every database, every key, its
-type, value and deadline. Seen and active times of consumers are only compared where a test asks for them, because
-deliveries reach the log as claims, which carry the delivery's time but not the consumer's.
+``state`` returns the whole state of a core as plain data that can be compared and printed: every database, every key,
+its type, value and deadline. Seen and active times of consumers are only compared if a test requests it, because
+deliveries are logged as claims, which have the delivery's time but not the consumer's.
 """
 
 from __future__ import annotations

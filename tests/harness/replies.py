@@ -1,10 +1,9 @@
 """Replies as tests see and state them.
 
-What came is decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for a
-RESP3 map, :class:`Error` for an error reply (as a value, nested ones too). What a test expects is written shorter and
-once for both protocols: text stands for its UTF-8 bytes, :class:`Map` and :class:`Streams` for what becomes a map only
-in RESP3, :class:`Score` and :class:`Scored` for doubles, :class:`tests.servers.releases.Newest` for what releases
-answer differently.
+Actual replies are decoded by hiredis: bytes for bulk and simple strings, int, float, None for every nil, list, dict for
+a RESP3 map, `Error` for an error reply (as a value, nested ones too). Expected replies are written shorter and once for
+both protocols: text stands for its UTF-8 bytes, `Map` and `Streams` for maps that exist only in RESP3, `Score` and
+`Scored` for doubles, `tests.servers.releases.Newest` for replies that differ between releases.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Map(dict[Any, Any]):
 
 
 class Streams(dict[Any, Any]):
-    """What XREAD and XREADGROUP answer, entries by key: in RESP2 an array of pairs."""
+    """The reply of XREAD and XREADGROUP, entries by key: in RESP2 an array of pairs."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def entries(*texts: str) -> list[Any]:
 
 
 def as_sent(expected: Any, proto: int, release: Release = NEWEST) -> Any:
-    """What hiredis makes of the reply that ``expected`` describes, in that protocol and of that release."""
+    """Return hiredis's result for the reply described by ``expected``, in that protocol and release."""
     while isinstance(expected, Newest):
         expected = expected.of(release)
     if isinstance(expected, Scored):
@@ -159,7 +158,7 @@ _NOTHING = object()
 
 
 class Decoder:
-    """Bytes in, replies out, with each reply's own bytes beside it."""
+    """Bytes in, replies out, with each reply's own bytes next to it."""
 
     def __init__(self) -> None:
         self._reader = hiredis.Reader(replyError=Error, notEnoughData=_NOTHING)

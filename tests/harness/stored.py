@@ -11,7 +11,7 @@ from tests.harness.storing import segment_files, store
 
 
 class StoredServer(CoreServer):
-    """What was read from the disk is forgotten after each command."""
+    """Data read from disk is dropped from the cache after each command."""
 
     kind = "stored"
 

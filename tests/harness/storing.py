@@ -12,7 +12,7 @@ from engine.shell.durability.segments.store import FOLDER, SegmentFiles
 
 
 def segment_files(directory: Path, files: Files | None = None, file_size: int = 4096) -> SegmentFiles:
-    """The segment files of a data directory, with those that are there."""
+    """The segment files of a data directory, including existing ones."""
     found = SegmentFiles(files or Files(), directory / FOLDER, lambda: file_size, is_in_use=True)
     found.find_files()
     return found

@@ -1,4 +1,4 @@
-"""What a user installs: the scripts that set up a checkout, the wheel, the sdist, and places where the wheel is used.
+"""The user's installation: the scripts that set up a checkout, the wheel, the sdist, and environments for the wheel.
 
-``distributions`` builds wheel and sdist once a run, and makes environments with the wheel in them.
+``distributions`` builds wheel and sdist once per run, and creates environments with the wheel.
 """

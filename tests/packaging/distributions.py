@@ -41,7 +41,7 @@ def sdist(distributions: Path) -> Path:
 
 
 def install(wheel: Path, *where: str) -> None:
-    """Install the wheel by pip, without what it requires; `where` are pip's words for the place."""
+    """Install the wheel by pip, without its requirements; `where` are pip's arguments for the target."""
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     place, target = (where, ()) if where[0] == "--python" else ((), where)
     subprocess.run(
@@ -64,6 +64,6 @@ def environment(directory: Path, wheel: Path | None, left_out: Iterable[str] = (
 
 
 def surroundings(**changed: str) -> dict[str, str]:
-    """The environment's variables of a program that knows nothing of this checkout."""
+    """Return the environment variables of a program that is independent of this checkout."""
     ours = ("PYTHONPATH", "PYSTREAMS_", "PYSPARK_", "SPARK_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)} | changed

@@ -17,12 +17,12 @@ from tests import servers
 from tests.packaging.distributions import environment, install, surroundings
 from tests.suite.long import long_only
 
-#: What the engine needs and the connector does not.
+#: Packages that the engine needs and the connector does not.
 OF_THE_ENGINE = ("uvloop", "zstandard")
 
 
 def run(python: str | Path, program: str, directory: Path, *words: str, **changed: str) -> str:
-    """What a program prints that knows nothing of the checkout; it must end well."""
+    """Return the output of a program that is independent of the checkout; it must succeed."""
     result = subprocess.run(
         [str(python), "-c", textwrap.dedent(program), *words],
         cwd=directory,
@@ -76,7 +76,7 @@ def test_the_embedded_engine_starts_from_a_zip_archive(wheel: Path, users_own: P
     assert said == f"1;mine;mine;{wheel}/spark_streams/__init__.py\n"
 
 
-#: What the extras bring, and what these need.
+#: Packages in the extras, and their requirements.
 OF_EXTRAS = ("pyspark", "py4j", "pyarrow", "numpy", "zstandard", "sortedcontainers", "xxhash", "uvloop", "pandas")
 
 
@@ -123,7 +123,7 @@ def test_the_command_line_needs_no_extra(bare: Path, redis_process: servers.Runn
 
 @pytest.mark.parametrize("module", ["spark_streams.source", "spark_streams.monitor", "pyspark_pystreams"])
 def test_the_data_source_names_the_extra_that_is_missing(bare: Path, tmp_path: Path, module: str) -> None:
-    """`spark_streams` is imported without Spark; what needs Spark says in one sentence what to install."""
+    """`spark_streams` is imported without Spark; features that need Spark say in one sentence what to install."""
     program = f"""
         import spark_streams
         try:
@@ -138,7 +138,7 @@ def test_the_data_source_names_the_extra_that_is_missing(bare: Path, tmp_path: P
 
 @pytest.fixture(scope="module")
 def lean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has what the connector needs, and not what only the engine needs."""
+    """A Python with the connector's requirements, and without those of the engine alone."""
     return environment(tmp_path_factory.mktemp("lean") / "venv", wheel, OF_THE_ENGINE)
 
 
@@ -217,7 +217,7 @@ def test_no_module_of_the_connector_needs_what_only_the_engine_needs(lean: Path,
     assert count > 50
 
 
-#: What Spark calls, in its order; what travels to a worker is pickled. Every way to the server is gone once.
+#: Spark's calls, in its order; objects for a worker are pickled. Each type of address is used once.
 READ_AND_WRITE = """
     import json, pickle, sys
     import pyarrow as pa
@@ -296,7 +296,7 @@ def test_the_embedded_engine_runs_without_uvloop(wheel: Path, tmp_path: Path) ->
 
 
 def test_a_connector_without_an_engine_beside_it_says_so(wheel: Path, tmp_path: Path) -> None:
-    """Whoever copies `spark_streams` alone is told to install the package."""
+    """With a copy of only `spark_streams`, the error says to install the package."""
     target = tmp_path / "target"
     install(wheel, "--target", str(target))
     (target / "engine").rename(tmp_path / "engine")

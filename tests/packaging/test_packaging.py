@@ -1,4 +1,4 @@
-"""What a user meets first: the set-up's scripts and their messages, the Makefile's words, the wheel and the sdist."""
+"""A user's first contact: the set-up scripts and their messages, the Makefile's targets, the wheel and the sdist."""
 
 import email
 import os
@@ -36,7 +36,7 @@ def run_script(name: str, path: Path, **environment: str) -> subprocess.Complete
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A directory for PATH: the shell's everyday tools, `id` of a user who is not root, no Python and no Java."""
+    """A directory for PATH: the usual tools of a shell, `id` of a user who is not root, no Python and no Java."""
     directory = tmp_path / "bin"
     directory.mkdir()
     for tool in ("sh", "sed", "head", "grep", "dirname"):
@@ -58,7 +58,7 @@ def fake_python(path: Path, minor: int) -> None:
 
 
 def fake_java(path: Path, version: str) -> None:
-    """Write a program that says its version as java does, on stderr."""
+    """Write a program that prints its version like java, on stderr."""
     program(path, f"echo 'openjdk version \"{version}\" 2025-01-01' >&2")
 
 
@@ -169,7 +169,7 @@ def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def metadata(wheel: Path) -> Message:
-    """What the wheel says of itself."""
+    """Return the wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return email.message_from_bytes(archive.read(name))
@@ -198,7 +198,7 @@ def test_spark_and_the_engine_are_extras(metadata: Message) -> None:
 
 
 def test_the_wheel_has_its_packages_and_the_module_that_spark_looks_for(wheel: Path) -> None:
-    """Nothing else stands at its top level, all code is there, all packages are typed, the licence goes with them."""
+    """Its top level has nothing else, all code is included, all packages are typed, and the licence is included."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (licence,) = (name for name in names if name.endswith(".dist-info/licenses/LICENSE"))

@@ -1,13 +1,13 @@
-"""Servers that tests start, each of which ends with its test and leaves nothing behind; and what a client sees of them.
+"""Servers for tests, each of which is stopped and removed at the end of its test, and their data as clients see it.
 
 processes     the engine and a real redis-server, as processes: the names below, so a test says ``servers.engine()``
 tiny_engine   an engine whose segments hold a few entries
 topologies    a cluster, a master with a replica and Sentinels, TLS
-sentinels     families of replicating servers that are killed and come back, and the Sentinels that watch them
-cloud_proxy   a server as cloud providers offer it: some commands are missing
-certificates  made with openssl
-connection    a connection that gives replies as hiredis parses them
-releases      releases of Redis and Valkey, and which behaves as which
+sentinels     groups of replicating servers that are killed and restarted, and the Sentinels that watch them
+cloud_proxy   a server like those of cloud providers: some commands are missing
+certificates  certificates made with openssl
+connection    a connection that returns replies as hiredis parses them
+releases      releases of Redis and Valkey, and their differences
 keyspaces     all keys of a server as plain data, to compare with another's
 """
 

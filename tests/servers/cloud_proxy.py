@@ -1,4 +1,4 @@
-"""A proxy without what the proxies of managed servers leave out: commands, protocols, keys in different slots."""
+"""A proxy with the restrictions of managed servers: commands, protocols, keys in different slots."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _slots(keys: redis.Redis, words: list[bytes]) -> set[int]:
 
 
 def _relay(server: socket.socket, client: socket.socket) -> None:
-    """Forward one reply, as it is."""
+    """Forward one reply unchanged."""
     reply: Any = hiredis.Reader(notEnoughData=_NOTHING)
     while True:
         data = server.recv(1 << 16)

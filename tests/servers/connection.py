@@ -1,6 +1,6 @@
-"""A connection to a server that answers with what hiredis makes of the bytes, and its socket for what is not regular.
+"""A connection to a server that returns replies as hiredis parses them, and its socket for irregular bytes.
 
-The contract's tests have clients of their own (``tests.harness.clients``), which work on a core without sockets too.
+The contract tests have their own clients (``tests.harness.clients``), which also work on a core without sockets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.suite.waiting import wait_for
 
 
 class Server(Protocol):
-    """Who can be connected to."""
+    """A server to connect to."""
 
     def connect(self) -> socket.socket:
         """A new connection."""
@@ -58,7 +58,7 @@ class Connection:
         return self.receive()
 
     def rest(self) -> bytes:
-        """What comes until the server closes the connection."""
+        """Return the bytes until the server closes the connection."""
         out = b""
         while True:
             try:
@@ -71,6 +71,6 @@ class Connection:
 
 
 def wait_until_blocked(client: Connection, count: int) -> None:
-    """Wait until the server says to ``client`` that ``count`` clients are blocked."""
+    """Wait until the server reports to ``client`` that ``count`` clients are blocked."""
     line = b"\r\nblocked_clients:%d\r\n" % count
     wait_for(lambda: line in client.run("INFO", "clients"), f"{count} blocked clients")

@@ -1,4 +1,4 @@
-"""What clients can see of all keys of a server, as plain data that can be compared with another server's."""
+"""All keys of a server as clients see them, as plain data that can be compared with another server's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.differential.exclusions import NEW
 #: Runs a command: words in, what hiredis makes of the reply out.
 Ask = Callable[..., Any]
 
-#: What two servers with the same data may tell differently of a stream.
+#: Facts about a stream that may differ between two servers with the same data.
 _OF_THE_SERVER = {b"radix-tree-keys", b"radix-tree-nodes", b"entries"}
-#: Since 8.6; and counters that no replica is told of.
+#: Since 8.6; and counters that replicas do not receive.
 _NEWER = {
     b"idmp-duration",
     b"idmp-maxsize",

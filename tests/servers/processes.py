@@ -1,7 +1,7 @@
 """Servers as processes, for tests: a real ``redis-server``, and the engine.
 
-Each is a context manager that gives the process once it answers, and leaves nothing behind: the process is stopped
-(killed, where it does not go by itself), its directory removed, whatever the test did.
+Each is a context manager that yields the process once it replies, and leaves nothing behind: the process is stopped
+(killed if necessary) and its directory removed, whatever the test did.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.suite.waiting import DEADLINE
 
 @functools.cache
 def redis_release() -> Release:
-    """The release of ``redis-server``, which may be a Valkey; version 0 where there is none."""
+    """Return the release of ``redis-server``, which may be a Valkey; version 0 if it is missing."""
     path = tools.path_of("redis-server")
     if path is None:
         return Release((0,))

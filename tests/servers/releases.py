@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: The release of Redis that Valkey was made from. What Redis changed later, Valkey has only where it did so itself.
+#: The release of Redis that Valkey derives from. Later changes of Redis are in Valkey only if it made them too.
 _VALKEY_BEGAN_AS = (7, 2, 4)
 
 
@@ -22,7 +22,7 @@ class Release:
 
     version: tuple[int, ...]
     valkey: tuple[int, ...] = ()
-    #: Whether it is the engine, which differs from the Redis of its version where a test says so.
+    #: Whether it is the engine, which differs from Redis of its version if a test says so.
     engine: bool = False
 
     def since(self, text: str, valkey: str | None = None) -> bool:
@@ -44,11 +44,11 @@ _SAME = object()
 
 @dataclass(frozen=True)
 class Newest:
-    """What the newest Redis answers, and who answers otherwise.
+    """The newest Redis's reply, and replies that differ.
 
-    ``before`` maps a version of Redis to what older ones answer, oldest first. ``valkey`` maps a version of Valkey to
-    what it and newer ones answer, newest first; an older Valkey answers as the Redis that it began as. ``engine`` is
-    what the engine answers where it differs on purpose.
+    ``before`` maps a version of Redis to the reply of older ones, oldest first. ``valkey`` maps a version of Valkey to
+    the reply of it and newer ones, newest first; an older Valkey replies as the Redis that it derives from. ``engine``
+    is the engine's reply if it differs on purpose.
     """
 
     answer: Any
@@ -57,7 +57,7 @@ class Newest:
     engine: Any = _SAME
 
     def of(self, release: Release) -> Any:
-        """What a release answers."""
+        """Return a release's reply."""
         if release.engine and self.engine is not _SAME:
             return self.engine
         for text, theirs in self.valkey.items():
@@ -70,7 +70,7 @@ class Newest:
 
 
 def release_in(text: str) -> Release | None:
-    """The release in what ``redis-server --version`` or ``valkey-server --version`` says; None where it says none."""
+    """Return the release in the output of ``redis-server --version`` or ``valkey-server --version``, or None."""
     found = re.match(r"(Redis|Valkey) server v=(\d+(?:\.\d+)*)", text)
     if found is None:
         return None

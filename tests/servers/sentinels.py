@@ -1,4 +1,4 @@
-"""Families of servers that replicate, engines and real ones, each of which can be killed and come back; and Sentinels
+"""Groups of servers that replicate, engines and real ones, each of which can be killed and restarted; and Sentinels
 that watch them.
 
 Each context manager leaves nothing behind.
@@ -22,9 +22,9 @@ from tests.suite.waiting import wait_for
 
 #: Seconds for a failover, with what surrounds it.
 PATIENCE = 30.0
-#: What makes Sentinels quick: periods in milliseconds.
+#: Periods in milliseconds that make Sentinels quick.
 QUICK = {"info-period": 100, "ping-period": 100, "ask-period": 100, "publish-period": 100, "election-timeout": 1000}
-#: No moment for other replicas to come; replicas hear of their master often.
+#: No delay for other replicas to join; frequent pings to replicas.
 _FLAGS = ("--save", "", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 
 #: The engine with another clock.
@@ -37,10 +37,10 @@ runpy.run_module("engine", run_name="__main__", alter_sys=True)
 
 
 class Member:
-    """A server on a port that stays the same however often it is killed, with a configuration file that it may rewrite.
+    """A server whose port stays the same after it was killed, with a configuration file that it may rewrite.
 
-    ``kind`` is ``"engine"``, or ``"redis"``, or the path of another redis-server or valkey-server. ``behind``: the
-    engine's clock is so many seconds behind.
+    ``kind`` is ``"engine"``, or ``"redis"``, or the path of another redis-server or valkey-server. ``behind``: number
+    of seconds by which the engine's clock is late.
     """
 
     def __init__(self, kind: str, directory: Path, *flags: str, behind: int = 0) -> None:
@@ -172,13 +172,13 @@ class Sentinels:
         return redis.Redis(port=self.ports[number], protocol=2, socket_timeout=5)
 
     def master(self, name: str) -> int:
-        """The port of the master, as the first one says."""
+        """Return the port of the master, according to the first Sentinel."""
         with self.client() as client:
             return int(client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)[1])
 
     @contextmanager
     def watching(self, name: str, found: list[Member], down_after: int = 500) -> Iterator[None]:
-        """They watch a family, and know all of it and each other."""
+        """Wait until the Sentinels watch a group, and know all of it and each other."""
         for number in range(len(self.ports)):
             with self.client(number) as client:
                 client.execute_command("SENTINEL", "MONITOR", name, "127.0.0.1", found[0].port, 2)

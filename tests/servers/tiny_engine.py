@@ -1,8 +1,8 @@
-"""An engine as a process whose streams have segments of a few entries, which are cold at once: ``python -m
-tests.servers.tiny_engine`` takes what ``python -m engine`` takes.
+"""An engine process whose streams have segments of a few entries, which become cold at once: ``python -m
+tests.servers.tiny_engine`` accepts the options of ``python -m engine``.
 
-Small data have many segments then, so a test of a second meets what otherwise takes millions of entries. Entries with
-the same fields become columns, unless another ``--stream-cold-compression`` is asked for.
+Small data has many segments then, so a short test covers what otherwise takes millions of entries. Entries with the
+same fields become columns, unless another ``--stream-cold-compression`` is given.
 """
 
 from __future__ import annotations

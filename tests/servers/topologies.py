@@ -46,7 +46,7 @@ class Cluster:
         raise LookupError(slot)
 
     def masters(self) -> list[servers.Running]:
-        """The nodes that serve slots now, as any node that answers says."""
+        """Return the nodes that serve slots now, according to any node that replies."""
         for node in self.nodes:
             if node.process.poll() is None:
                 with redis.Redis(host=node.host, port=node.port, protocol=2) as client:
@@ -55,7 +55,9 @@ class Cluster:
         raise LookupError("no node is left")
 
     def begin_move(self, slot: int) -> tuple[servers.Running, servers.Running]:
-        """The slot is on its way from its node to another: keys that are not at the first are to be asked for there."""
+        """Start migrating the slot from its node to another: keys missing on the first must be requested from the
+        second.
+        """
         source = self.owner(slot)
         target = next(node for node in self.masters() if node is not source)
         source_id, target_id = self._cli(source, "cluster", "myid"), self._cli(target, "cluster", "myid")
@@ -64,14 +66,14 @@ class Cluster:
         return source, target
 
     def move_keys(self, slot: int, source: servers.Running, target: servers.Running, count: int = 1000) -> int:
-        """Move up to so many keys; how many there were."""
+        """Move up to this many keys; return their number."""
         keys = self._cli(source, "cluster", "getkeysinslot", str(slot), str(count)).splitlines()
         for key in keys:
             self._cli(source, "migrate", target.host, str(target.port), key, "0", "5000")
         return len(keys)
 
     def end_move(self, slot: int, source: servers.Running, target: servers.Running) -> None:
-        """All keys that are left follow, and everybody is told."""
+        """Move all remaining keys, and announce the change to all nodes."""
         while self.move_keys(slot, source, target):
             pass
         name = self._cli(target, "cluster", "myid")
@@ -81,11 +83,11 @@ class Cluster:
 
 @contextmanager
 def cluster(replicas: int = 0) -> Iterator[Cluster]:
-    """A cluster of three masters, each with so many replicas."""
+    """A cluster of three masters, each with this many replicas."""
     with ExitStack() as stack:
         flags = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
         nodes = [
-            # Without one of its own the bus would be 10,000 ports further on, where there may be none.
+            # Without an explicit port the bus would be 10,000 ports higher, which may not exist.
             stack.enter_context(servers.redis(*flags, "--cluster-port", str(servers.free_port())))
             for _ in range(3 * (1 + replicas))
         ]
@@ -107,7 +109,7 @@ def _link_is_up(client: redis.Redis) -> bool:
 
 
 def wait_until_whole(client: redis.Redis) -> None:
-    """Wait until the client's node says that all slots of its cluster are served."""
+    """Wait until the client's node reports that all slots of its cluster are served."""
 
     def is_whole() -> bool:
         info = client.execute_command("CLUSTER", "INFO")  # bytes, or what redis-py makes of them

@@ -1,9 +1,10 @@
-"""How the suite runs: which tests, in which order, with which programs, and how they wait. It knows no test's subject.
+"""Running the suite: selection and order of tests, external programs, and waiting. It is independent of tests'
+subjects.
 
 order          the order of tests in each process of a run
 long           the mark of tests that only ``make test-long`` runs
-tools          programs from outside Python, and what happens where one is missing
-waiting        waiting on a condition with a deadline, instead of sleeping
+tools          external programs, and what happens if one is missing
+waiting        waiting for a condition with a deadline, instead of sleeping
 spark_session  the Spark session of a run
 jvm            a JVM that starts quickly, and the Python processes that it starts
 """

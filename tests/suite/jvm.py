@@ -1,9 +1,9 @@
-"""How the tests' Spark starts: a JVM that lives for a minute or two, and the Python processes that it starts.
+"""Starting Spark for tests: a JVM that lives for a minute or two, and the Python processes that it starts.
 
-Without the optimizing compiler, which would share two cores with all else, and without verifying Spark's own classes, a
-driver starts with half the CPU time. A Python process of Spark's takes `pyspark` from `python/lib/pyspark.zip` of
-SPARK_HOME, if it is there. Nothing in it is compiled, so each process compiles it anew, for more than half a second.
-Without the zip it takes the same files from where pyspark is installed.
+Without the optimizing compiler, which would compete for two cores, and without verifying Spark's own classes, a driver
+starts with half the CPU time. A Python process of Spark imports `pyspark` from `python/lib/pyspark.zip` of SPARK_HOME,
+if it exists. Nothing in it is compiled, so each process compiles it again, for more than half a second. Without the zip
+it imports the same files from the installation of pyspark.
 """
 
 import atexit

@@ -1,7 +1,7 @@
-"""In which order the processes of a run have the tests: long ones first, and those of the Spark session in one process.
+"""Order of the tests in the processes of a run: long ones first, and those with the Spark session in one process.
 
-`--dist worksteal` gives each process an equal part of the list, from its front; whoever is done takes from the end of
-the longest part that is left. So what stands first in a part stays there, and what is taken is short.
+`--dist worksteal` gives each process an equal part of the list, from its front; a process that is done takes tests from
+the end of the longest remaining part. So tests at the front of a part stay there, and short ones are moved.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def item(name: str, spark: bool = False, slow: bool = False) -> Any:
 @pytest.mark.parametrize("processes", [2, 3, 5])
 @pytest.mark.parametrize("count", [0, 1, 4, 40])
 def test_long_tests_stand_at_the_front_of_the_parts(processes: int, count: int) -> None:
-    """Every test is there once; the session's tests begin the first part, the others begin with slow ones."""
+    """Every test is included once; the session's tests start the first part, the others start with slow ones."""
     shared = [item(f"spark{n}", spark=True) for n in range(min(count, 4))]
     slow = [item(f"slow{n}", slow=True) for n in range(count // 4)]
     short = [item(f"short{n}") for n in range(count)]

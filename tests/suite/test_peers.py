@@ -1,4 +1,4 @@
-"""How scripts/peers reads the machine's package sources and what apt says. Downloading is not tested here."""
+"""scripts/peers: reading the machine's package sources and apt's output. Downloading is not tested here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def target(release: str, uri: str, label: str = "", component: str = "main") -> 
 
 
 def test_the_mirror_is_that_of_the_machines_own_release() -> None:
-    """Other repositories stand before it and behind it, and are not taken for it."""
+    """Other repositories before and after it are not taken for it."""
     targets = "\n".join(
         [
             target("nodistro", "https://nodes/"),
@@ -33,13 +33,13 @@ def test_the_mirror_is_that_of_the_machines_own_release() -> None:
 
 
 def test_without_one_the_first_mirror_of_debian_serves() -> None:
-    """A machine on another suite than its release says, such as sid, has a mirror all the same."""
+    """A machine on another suite than its release, such as sid, still has a mirror."""
     targets = "\n".join([target("stable", "http://vendor/", "Vendor"), target("sid", "http://mirror/", "Debian")])
     assert peers.mirror_of(targets, "")[0] == "http://mirror/"
 
 
 def test_no_mirror_is_an_error_that_names_the_sources() -> None:
-    """Only somebody else's repository: the error says where the script looked."""
+    """With only third-party repositories the error says where the script looked."""
     with pytest.raises(peers.PeerError, match=r"/etc/apt/sources\.list"):
         peers.mirror_of(target("nodistro", "https://nodes/"), "twelve")
 
@@ -99,14 +99,14 @@ def test_the_servers_packages_and_all_libraries_are_downloaded() -> None:
 
 
 def test_the_first_error_of_apt_is_the_reason() -> None:
-    """Warnings before it and further errors behind it are not shown."""
+    """Warnings before it and further errors after it are not shown."""
     said = "W: old\nE: The repository 'http://mirror x Release' does not have a Release file.\nE: Some more\n"
     assert peers.complaint(said).startswith("The repository")
     assert peers.complaint("killed\n") == "killed"
 
 
 def test_a_wrapper_hands_its_arguments_on(tmp_path: Path) -> None:
-    """The program gets the words as they are, also from a folder with a blank in its name."""
+    """The program gets its arguments unchanged, also from a folder with a blank in its name."""
     loader = tmp_path / "a b" / "loader"
     loader.parent.mkdir()
     loader.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")

@@ -42,7 +42,7 @@ def test_what_is_left_out_explains_an_error(message: str, about: str) -> None:
 
 
 def test_only_differences_are_listed() -> None:
-    """A failure on both servers is none; a test that redis-server skips counts as one that does not fail there."""
+    """A failure on both servers does not count; a test skipped on redis-server counts as passing there."""
     geo = Case("tests/a.py", "failed", "unknown command 'GEOADD': ...")
     engine = {
         "left_out": geo,

@@ -1,4 +1,4 @@
-"""`scripts/redis-suite`: what the output of a unit says."""
+"""`scripts/redis-suite`: parsing the output of a unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Expected '1' to be equal to '2'
 
 
 def test_cases_are_counted_and_failures_named() -> None:
-    """Passed cases are counted, failed ones keep their names, and the line says both."""
+    """Passed cases are counted, failed ones keep their names, and the line has both."""
     found = redis_suite.outcome_of("unit/type/stream", _OUTPUT)
     assert (found.passed, found.failed, found.aborted) == (2, ("XADD with MAXLEN in tests/unit/type/stream.tcl",), "")
     assert found.line == "unit/type/stream: 2 passed, 1 failed"

@@ -128,7 +128,7 @@ def test_the_environment_names_other_programs(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_ci_installs_and_a_page_names_every_program() -> None:
-    """What is not part of every Debian is installed by .ci/run, and stands in a table with its package."""
+    """Programs that not every Debian has are installed by .ci/run, and listed in a table with their package."""
     ci = (ROOT / ".ci" / "run").read_text()
     page = (ROOT / "docs" / "design" / "working-on-it.md").read_text()
     optional = {program: package for program, package in tools.PACKAGES.items() if package not in ESSENTIAL}

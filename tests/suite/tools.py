@@ -1,8 +1,8 @@
-"""Programs from outside Python that tests start, and what happens where one is missing.
+"""External programs that tests start, and what happens if one is missing.
 
-A test gets such a program's path from ``needed``, which skips the test where the program is missing, or fails it where
-the environment says ``REQUIRE_REDIS=1``, and names the Debian package to install. test_tools.py beside this file
-proves that tests start no such program in another way, and that .ci/run installs the packages.
+A test gets such a program's path from ``needed``, which skips the test if the program is missing, or fails it if the
+environment has ``REQUIRE_REDIS=1``, and names the Debian package to install. test_tools.py in this folder verifies that
+tests start no such program in another way, and that .ci/run installs the packages.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ PACKAGES = {
 
 
 def path_of(program: str) -> str | None:
-    """The program's path, or None where it is missing.
+    """Return the program's path, or None if it is missing.
 
-    ``REDIS_SERVER`` in the environment names another redis-server than that on PATH, ``JAVA_HOME`` another Java.
+    The environment variable ``REDIS_SERVER`` names another redis-server than that on PATH, ``JAVA_HOME`` another Java.
     """
     if program not in PACKAGES:
         raise ValueError(f"{program} is not in tests.suite.tools.PACKAGES")
@@ -54,7 +54,7 @@ def path_of(program: str) -> str | None:
 
 
 def needed(program: str) -> str:
-    """The program's path. Where it is missing the test is skipped, or fails with ``REQUIRE_REDIS=1``."""
+    """Return the program's path. If it is missing the test is skipped, or fails with ``REQUIRE_REDIS=1``."""
     path = path_of(program)
     if path is None:
         required = os.environ.get("REQUIRE_REDIS", "") not in ("", "0")
