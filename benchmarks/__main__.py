@@ -27,9 +27,9 @@ from benchmarks.spark import table as spark_table
 from benchmarks.spark import trigger
 from benchmarks.stalls import table
 
-LATENCY = "consumers that wait"
-GROWTH = "costs that do not grow"
-FAKE = "beside fakeredis"
+LATENCY = "waiting consumers"
+GROWTH = "costs independent of size"
+FAKE = "comparison with fakeredis"
 #: Fraction of the sizes of `python -m benchmarks.stalls`, which takes twenty minutes.
 STALLS_SCALE = 0.1
 Runs = dict[str, list[float]]  # entries per second of each run, by server

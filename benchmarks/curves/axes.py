@@ -130,22 +130,28 @@ def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
 #: Title, unit of the size, sizes, sizes of a short run, measurement.
 AXES: dict[str, tuple[str, str, list[int], list[int], Measure]] = {
     "entries": (
-        "What a stream costs that grows",
+        "Cost of a growing stream",
         "entries",
         [10**4, 10**5, 10**6, 10**7, 10**8],
         [10**4, 10**5, 10**6],
         entries,
     ),
-    "streams": ("100,000 entries in so many streams", "streams", [1, 10, 100, 1000, 10_000], [1, 100, 10_000], streams),
+    "streams": (
+        "100,000 entries in a number of streams",
+        "streams",
+        [1, 10, 100, 1000, 10_000],
+        [1, 100, 10_000],
+        streams,
+    ),
     "clients": (
-        "So many clients, each with one command under way",
+        "A number of clients, each with one command in progress",
         "clients",
         [1, 10, 100, 1000],
         [1, 10, 100, 1000],
         clients,
     ),
     "pending": (
-        "A group with so many pending entries",
+        "A group with a number of pending entries",
         "pending",
         [0, *(10**power for power in range(3, 8))],
         [0, 10**3, 10**4, 10**5],

@@ -1,9 +1,9 @@
-"""Costs that must not grow with untouched data, and memory: streams of ten million and of ten thousand entries on one
-server.
+"""Costs that must not grow with untouched data, and memory: a large and a small stream on one server.
 
-Each command is timed on the two streams in turn, so that a slow moment of the machine affects both. Printed are the
-medians and their ratio, which may be at most 1.5. A million entries of the large stream are pending, and five thousand
-of the small one. Memory is the growth of the process per entry, once cold segments are packed, and per pending record.
+The streams have ten million and ten thousand entries. Each command is timed on the two in turn, so that a slow moment
+of the machine affects both. Printed are the medians and their ratio, which may be at most 1.5. A million entries of the
+large stream are pending, and five thousand of the small one. Memory is the growth of the process per entry, once cold
+segments are packed, and per pending record.
 
 Run with `python -m benchmarks.engine.flat`.
 """

@@ -58,8 +58,8 @@ def _plan(connection: Connection, url: str, names: list[str], group: dict[str, s
     reader = StreamReader(read, ReadSchema.of(StructType().add("n", "integer"), read), read.address)
     limit = reader.getDefaultReadLimit()
     which = "group" if group else "no group"
-    begin = _timed(f"{which}: where to begin", reader.initialOffset)
-    first = _timed(f"{which}: the first batch's end", lambda: reader.latestOffset(begin, limit))
+    begin = _timed(f"{which}: initial offset", reader.initialOffset)
+    first = _timed(f"{which}: end of the first batch", lambda: reader.latestOffset(begin, limit))
     parts = _timed(f"{which}: its partitions", lambda: reader.partitions(begin, first))
     _timed(f"{which}: the next trigger", lambda: reader.latestOffset(first, limit))
     _timed(f"{which}: an idle trigger", lambda: reader.latestOffset(first, limit))

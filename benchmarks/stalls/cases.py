@@ -110,7 +110,7 @@ CASES: list[tuple[Scene, list[Case]]] = [
     (
         EMPTY,
         [
-            Case("PING (nothing beside it)", _fixed("PING"), after=2.0),
+            Case("PING (alone)", _fixed("PING"), after=2.0),
             Case("XADD, 200,000 in one write", _pipeline, spoils=True),
             Case("MULTI, 100,000 XADDs, EXEC", _transaction, spoils=True),
         ],
@@ -166,7 +166,7 @@ CASES: list[tuple[Scene, list[Case]]] = [
             Case("RESTORE of a stream", _restore),
             Case("COPY of a stream", _fixed("COPY", KEY, "copied", "REPLACE")),
             Case("BGSAVE, two million entries", _fixed("BGSAVE"), after=_BACKGROUND),
-            Case("a redis-server begins to follow it", scenes.followed_by_redis, spoils=True, after=2 * _BACKGROUND),
+            Case("a redis-server starts to follow it", scenes.followed_by_redis, spoils=True, after=2 * _BACKGROUND),
             Case("CONFIG SET stream-node-max-entries", _fixed("CONFIG", "SET", "stream-node-max-entries", 50)),
             Case(
                 "XTRIM to the half", lambda bench: command("XTRIM", KEY, "MAXLEN", bench.scaled(MILLION)), spoils=True
@@ -201,12 +201,12 @@ CASES: list[tuple[Scene, list[Case]]] = [
     (
         EXPIRING,
         [
-            Case("a million TTLs set anew", _renew_expiry),
+            Case("a million TTLs renewed", _renew_expiry),
             Case("a million keys expire together", _expire_together, spoils=True, after=_BACKGROUND),
         ],
     ),
     (LONG_KEYS, [Case("KEYS, pattern of 260 bytes, 100,000 keys", _fixed("KEYS", "*a" * 130 + "b"))]),
-    (SUBSCRIBER, [Case("PUBLISH beside a pattern of 200 kB", _fixed("PUBLISH", "a" * 100, "message"))]),
+    (SUBSCRIBER, [Case("PUBLISH with a pattern of 200 kB", _fixed("PUBLISH", "a" * 100, "message"))]),
     (
         COLLECTIONS,
         [
@@ -220,7 +220,7 @@ CASES: list[tuple[Scene, list[Case]]] = [
         REPLICA,
         [
             Case(
-                "it begins to follow a redis-server of two million",
+                "it starts to follow a redis-server of two million",
                 scenes.following_redis(2 * MILLION),
                 spoils=True,
                 after=3 * _BACKGROUND,

@@ -116,7 +116,7 @@ class _Run:
     def _turn(self, *, send: bool = True) -> None:
         now = time.monotonic_ns()
         if now > self._deadline:
-            raise TimeoutError(f"no reply within {DEADLINE:g} seconds; it began with {self.head!r}")
+            raise TimeoutError(f"no reply within {DEADLINE:g} seconds; it starts with {self.head!r}")
         if send and now >= self._next:
             # PINGs that this client failed to send in time are skipped: they would measure the client, not the server.
             self._next = max(self._next + _EVERY_NS, now)

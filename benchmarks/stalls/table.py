@@ -118,7 +118,7 @@ def head(there: list[str]) -> str:
     """Return the heading of the table."""
     names = "  ".join(f"{name:^{10 * _COLUMNS}}" for name in there)
     columns = "  ".join(f"{'longest':>10}{'99 %':>10}{'command':>10}" for _ in there)
-    return f"{'':{_WIDTH}}{names}\n{'PING beside it, milliseconds':{_WIDTH}}{columns}"
+    return f"{'':{_WIDTH}}{names}\n{'concurrent PING, milliseconds':{_WIDTH}}{columns}"
 
 
 def run(scale: float, rounds: int, only: str = "", server: str = "") -> dict[str, Any]:

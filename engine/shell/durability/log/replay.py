@@ -233,10 +233,10 @@ def parse_command(data: bytes | memoryview, at: int, base: int = 0) -> tuple[lis
         end = place + size
         if end + 2 > len(data):
             if bytes(data[end:]) != b"\r\n"[: max(len(data) - end, 0)]:
-                raise DamagedError(base + begin, "a word is not as long as it says")
+                raise DamagedError(base + begin, "a word has another length than announced")
             raise TornError(base + at)
         if bytes(data[end : end + 2]) != b"\r\n":
-            raise DamagedError(base + begin, "a word is not as long as it says")
+            raise DamagedError(base + begin, "a word has another length than announced")
         argv.append(bytes(data[place:end]))
         place = end + 2
     return argv, place

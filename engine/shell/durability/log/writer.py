@@ -163,7 +163,7 @@ class Log:
             return
         try:
             if self.is_broken:
-                raise self.error or OSError("the file cannot be used any more")
+                raise self.error or OSError("the file is no longer usable")
             if self._waiting:
                 self._write()
             self._sync_now()
