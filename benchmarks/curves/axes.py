@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 from benchmarks.engine.cases import FRAME_ID
 from benchmarks.engine.client import Connection, command
-from benchmarks.engine.larger_than_memory import settled
+from benchmarks.engine.larger_than_memory import settled_memory
 from benchmarks.servers import Server
 
 KEY, GROUP = "stream", "group"
@@ -31,7 +31,7 @@ Measure = Callable[[Server, Connection, Sequence[int]], Iterator[tuple[int, Cost
 def entries(server: Server, connection: Connection, sizes: Sequence[int]) -> Iterator[tuple[int, Costs]]:
     """Measure a growing stream."""
     there = 0
-    empty = settled(server.pid)
+    empty = settled_memory(server.pid)
     requests = [_adds([KEY] * _AT_ONCE, number) for number in range(50)]
     for size in sizes:
         began = time.perf_counter()
@@ -39,7 +39,7 @@ def entries(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
             connection.lines(requests[number % len(requests)], 2 * _AT_ONCE)
         appended = (time.perf_counter() - began) / (size - there) * 1e6
         there = size
-        resident = settled(server.pid)
+        resident = settled_memory(server.pid)
         first, last = _ends(connection)
         chooser = random.Random(size)
         yield (
@@ -89,7 +89,7 @@ def clients(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
     with ExitStack() as stack:
         others: list[Connection] = []
         connection.lines(_adds([KEY] * _AT_ONCE, 0), 2 * _AT_ONCE)
-        empty = settled(server.pid)
+        empty = settled_memory(server.pid)
         for size in sizes:
             others += [stack.enter_context(Connection(server.port)) for _ in range(size - len(others))]
             costs: Costs = {}
@@ -99,7 +99,7 @@ def clients(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
             ):
                 taken = [_round(others, request, lines) for _ in range(max(1000 // size, 5))]
                 costs[name] = statistics.median(taken) / size * 1e6
-            costs["resident memory, KB a client"] = max(settled(server.pid) - empty, 0) / size / 1e3
+            costs["resident memory, KB a client"] = max(settled_memory(server.pid) - empty, 0) / size / 1e3
             yield size, costs
 
 
@@ -109,7 +109,7 @@ def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
         connection.lines(_adds([KEY] * _AT_ONCE, number), 2 * _AT_ONCE)
     connection.reply(command("XGROUP", "CREATE", KEY, GROUP, "0"))
     there = 0
-    empty = settled(server.pid)
+    empty = settled_memory(server.pid)
     read = command("XREADGROUP", "GROUP", GROUP, "c", "COUNT", _AT_ONCE, "STREAMS", KEY, ">")
     for size in sizes:
         while there < size:
@@ -123,7 +123,7 @@ def pending(server: Server, connection: Connection, sizes: Sequence[int]) -> Ite
             ),
         }
         if size:
-            costs["resident memory, bytes a pending entry"] = max(settled(server.pid) - empty, 0) / size
+            costs["resident memory, bytes a pending entry"] = max(settled_memory(server.pid) - empty, 0) / size
         yield size, costs
 
 

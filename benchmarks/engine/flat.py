@@ -143,7 +143,7 @@ def resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
-def settled(connection: Connection, pid: int) -> int:
+def settled_memory(connection: Connection, pid: int) -> int:
     """Return the resident memory of a process once it is stable."""
     end = time.monotonic() + _SETTLE_SECONDS
     sizes: list[int] = []
@@ -183,14 +183,14 @@ def measure(name: str, connection: Connection, pid: int, entries: int, pending: 
     """Measure one server; return whether it is within all limits."""
     fill(connection, SMALL, SMALL_ENTRIES)
     small = deliver(connection, SMALL, SMALL_PENDING)
-    empty = settled(connection, pid)
+    empty = settled_memory(connection, pid)
     fill(connection, LARGE, entries)
-    filled = settled(connection, pid)
+    filled = settled_memory(connection, pid)
     # Decompressed entries remain in a cache of limited size: fill it before pending records are measured.
     read(connection, LARGE, pending)
-    warm = settled(connection, pid)
+    warm = settled_memory(connection, pid)
     large = deliver(connection, LARGE, pending)
-    delivered = settled(connection, pid)
+    delivered = settled_memory(connection, pid)
     per_entry, per_pending = (filled - empty) / entries, (delivered - warm) / pending
     usage = _INTEGER.match(connection.reply(command("MEMORY", "USAGE", LARGE, "SAMPLES", 0)))
     told = int(usage.group(1)) if usage else 0

@@ -55,7 +55,7 @@ def measure(mode: str, sizes: list[int], directory: str) -> None:
                 connection.lines(requests[number % len(requests)], 2 * _AT_ONCE)
             appended = (size - there) / (time.monotonic() - began)
             there = size
-            resident = settled(server.pid) / 1e6
+            resident = settled_memory(server.pid) / 1e6
             times = cold_pages(connection)
             read = pages_in_order(connection)
             rewritten = rewrite(connection)
@@ -79,7 +79,7 @@ def entries() -> list[bytes]:
     return [b"".join(commands[at : at + _AT_ONCE]) for at in range(0, len(commands), _AT_ONCE)]
 
 
-def settled(pid: int) -> int:
+def settled_memory(pid: int) -> int:
     """Return the resident memory of the server once it is stable."""
     rests = [resident_bytes(pid)]
     while len(rests) < 4 or max(rests[-3:]) - min(rests[-3:]) > 1 << 20:

@@ -68,7 +68,7 @@ class _Consumer:
     """A consumer that waits for messages on a socket."""
 
     def __init__(self, port: int, number: int) -> None:
-        self.socket = _connected(port)
+        self.socket = _connect(port)
         self._reader = hiredis.Reader()
         self._read = command(
             "XREADGROUP", "GROUP", GROUP, f"consumer-{number}", "COUNT", COUNT, "BLOCK", 0, "STREAMS", KEY, ">"
@@ -89,7 +89,7 @@ class _Consumer:
             self.socket.sendall(command("XACK", KEY, GROUP, *[entry_id for entry_id, _ in entries]) + self._read)
 
 
-def _connected(port: int) -> socket.socket:
+def _connect(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
@@ -127,7 +127,7 @@ def _run(port: int, seconds: float) -> Latencies:
         consumers = {one.socket: one for one in (_Consumer(port, number) for number in range(CONSUMERS))}
         for one in consumers:
             stack.enter_context(one)
-        producer = stack.enter_context(_connected(port))
+        producer = stack.enter_context(_connect(port))
         listening = [producer, *consumers]
         sent = 0
         begin = time.monotonic_ns() + 10_000_000

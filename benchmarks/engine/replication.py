@@ -105,8 +105,8 @@ def synchronisations(entries: int, repeats: int) -> dict[str, Any]:
 def synchronised(master_start: list[str], replica_start: list[str], entries: int) -> Synchronised:
     """Measure one synchronisation with new servers."""
     with (
-        _connected("master", master_start) as (master, at_master),
-        _connected("replica", replica_start) as (replica, at_replica),
+        _connect("master", master_start) as (master, at_master),
+        _connect("replica", replica_start) as (replica, at_replica),
     ):
         fill(at_master, entries)
         before = processor_seconds(master.pid), processor_seconds(replica.pid)
@@ -119,7 +119,7 @@ def synchronised(master_start: list[str], replica_start: list[str], entries: int
 
 
 @contextmanager
-def _connected(name: str, start: list[str]) -> Iterator[tuple[servers.Server, Connection]]:
+def _connect(name: str, start: list[str]) -> Iterator[tuple[servers.Server, Connection]]:
     with servers.running(name, start) as server, Connection(server.port) as connection:
         yield server, connection
 
@@ -170,7 +170,7 @@ def adds(count: int, repeats: int) -> dict[str, Any]:
             for way in ("alone", "with a replica"):
                 # A new master each time, because one that had a replica keeps a backlog.
                 with ExitStack() as stack:
-                    master, connection = stack.enter_context(_connected(name, start))
+                    master, connection = stack.enter_context(_connect(name, start))
                     if way != "alone":
                         replica = stack.enter_context(servers.running("replica", peer))
                         follow(replica, master.port)

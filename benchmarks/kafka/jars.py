@@ -29,21 +29,21 @@ class MissingJarsError(Exception):
 def connector() -> tuple[str, list[Path]]:
     """Return the version of Spark's Kafka connector, and those of its jars that this Spark lacks."""
     try:
-        version, jars = pyspark.__version__, _fetched(*_CONNECTOR, pyspark.__version__)
+        version, jars = pyspark.__version__, _fetch(*_CONNECTOR, pyspark.__version__)
     except MissingJarsError:
-        version, jars = _CONNECTOR_BEFORE, _fetched(*_CONNECTOR, _CONNECTOR_BEFORE)
+        version, jars = _CONNECTOR_BEFORE, _fetch(*_CONNECTOR, _CONNECTOR_BEFORE)
     present = {_artifact(jar) for jar in _SPARK_JARS.glob("*.jar")}
     return version, [jar for jar in jars if _artifact(jar) not in present]
 
 
 def broker() -> tuple[str, list[Path]]:
     """Return the broker's version and jars."""
-    return _BROKER[-1], _fetched(*_BROKER)
+    return _BROKER[-1], _fetch(*_BROKER)
 
 
 def tools() -> list[Path]:
     """Return the jars of the command-line tools, which include a producer with a fixed rate."""
-    return _fetched(*_TOOLS)
+    return _fetch(*_TOOLS)
 
 
 def _artifact(jar: Path) -> str:
@@ -51,7 +51,7 @@ def _artifact(jar: Path) -> str:
     return jar.name.rpartition("-")[0]
 
 
-def _fetched(organisation: str, module: str, revision: str) -> list[Path]:
+def _fetch(organisation: str, module: str, revision: str) -> list[Path]:
     """Return the jars of a module and its dependencies. Raises MissingJarsError."""
     target = _CACHE / f"{module}-{revision}"
     done = target / "complete"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.kafka import broker, jars
-from benchmarks.kafka.ways import Kafka, Streams, rows_of
+from benchmarks.kafka.ways import Kafka, Streams, make_rows
 
 _WARM_UP_SECONDS = 6
 _numbers = itertools.count(1)
@@ -38,7 +38,7 @@ def measure(sides: Sequence[Kafka | Streams], rate: int, seconds: float) -> dict
 
 def _delays(side: Kafka | Streams, group: str, rate: int, seconds: float) -> list[int]:
     begin, end = (f"pace-{where}-{next(_numbers)}" for where in ("in", "out"))
-    side.write(rows_of(1), begin)  # so that it exists
+    side.write(make_rows(1), begin)  # so that it exists
     with tempfile.TemporaryDirectory(prefix="bench-pace-") as directory:
         writer = side.follow(begin, end, group).option("checkpointLocation", f"{directory}/checkpoint")
         query = writer.trigger(processingTime="0 seconds").start()

@@ -37,7 +37,7 @@ class Way:
     check: Callable[[], None]
 
 
-def rows_of(number: int) -> DataFrame:
+def make_rows(number: int) -> DataFrame:
     """Return the rows to write."""
     frame = session().range(0, number, 1, CORES)
     return frame.selectExpr("cast(1000 + id % 9000 as int) AS `sensor-id`", "100 + id % 200 / 10 AS temperature")
@@ -54,7 +54,7 @@ class Kafka:
 
     def fill(self, number: int) -> None:
         """Write the input."""
-        self.write(rows_of(number), IN)
+        self.write(make_rows(number), IN)
 
     def ways(self, rows: int, batch: int) -> list[Way]:
         """Return batch read and write, and stream to stream in batches of ``batch`` rows."""
@@ -70,7 +70,7 @@ class Kafka:
             return run(self.to(texts(frame).writeStream, new_topic()), batch)
 
         def write() -> None:
-            self.write(rows_of(rows), new_topic())
+            self.write(make_rows(rows), new_topic())
 
         def check() -> None:
             found = self.source(session().read, topics[-1]).count()
@@ -135,7 +135,7 @@ class Streams:
 
     def fill(self, number: int) -> None:
         """Write the input."""
-        self.write(rows_of(number), IN)
+        self.write(make_rows(number), IN)
 
     def ways(self, rows: int, batch: int) -> list[Way]:
         """Return the same ways as Kafka's; stream to stream without a group and with one."""
@@ -157,7 +157,7 @@ class Streams:
 
         return [
             Way(f"batch read, {name}", rows, lambda: throw_away(self.source(session().read, IN)), nothing),
-            Way(f"batch write, {name}", rows, lambda: self.write(rows_of(rows), OUT), check),
+            Way(f"batch write, {name}", rows, lambda: self.write(make_rows(rows), OUT), check),
             Way(f"stream to stream, {name}", rows, streaming(""), check),
             Way(f"stream to stream, group, {name}", rows, streaming(self.groups[-1]), check),
         ]

@@ -37,7 +37,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as data:
         command = [sys.executable, "-m", "engine", *_FLAGS]
         with servers.running("soak", command, directory=data) as server:
-            with _loaded(server.port, options.minutes * 60, options.seed) as worker:
+            with _load_running(server.port, options.minutes * 60, options.seed) as worker:
                 for sample in samples.watch(server.port, server.pid, options.minutes * 60, _EVERY):
                     found.append(sample)
                     print(_line(sample), flush=True)
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 @contextmanager
-def _loaded(port: int, seconds: float, seed: int) -> Iterator[multiprocessing.process.BaseProcess]:
+def _load_running(port: int, seconds: float, seed: int) -> Iterator[multiprocessing.process.BaseProcess]:
     """Run the load in a separate process, so that the PINGs of this one wait only for the server."""
     worker = multiprocessing.get_context("spawn").Process(target=load.run, args=(port, seconds, seed), daemon=True)
     worker.start()

@@ -47,7 +47,7 @@ def measure(port: int, request: bytes, after: float = 0.0) -> tuple[Pause, Pause
 
     Raises RefusedError if the reply is an error.
     """
-    with _connected(port) as first, _connected(port) as second, _no_collection():
+    with _connect(port) as first, _connect(port) as second, _no_collection():
         run = _Run(first, second, request)
         run.run_until_reply()
         answered = run.run_for(TAIL)
@@ -63,7 +63,7 @@ def _pause(taken: Sequence[float], own: float) -> Pause:
     return Pause(float(worst), float(p99), own)
 
 
-def _connected(port: int) -> socket.socket:
+def _connect(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setblocking(False)

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import servers, targets
 from benchmarks.engine.client import Connection
-from benchmarks.engine.flat import settled
+from benchmarks.engine.flat import settled_memory
 from benchmarks.stalls.cases import CASES, Case
 from benchmarks.stalls.pings import DEADLINE, Pause, RefusedError, measure
 from benchmarks.stalls.scenes import Bench, Scene
@@ -50,7 +50,7 @@ class Stage:
             bench = Bench(server, connection, self._scale, self._stack)
             self._scene.prepare(bench)
             if self._rests:
-                settled(connection, server.pid)
+                settled_memory(connection, server.pid)
             self._bench = bench
         return self._bench
 

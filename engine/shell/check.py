@@ -101,7 +101,7 @@ class _Check:
             return self._report(fault)
         if snapshot.is_snapshot(data):
             core = _core()
-            return self._report(self._snapshot(path, data, core) or self._stored(path, core))
+            return self._report(self._snapshot(path, data, core) or self._check_stored(path, core))
         if bytes(data[: len(MAGIC)]) == MAGIC:
             found = check_file(path, data, self._say)
             return self._report(found and _Fault(*found))
@@ -127,7 +127,7 @@ class _Check:
         self._say(f"{path}: snapshot, {len(data)} bytes, {keys} keys: whole")
         return None
 
-    def _stored(self, path: Path, core: Core) -> _Fault | None:
+    def _check_stored(self, path: Path, core: Core) -> _Fault | None:
         """Return the fault in the segment files that a loaded snapshot or log refers to."""
         found = check_stored(path, core.databases, self._say)
         return found and _Fault(*found)
@@ -165,7 +165,7 @@ class _Check:
         self._tell(fault, data, commands)
         if not self._fix:
             return DAMAGED
-        with self._owned(path.parent):
+        with self._locked(path.parent):
             self._cut(fault)
         return WHOLE
 
@@ -194,11 +194,11 @@ class _Check:
                 self._say(f"{path}: later files cannot be kept either: {names}")
             if not self._fix:
                 return DAMAGED
-            with self._owned(path.parent):
+            with self._locked(path.parent):
                 self._set_aside(path, manifest, later)
                 self._cut(fault)
             return WHOLE
-        fault = self._stored(path, core)
+        fault = self._check_stored(path, core)
         if fault is not None:
             return self._report(fault)
         keys = sum(len(db) for db in core.databases)
@@ -236,7 +236,7 @@ class _Check:
         self._say(f"{path}: damaged at byte {fault.offset}: {fault.what}")
         self._say(f"{path}: good up to byte {fault.good} ({commands} commands); {lost} bytes would be lost")
         behind = list(blocks_after(data, fault.good + 1))
-        whole = sum(1 for one in behind for _ in _parsed(data, one.start, one.end))
+        whole = sum(1 for one in behind for _ in _parse(data, one.start, one.end))
         if whole:
             self._say(f"{path}: among them {whole} commands that are whole, in {len(behind)} blocks")
         elif not bytes(data[fault.good :]).strip(b"\0"):
@@ -245,7 +245,7 @@ class _Check:
     # -- repairing ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _owned(self, folder: Path) -> Iterator[None]:
+    def _locked(self, folder: Path) -> Iterator[None]:
         """Hold the locks that an engine takes on its data directory; raise if an engine is running there."""
         locks: list[int] = []
         try:
@@ -319,7 +319,7 @@ def _read(path: Path, data: memoryview) -> tuple[_Fault | None, int]:
     written = written_size(data)
     good = commands = 0
     try:
-        for good, commands in _ends(data[:written]):  # noqa: B007 - the last values are used
+        for good, commands in _end_offsets(data[:written]):  # noqa: B007 - the last values are used
             pass
     except DamagedError as error:
         return _Fault(path, error.offset, error.what, good), commands
@@ -334,7 +334,7 @@ def _last_end(data: memoryview, offset: int) -> int:
     """Return the last position up to ``offset`` at which the file may end."""
     good = 0
     try:
-        for end, _ in _ends(data):
+        for end, _ in _end_offsets(data):
             if end > offset:
                 break
             good = end
@@ -343,7 +343,7 @@ def _last_end(data: memoryview, offset: int) -> int:
     return good
 
 
-def _ends(data: memoryview) -> Iterator[tuple[int, int]]:
+def _end_offsets(data: memoryview) -> Iterator[tuple[int, int]]:
     """Yield the positions at which a log's file may end, outside of blocks and transactions, and the commands before
     each.
 
@@ -365,7 +365,7 @@ def _ends(data: memoryview) -> Iterator[tuple[int, int]]:
         for piece in pieces_from(data, place):
             place = piece.start
             if piece.proven:
-                for argv, start in _parsed(data, piece.start, piece.end):
+                for argv, start in _parse(data, piece.start, piece.end):
                     after(argv, start)
                 place = piece.end
                 if began < 0:
@@ -384,7 +384,7 @@ def _ends(data: memoryview) -> Iterator[tuple[int, int]]:
         raise TornError(began)
 
 
-def _parsed(data: memoryview, begin: int, end: int) -> Iterator[tuple[list[bytes], int]]:
+def _parse(data: memoryview, begin: int, end: int) -> Iterator[tuple[list[bytes], int]]:
     """Yield the commands of a verified block, and the offset of each."""
     while begin < end:
         argv, after = parse_command(data[:end], begin)

@@ -37,7 +37,7 @@ DIRECTIVES = (
 )
 
 
-def context_of(config: Config) -> ssl.SSLContext:
+def server_context(config: Config) -> ssl.SSLContext:
     """Return the context for clients. Raises a ConfigError that names the faulty directive."""
     text = _texts(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -48,7 +48,7 @@ def context_of(config: Config) -> ssl.SSLContext:
     _authorities(context, text("tls-ca-cert-file"), text("tls-ca-cert-dir"), config.text("tls-auth-clients"))
     _ciphers(context, text("tls-ciphers"), text("tls-ciphersuites"))
     if text("tls-dh-params-file"):
-        file = _existing("tls-dh-params-file", text("tls-dh-params-file"))
+        file = _require_file("tls-dh-params-file", text("tls-dh-params-file"))
         try:
             context.load_dh_params(file)
         except (OSError, ValueError) as error:
@@ -99,14 +99,14 @@ def _load(context: ssl.SSLContext, text: Callable[[str], str], certificate: str,
     """Use the certificate that these directives name. The password callback is always set: without it OpenSSL
     would ask for an encrypted key's password on the terminal.
     """
-    files = _existing(certificate, text(certificate)), _existing(key, text(key))
+    files = _require_file(certificate, text(certificate)), _require_file(key, text(key))
     try:
         context.load_cert_chain(*files, lambda: text(password))
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot use the certificate {files[0]} with the key {files[1]}: {error}") from None
 
 
-def _existing(name: str, path: str) -> str:
+def _require_file(name: str, path: str) -> str:
     if not Path(path).exists():
         raise ConfigError(f"{name}: {path} does not exist")
     return path
@@ -133,8 +133,8 @@ def _protocols(context: ssl.SSLContext, words: str) -> None:
 def _authorities(context: ssl.SSLContext, file: str, directory: str, clients: bytes) -> None:
     context.verify_mode = _CLIENTS[clients]
     if file or directory:
-        cafile = _existing("tls-ca-cert-file", file) if file else None
-        capath = _existing("tls-ca-cert-dir", directory) if directory else None
+        cafile = _require_file("tls-ca-cert-file", file) if file else None
+        capath = _require_file("tls-ca-cert-dir", directory) if directory else None
         try:
             context.load_verify_locations(cafile, capath)
         except (OSError, ValueError) as error:

@@ -197,7 +197,7 @@ def test_a_synchronisation_is_measured_up_to_its_end() -> None:
 @pytest.mark.parametrize("axis", AXES)
 def test_curves_are_measured_and_drawn(engine_process: Running, monkeypatch: pytest.MonkeyPatch, axis: str) -> None:
     """Each axis gives figures at each size, and a picture that is XML with a line and its name for each server."""
-    monkeypatch.setattr(axes, "settled", resident_bytes)
+    monkeypatch.setattr(axes, "settled_memory", resident_bytes)
     monkeypatch.setattr(axes, "_REPEATS", 3)
     monkeypatch.setattr(axes, "_IN_STREAMS", 20_000)
     title, of, *_, measurement = AXES[axis]

@@ -1,4 +1,4 @@
-"""Jobs on a server that speaks TLS alone, wants a certificate, and whose password is in a file."""
+"""Jobs on a server that accepts only TLS with a client certificate, with a password from a file."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_rows_of_files_become_entries_leave_for_the_archive_and_come_back(jobs: 
 @long_only
 @on("redis")
 def test_rows_with_equal_keys_are_in_one_of_the_partitions_in_their_order(jobs: Jobs, departures: Departures) -> None:
-    """Rows older than the retention would be dropped: there are none here."""
+    """Each key is in one partition, in order; a retention removes nothing younger."""
     jobs.run(
         ingest, "--from", departures.files[0], "--format", "csv", "--stream", "by", "--partitions", 3,
         "--key", "carrier", "--retention", "1d", "--checkpoint", jobs.path("checkpoint"),

@@ -45,7 +45,7 @@ def redis(*flags: str) -> Iterator[Running]:
 def sentinel(*settings: str, port_setting: str = "port") -> Iterator[Running]:
     """A real Sentinel on a free port: a ``redis-server`` in that mode, with ``settings`` as lines of its configuration.
 
-    ``port_setting`` is ``"tls-port"`` for one that speaks TLS; ``settings`` then contain ``"port 0"``.
+    ``port_setting`` is ``"tls-port"`` for one with TLS; ``settings`` then contain ``"port 0"``.
     """
     path = tools.needed("redis-server")
 

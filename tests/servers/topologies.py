@@ -200,7 +200,7 @@ def _knows(sentinel: redis.Redis, replicas: int) -> bool:
 
 @dataclass
 class Encrypted:
-    """A server that speaks TLS alone and wants a certificate of its clients; the files of both sides."""
+    """A server that accepts only TLS with client certificates; yields the files of both sides."""
 
     port: int
     ca: Path

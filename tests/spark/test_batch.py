@@ -1,6 +1,6 @@
 """Batch reads and writes through Spark, on a real Redis and on the engine."""
 
-# ruff: noqa: DTZ001, DTZ006 - what Spark gives and takes as a timestamp has no zone of its own
+# ruff: noqa: DTZ001, DTZ006 - Spark's timestamps in Python have no zone
 
 from __future__ import annotations
 

@@ -129,8 +129,8 @@ class DiskDurability:
         self._life.fire(LifeEvent.LOADED)
         self.core.durability = self
         self.log.on_synced = self.waiters.wake
-        self.rewrites.on_ended = self._rewritten
-        self.snapshots.on_ended = self._go_on
+        self.rewrites.on_ended = self._after_rewrite
+        self.snapshots.on_ended = self._after_write
         for name in ("appendfsync", "no-appendfsync-on-rewrite", "save", "stop-writes-on-bgsave-error"):
             config.on_change(name, self._follow)
         config.on_change("appendonly", self._follow_switch)
@@ -215,7 +215,7 @@ class DiskDurability:
     # -- effects ------------------------------------------------------------------------------------------------------
 
     def append(self, effects: Effects) -> None:
-        """Log the effects of commands whose replies have not left yet."""
+        """Log the effects of commands whose replies have not left yet, and send them to the replicas."""
         log = self.log
         if self.feed is not None:
             effects = self.feed(effects)
@@ -239,7 +239,7 @@ class DiskDurability:
             event = b"aof-fsync-always" if self.log.policy == ALWAYS else b"aof-write"
             core.telemetry.note_latency(event, event, int((self._clock() - began) * 1000), core.changes.now)
         if (not safe) != bool(core.admission.refusal(Refusal.DISK)):
-            self._judge()
+            self._update_refusal()
         return safe
 
     def flush_effects(self) -> None:
@@ -249,7 +249,7 @@ class DiskDurability:
         if effects:
             self.append(effects)
 
-    def _judge(self) -> None:
+    def _update_refusal(self) -> None:
         """Decide whether write commands may run."""
         admission, trouble = self.core.admission, self.log.trouble
         before = admission.refusal(Refusal.DISK)
@@ -277,7 +277,7 @@ class DiskDurability:
     def tick(self) -> None:
         """Run periodic work, ten times a second."""
         self.log.flush()
-        self._judge()
+        self._update_refusal()
         self.start_due_work()
 
     def start_due_work(self) -> None:
@@ -314,11 +314,11 @@ class DiskDurability:
         LOG.info("%d changes since the last snapshot, saving", self.core.changes.dirty)
         return True
 
-    def _rewritten(self, good: bool) -> None:
-        self.switch.rewritten(good=good)
-        self._go_on()
+    def _after_rewrite(self, good: bool) -> None:
+        self.switch.note_rewritten(good=good)
+        self._after_write()
 
-    def _go_on(self) -> None:
+    def _after_write(self) -> None:
         """Start work that waited for a file to be written."""
         self._follow()
         self.start_due_work()
@@ -331,7 +331,7 @@ class DiskDurability:
         busy = self.rewrites.is_running or self.snapshots.is_running
         log.spare_syncs = busy and core.config.flag("no-appendfsync-on-rewrite")
         core.changes.record_for("log", log.is_open or log.tee is not None)
-        self._judge()
+        self._update_refusal()
 
     def _follow_switch(self) -> None:
         """Apply CONFIG SET appendonly."""
@@ -455,7 +455,7 @@ class DiskDurability:
                 self._rewrite_log_after_loading()
 
     def begin_replacing(self) -> None:
-        """Leave the files on disk as they are: until the new data is complete they are the only copy."""
+        """Suspend the log. The files on disk stay: until the new data is complete they are the only copy of the old."""
         self.flush_effects()
         if self._life.state is not Life.RUNNING:
             return

@@ -146,7 +146,7 @@ class Snapshots:
         if path is None:
             return None
         data = self._files.map(path)
-        with _located(path):
+        with _naming(path):
             if not rdb_file.is_rdb(data):
                 snapshot.load(data, self._core, segments=self._segments)
                 self.kept = snapshot.position_of(data)
@@ -172,7 +172,7 @@ class Snapshots:
 
     def _taken_at(self, path: Path) -> int:
         data = self._files.map(path)
-        with _located(path):
+        with _naming(path):
             return rdb_file.taken_at(data) if rdb_file.is_rdb(data) else snapshot.taken_at(data)
 
     # -- saving -------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Snapshots:
             taken = image.take(
                 self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
             )
-            self._prepared(lambda: None, taken, self.position())[1]()
+            self._prepare(lambda: None, taken, self.position())[1]()
         except OSError as error:
             self._end(began, error, dirty)
             raise
@@ -206,7 +206,7 @@ class Snapshots:
         taking = image.Taking(
             self._core.databases, self._core.config, self._core.changes.now, self._core.functions.codes()
         )
-        attempt, write = self._prepared(rdb_file.periodic_pause(), taking.image, self.position())
+        attempt, write = self._prepare(rdb_file.periodic_pause(), taking.image, self.position())
         dirty, began = self._core.changes.dirty, self._clock()
         self._machine.fire(SaveEvent.BEGUN)
         self._attempt, self._began = attempt, began
@@ -229,7 +229,7 @@ class Snapshots:
             self._attempt.abandon()
             self._attempt = None
 
-    def _prepared(
+    def _prepare(
         self, pause: Callable[[], None], taken: image.Image, position: Position | None
     ) -> tuple[Attempt, Callable[[], None]]:
         """Return an attempt, and a function that writes the image with the current settings, in any thread.
@@ -294,7 +294,7 @@ class Snapshots:
 
 
 @contextmanager
-def _located(path: Path) -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
     """Turn damage that is found within into a LoadError that names the file."""
     try:
         yield

@@ -183,10 +183,10 @@ class ColdPacker:
             batch = [(segment, Packing(segment.plain, method, storage.cache)) for segment in cold]
             chunks = [chunk for _, packing in batch for chunk in packing.chunks]
             self._move(Event.PACK)
-            self._in_thread(partial(self._packed, batch), compress, batch[0][1].codec, chunks)
+            self._in_thread(partial(self._install_packed, batch), compress, batch[0][1].codec, chunks)
         return bool(cold)
 
-    def _packed(self, batch: list[tuple[Segment, Packing]], compressed: list[bytes]) -> None:
+    def _install_packed(self, batch: list[tuple[Segment, Packing]], compressed: list[bytes]) -> None:
         """Install the compressed segments, and continue with the next batch."""
         rest = iter(compressed)
         for segment, packing in batch:
@@ -212,10 +212,10 @@ class ColdPacker:
                 batch.append((segment, segment.body))
         if batch:
             self._move(Event.STORE)
-            self._in_thread(partial(self._stored, batch), _written, shelf, [body for _, body in batch])
+            self._in_thread(partial(self._install_stored, batch), _write_to_shelf, shelf, [body for _, body in batch])
         return bool(batch)
 
-    def _stored(self, batch: list[tuple[Segment, Packed]], places: Sequence[Place] | None) -> None:
+    def _install_stored(self, batch: list[tuple[Segment, Packed]], places: Sequence[Place] | None) -> None:
         """Replace the segments' bytes with their places on disk, and continue."""
         if places is None:
             # At the front, and in order: then reading the files in order reads a stream in order.
@@ -250,7 +250,7 @@ class ColdPacker:
         self._loop.run_in_executor(self._thread, function, *args).add_done_callback(done)
 
 
-def _written(shelf: Shelf, bodies: Sequence[Packed]) -> Sequence[Place] | None:
+def _write_to_shelf(shelf: Shelf, bodies: Sequence[Packed]) -> Sequence[Place] | None:
     """Return the places of packed entries on the shelf; None if the disk rejects them, which the shelf logs."""
     try:
         return shelf.write(bodies)

@@ -159,7 +159,7 @@ class Runner:
                 self._suspend(connection, reply, now)
                 break
             if session.reply_mode != "on":
-                reply = _muted(session, reply)
+                reply = _filter_reply(session, reply)
             if type(reply) is Pages:
                 pages = reply
             elif reply is not NO_REPLY:
@@ -206,9 +206,7 @@ class Runner:
         self.loop.call_soon(self._step, connection, connection.session, reply)
 
     def _is_http(self, connection: Connection, argv: list[bytes], reply: Reply, out: Out) -> bool:
-        """Whether the command is HTTP, as sent by a tricked browser. What follows is not the user's: close the
-        connection.
-        """
+        """Whether the command is HTTP, as sent by a tricked browser; if so, request that the connection is closed."""
         if type(reply) is not CommandError or argv[0].lower() not in (b"post", b"host:"):
             return False
         LOG.warning("HTTP request from %r, connection closed", connection.session.addr)
@@ -292,7 +290,7 @@ class Runner:
         own = self.delivery.send_outbox(session) if core.outbox else ()
         is_done = reply is not steps
         if is_done and session.reply_mode != "on":
-            reply = _muted(session, reply)
+            reply = _filter_reply(session, reply)
         pieces = pages_of(reply, session.proto) if type(reply) is Pages else None
         if is_done and reply is not NO_REPLY and pieces is None:
             encode_or_error(reply, session, out)
@@ -407,7 +405,7 @@ class Runner:
         if self.core.changes.discarded and self.core.changes.free():
             self.loop.call_soon(self._free)
         if self.core.telemetry.latency_ms:
-            self.watchdog.note_work(began, b"freeing what was deleted")
+            self.watchdog.note_work(began, b"freeing deleted data")
 
     def tick(self) -> None:
         """Run the periodic work of each second."""
@@ -430,7 +428,7 @@ def _append(messages: Iterable[Reply], session: Session, out: Out) -> None:
         encode(message, session.proto, out)
 
 
-def _muted(session: Session, reply: Reply) -> Reply:
+def _filter_reply(session: Session, reply: Reply) -> Reply:
     """Return the reply as CLIENT REPLY filters it."""
     if session.reply_mode == "skip":
         session.reply_mode = "on"

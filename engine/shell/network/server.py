@@ -127,7 +127,7 @@ class Server:
             optional = word.startswith("-")
             host = {"*": "0.0.0.0", "::*": "::"}.get(word.lstrip("-"), word.lstrip("-"))
             try:
-                sock = _listening(host, port)
+                sock = _bound_socket(host, port)
             except OSError as error:
                 missing = error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT) or isinstance(error, socket.gaierror)
                 if optional and (missing or port != wanted):
@@ -310,7 +310,7 @@ def _keep_alive(sock: Any, seconds: int) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _bound_socket(host: str, port: int) -> socket.socket:
     """Return a bound socket; the event loop makes it listen."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, kind, proto, _, address = found[0]

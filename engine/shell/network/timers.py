@@ -131,7 +131,7 @@ class Timers:
             if self._expiry is None:
                 self.follow_expiry()
         if self._core.telemetry.latency_ms:
-            self._watchdog.note_work(now, b"keys that expire", b"expire-cycle")
+            self._watchdog.note_work(now, b"expiring keys", b"expire-cycle")
 
     # -- pauses -------------------------------------------------------------------------------------------------------
 

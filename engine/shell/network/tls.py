@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from engine.settings.config import Config
 from engine.shell.observation.reporting import LOG
 from engine.shell.observation.traffic import Traffic
-from engine.shell.tls import DIRECTIVES, context_of
+from engine.shell.tls import DIRECTIVES, server_context
 
 _HANDSHAKE_SECONDS = 10.0
 #: Seconds until the next attempt if no descriptors are left.
@@ -42,7 +42,7 @@ class TlsListener:
         self._clients = clients
         self._accept = accept
         self._backlog = backlog
-        self._context = context_of(config)
+        self._context = server_context(config)
         #: Tasks that accept clients, and tasks that wait for handshakes.
         self._tasks: set[asyncio.Task[None]] = set()
         self._sockets: list[socket.socket] = []
@@ -91,7 +91,7 @@ class TlsListener:
 
     def reload(self) -> None:
         """Make a new context from the directives and files. Raises ConfigError and keeps the old one if that fails."""
-        self._context = context_of(self._config)
+        self._context = server_context(self._config)
 
     def close(self) -> None:
         """Stop accepting clients."""

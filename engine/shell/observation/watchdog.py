@@ -78,7 +78,7 @@ class Watchdog:
             return
         if 2 * command.microseconds >= longest.microseconds:
             longest = command
-        what = _named(longest.done)
+        what = _describe(longest.done)
         # The start of the iteration is also the time stored for its long command: both are one event.
         self._telemetry.keep_latency(longest.event, what, milliseconds, began // 1000)
         if 0 <= now - self._logged_at < _SECOND_US:
@@ -89,7 +89,7 @@ class Watchdog:
         self._logged_at, self._left_out = now, 0
 
 
-def _named(done: bytes | list[list[bytes]]) -> bytes:
+def _describe(done: bytes | list[list[bytes]]) -> bytes:
     """Describe the work in a few words; commands only by name, because their arguments may be secrets."""
     if isinstance(done, bytes):
         return done

@@ -126,7 +126,7 @@ class Failover:
                 raise CommandError(server.NO_SUCH_REPLICA)
             if replica.state is not Sync.ONLINE:
                 raise CommandError(server.REPLICA_NOT_ONLINE)
-        LOG.info("failover to %s started, holding writes", _named(address))
+        LOG.info("failover to %s started, holding writes", _shown(address))
         self._machine.fire(FailoverEvent.BEGIN)
         self._target, self._force = address, force
         self._held.begin(timeout / 1000, self._time_out)
@@ -150,7 +150,7 @@ class Failover:
 
     def _time_out(self) -> None:
         if self._force and self._target is not None:
-            LOG.warning("failover: %s has not caught up, handing over anyway (FORCE)", _named(self._target))
+            LOG.warning("failover: %s has not caught up, handing over anyway (FORCE)", _shown(self._target))
             self._hand_over_to(*self._target)
         else:
             self._lead_again(FailoverEvent.GIVEN_UP, "no replica caught up in time")
@@ -175,7 +175,7 @@ class Failover:
         self._lead_again(FailoverEvent.REJECTED, why)
 
     def _lead_again(self, event: FailoverEvent, why: str) -> None:
-        LOG.warning("failover to %s failed, this server remains the master: %s", _named(self._target), why)
+        LOG.warning("failover to %s failed, this server remains the master: %s", _shown(self._target), why)
         self._machine.fire(event)
         if self._roles.follows:
             self._roles.take_back()
@@ -186,5 +186,5 @@ class Failover:
         self._held.stop_waiting()
 
 
-def _named(address: tuple[str, int] | None) -> str:
+def _shown(address: tuple[str, int] | None) -> str:
     return f"{address[0]}:{address[1]}" if address is not None else "any replica"

@@ -23,7 +23,7 @@ OTHER_DEFAULTS = {
 }
 
 
-#: Directives whose names stand in the code although nothing acts on them, and why.
+#: Directives that are named in the code although they have no effect, and why.
 ONLY_NAMED = {
     "hz": "INFO shows it",
     "maxmemory-policy": "INFO shows it",
@@ -137,7 +137,7 @@ def test_the_configuration_in_conf_holds_the_defaults() -> None:
 
 
 def test_config_set_is_all_or_nothing() -> None:
-    """One bad pair, or a listener that refuses, leaves everything as it was, and listeners hear of it."""
+    """An invalid pair, or a listener that raises, leaves all values unchanged, and listeners are called again."""
     config = Config()
     assert config.change([(b"timeout", b"5"), (b"hz", b"x")]) is not None
     assert config.integer("timeout") == 0
@@ -158,7 +158,7 @@ def test_config_set_is_all_or_nothing() -> None:
 
 
 def test_rewriting_keeps_what_is_there() -> None:
-    """Comments and order stay, values are those in force, what is new goes to the end."""
+    """Comments and order are kept, values are updated, new directives are appended."""
     config = loaded("--timeout", "5", "--requirepass", 'a "b', "--hz", "20")
     text = config.rewritten(b"# mine\ntimeout 1\n\nunknown thing\ntimeout 2\n")
     assert text == b'# mine\ntimeout 5\n\nunknown thing\nhz 20\nrequirepass "a \\"b"\n'
@@ -198,7 +198,7 @@ def test_a_master_is_a_host_and_a_port():
 
 
 def test_a_server_without_a_master_has_no_line_of_one():
-    """CONFIG REWRITE leaves out replicaof, under either name, where the server follows nobody any more."""
+    """CONFIG REWRITE removes replicaof, under either name, if the server is not a replica any more."""
     config = Config()
     config.load(["--replicaof", "localhost 6379"])
     assert b"replicaof localhost 6379" in config.rewritten(b"port 1\nslaveof other 1\n").splitlines()

@@ -1,4 +1,4 @@
-"""Glob patterns mean what they mean to Redis, and no pattern makes a match slow."""
+"""Glob patterns match as in Redis, and no pattern makes a match slow."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from tests.servers.connection import Connection
     ],
 )
 def test_odd_patterns(pattern: str, text: str, expected: bool) -> None:
-    """Escapes, sets that are empty, open or the wrong way round, and stars beside each other."""
+    """Escapes, sets that are empty, unclosed or reversed, and adjacent stars."""
     if pattern == "[^]":
         # An empty negated set holds every character.
         expected = len(text) == 1
@@ -66,7 +66,7 @@ def test_case_can_be_ignored() -> None:
 @pytest.mark.parametrize("pattern", [b"a*" * 30 + b"b", b"*a" * 30 + b"b", b"a*?" * 20 + b"b", b"[a-z]*" * 25 + b"0"])
 @pytest.mark.parametrize("size", [5000, 500_000])
 def test_no_pattern_is_slow(pattern: bytes, size: int) -> None:
-    """Patterns that make a backtracking matcher take for ever are answered: this test ends."""
+    """Patterns on which a backtracking matcher would not finish get a result: this test ends."""
     assert not matches(pattern, b"a" * size)
 
 

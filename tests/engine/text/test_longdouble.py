@@ -20,7 +20,7 @@ DECIMALS = st.builds(
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="this machine's long double is not the 80-bit one")
 @given(DECIMALS, DECIMALS)
 def test_sums_are_those_of_the_hardware(one: str, two: str) -> None:
-    """Parsing, adding and printing give what the processor's own 80-bit floats give."""
+    """Parsing, adding and printing agree with the processor's 80-bit floats."""
     numbers = longdouble.parse(one.encode()), longdouble.parse(two.encode())
     assert numbers[0] is not None
     assert numbers[1] is not None
@@ -56,7 +56,7 @@ def test_numbers_as_c_reads_them(word: bytes, text: bytes) -> None:
     "word", [b"", b" 1", b"1 ", b"nan", b"1x", b"e5", b".", b"1e", b"0x", b"1e5000", b"1e-5000", b"1_0", b"--1"]
 )
 def test_what_is_no_number(word: bytes) -> None:
-    """What C's strtold does not take as a whole, or cannot hold."""
+    """Texts that C's strtold does not accept completely, or cannot represent."""
     assert longdouble.parse(word) is None
 
 

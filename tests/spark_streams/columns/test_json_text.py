@@ -1,6 +1,6 @@
 """Values as JSON text, written by us: every type, alone, nested and as a whole row, is read back as the same value."""
 
-# ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
+# ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`nullValue` and `timeZone`: their effect on texts of every type, written and read, alone and nested."""
 
-# ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
+# ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
 
 from __future__ import annotations
 

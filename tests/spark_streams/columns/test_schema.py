@@ -1,6 +1,6 @@
 """Columns of a read: what becomes of values that fit and of those that do not, in every mode and format."""
 
-# ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
+# ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
 
 from __future__ import annotations
 

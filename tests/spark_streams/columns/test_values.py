@@ -1,6 +1,6 @@
 """Text and typed columns: the fast way against the slow one, and every type there and back."""
 
-# ruff: noqa: DTZ001 - what Spark gives and takes as a timestamp has no zone of its own
+# ruff: noqa: DTZ001 - Spark's timestamps in Python have no zone
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Records of streams in a snapshot: counters, segments, consumer groups, producers.
 
-Only `_segment` and `_segment_from` define how a segment is stored in the file. For a segment in the segment files, the
-snapshot has its location there if it may stay there, and otherwise its entries.
+Only `_segment_row` and `_segment_from` define how a segment is stored in the file. For a segment in the segment files,
+the snapshot has its location there if it may stay there, and otherwise its entries.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def encode(stream: Stream, put: Put, named: set[int] | None, pause: Callable[[],
     nodes: list[Any] = []
     for number, (first, one) in enumerate(restore.pieces(stream)):
         if type(one) is Stored and named is not None and isinstance(one.place, SegmentPlace):
-            segments.extend(_stored(one, one.place, first, 0, _SEALED, named))
+            segments.extend(_stored_row(one, one.place, first, 0, _SEALED, named))
         else:
             segment = restore.segment_at(stream, number)
-            segments.extend(_segment(segment, first, put, named))
+            segments.extend(_segment_row(segment, first, put, named))
             if segment.has_nodes:
                 nodes += number, restore.node_state(segment)
         if not number % _MANY:
@@ -104,7 +104,9 @@ _FORM_SHIFT, _HALF = 8, 32
 _LOW = (1 << _HALF) - 1
 
 
-def _stored(body: Stored, place: SegmentPlace, first: int, start: int, flags: int, named: set[int]) -> tuple[int, ...]:
+def _stored_row(
+    body: Stored, place: SegmentPlace, first: int, start: int, flags: int, named: set[int]
+) -> tuple[int, ...]:
     """Return the row of a stored segment without marks of dead entries; ``first`` is the ID of its entry 0."""
     file, offset = place.location
     named.add(file.number)
@@ -114,7 +116,7 @@ def _stored(body: Stored, place: SegmentPlace, first: int, start: int, flags: in
     return (file.number, body.data_size, len(body), start, flags, *ends, offset, place.size)
 
 
-def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
+def _segment_row(segment: Segment, first: int, put: Put, named: set[int] | None) -> Sequence[int]:
     """Store a segment as a part: its columns and frames in their form in memory, each at a multiple of 8 bytes. Return
     its row.
 
@@ -127,7 +129,7 @@ def _segment(segment: Segment, first: int, put: Put, named: set[int] | None) -> 
     if isinstance(body, Stored):
         place = body.place
         if named is not None and isinstance(place, SegmentPlace):
-            number, *rest = _stored(body, place, first, segment.start, flags, named)
+            number, *rest = _stored_row(body, place, first, segment.start, flags, named)
             return [number | (put([dead]) + 1 << _HALF if dead else 0), *rest]
         body = body.packed()
     if isinstance(body, Packed):

@@ -37,7 +37,7 @@ from engine.shell.durability.formats.manifest import (
 from engine.shell.durability.formats.position import LINE_SIZE, Position, line_at
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError, Replay
-from engine.shell.durability.log.writer import Log, encoded, framed
+from engine.shell.durability.log.writer import Log, as_block, encode_effects
 from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.observation.reporting import LOG
 
@@ -362,8 +362,8 @@ class AppendOnly:
         size = 0
         try:
             if tail:
-                commands, _ = encoded(tail)
-                size = write_all(self._files, fd, framed(b"".join(commands), 0))
+                commands, _ = encode_effects(tail)
+                size = write_all(self._files, fd, as_block(b"".join(commands), 0))
                 self._files.sync(fd)
         except OSError:
             self._files.close(fd)

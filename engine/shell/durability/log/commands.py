@@ -1,9 +1,9 @@
 """Running the commands of a log or a master on a core: transactions as units, and commands in forms that only servers
 send.
 
-Redis writes some commands in a form that it accepts only from itself; `as_sent` converts them to the form that clients
-may send. Every command must succeed: after a failure, later commands would run on different data than on the master or
-before the crash.
+Redis writes some commands in a form that it accepts only from itself; `as_client_command` converts them to the form
+that clients may send. Every command must succeed: after a failure, later commands would run on different data than on
+the master or before the crash.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Commands:
             return
         record: list[bytes] = []
         if name in (b"XADD", b"XTRIM") and len(argv) > 4 and not argv[2][:1].isdigit():
-            argv, record = as_sent(argv)
+            argv, record = as_client_command(argv)
         first = len(self._core.changes.effects)
         reply = self._core.execute(self._session, argv, self.now_us)
         if isinstance(reply, CommandError):
@@ -138,7 +138,7 @@ def refuse(argv: list[bytes], error: CommandError, place: int) -> None:
     raise DamagedError(place, f"{shown} ... failed: {error.text.decode('utf-8', 'backslashreplace')}")
 
 
-def as_sent(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Return an XADD or XTRIM as a client may send it, without LIMIT after an exact threshold, and [producer, iid, ID]
     separately.
 

@@ -139,7 +139,7 @@ class Replay:
                 at = self._parsed(commands, at, end, piece.end - end + at)
 
     def _as_run(self, commands: bytes, at: int, place: int) -> int:
-        """Run a run of XADDs at offset ``place`` of the file; return where it ends, 0 if no run starts there."""
+        """Execute a run of XADDs at offset ``place`` of the file; return where it ends, 0 if no run starts there."""
         try:
             alike = self._alike.scan(commands, at)
             if alike is not None and self._core.load_run(self._session, alike, self._now_us):

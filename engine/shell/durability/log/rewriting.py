@@ -93,8 +93,8 @@ class Rewrites:
         percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
         if not percentage or size < config.integer("auto-aof-rewrite-min-size"):
             return False
-        grown = size - self._appendonly.base_size
-        return grown * 100 >= percentage * max(self._appendonly.base_weight, 1)
+        growth = size - self._appendonly.base_size
+        return growth * 100 >= percentage * max(self._appendonly.base_weight, 1)
 
     def facts(self) -> dict[str, Any]:
         """Return INFO's facts about rewriting. Times are in seconds, -1 for none."""
@@ -142,7 +142,7 @@ class Rewrites:
             give_back()
 
         def write() -> None:
-            self._background(write_base, lambda error: self._written(attempt, suffix, first, error))
+            self._background(write_base, lambda error: self._finish(attempt, suffix, first, error))
 
         run_when_complete(taking, attempt, self._soon, write)
 
@@ -157,7 +157,7 @@ class Rewrites:
             except LoadError as error:
                 raise OSError(str(error)) from None
 
-    def _written(self, attempt: Attempt, suffix: str, first: int, error: Exception | None) -> None:
+    def _finish(self, attempt: Attempt, suffix: str, first: int, error: Exception | None) -> None:
         if attempt.abandoned:
             attempt.remove()
             return

@@ -96,7 +96,7 @@ class LogSwitch:
         try:
             self._rewrites.begin(keeps_log=self.is_wanted)
         except OSError:
-            self.rewritten(good=False)
+            self.note_rewritten(good=False)
 
     def rewrite_now(self) -> None:
         """Rewrite the log synchronously and switch it on. Raises OSError on failure."""
@@ -105,11 +105,11 @@ class LogSwitch:
         try:
             self._rewrites.write_now()
         except Exception:
-            self.rewritten(good=False)
+            self.note_rewritten(good=False)
             raise
-        self.rewritten(good=True)
+        self.note_rewritten(good=True)
 
-    def rewritten(self, *, good: bool) -> None:
+    def note_rewritten(self, *, good: bool) -> None:
         """Note that a rewrite has ended."""
         state = self._machine.state
         if state is Switch.FIRST_BASE:

@@ -110,7 +110,7 @@ class Log:
         assert not self._waiting, "the waiting bytes belong in the previous file"
         if self.is_open:
             self._leave()
-            self._reached(self.written)
+            self._note_synced(self.written)
         self._file.fire(LogFileEvent.OPENED)
         self.path, self._fd, self.size = path, fd, size
         self._number += 1
@@ -194,7 +194,7 @@ class Log:
             self.tee += effects
         if self._fd < 0:
             return
-        out, self._db = encoded(effects, self._db)
+        out, self._db = encode_effects(effects, self._db)
         self._waiting += out
         self.appended += sum(map(len, out))
 
@@ -233,7 +233,7 @@ class Log:
         return False
 
     def _write(self) -> None:
-        block = framed(b"".join(self._waiting), self.size)
+        block = as_block(b"".join(self._waiting), self.size)
         try:
             size = write_all(self._files, self._fd, block)
         except OSError as error:
@@ -262,7 +262,7 @@ class Log:
         except OSError as error:
             self.give_up(error)
             raise
-        self._reached(self.written)
+        self._note_synced(self.written)
 
     def _sync_in_time(self) -> None:
         if self._syncing or self.synced >= self.written or self.spare_syncs:
@@ -284,17 +284,17 @@ class Log:
             if number == self._number and self.is_open:
                 self.give_up(error)
             return
-        self._reached(target)
+        self._note_synced(target)
         if self._waiting:
             self.flush()
 
-    def _reached(self, target: int) -> None:
+    def _note_synced(self, target: int) -> None:
         if target > self.synced:
             self.synced = target
             self.on_synced()
 
 
-def encoded(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
+def encode_effects(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
     """Encode effects as RESP commands, to follow commands on database ``db`` (-1: none); return them and the last
     database.
     """
@@ -308,7 +308,7 @@ def encoded(effects: Effects, db: int = -1) -> tuple[list[bytes], int]:
     return out, db
 
 
-def framed(commands: bytes, place: int) -> list[bytes]:
+def as_block(commands: bytes, place: int) -> list[bytes]:
     """Return commands as a block at offset ``place`` of its file."""
     return [commands] if len(commands) > BLOCK_LIMIT else [head(place, commands), commands]
 

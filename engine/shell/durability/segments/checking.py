@@ -12,7 +12,7 @@ from engine.core.keyspace.database import Database
 from engine.core.streams.compressed.stored import Stored, UnreadableError
 from engine.core.streams.stream import Stream
 from engine.shell.durability.files import Files
-from engine.shell.durability.segments.file import HEADER_SIZE, SegmentPlace, number_of, padded, records
+from engine.shell.durability.segments.file import HEADER_SIZE, SegmentPlace, number_of, padded_size, records
 from engine.shell.durability.segments.store import FOLDER, SegmentFiles
 
 Damage = tuple[Path, int, str]
@@ -66,10 +66,10 @@ def check_file(path: Path, data: memoryview, say: Say) -> Damage | None:
     for place, size, good in records(data, number):
         if place != end:
             return path, end, "no segment starts here, but one follows"
-        if not good and place + padded(size) < len(data):
+        if not good and place + padded_size(size) < len(data):
             return path, place, f"checksum mismatch in the segment's {size} bytes"
         if good:
-            count, end = count + 1, place + padded(size)
+            count, end = count + 1, place + padded_size(size)
     say(f"{path}: segment file, {len(data)} bytes, {count} segments: whole")
     if end < len(data):
         say(f"{path}: {len(data) - end} bytes at the end are an incomplete segment, as after a crash")

@@ -50,7 +50,7 @@ def head(number: int, offset: int, size: int, total: int) -> bytes:
     return begin + zlib.crc32(begin).to_bytes(4, "little")
 
 
-def padded(size: int) -> int:
+def padded_size(size: int) -> int:
     """Return the number of bytes that a record of ``size`` bytes takes in its file."""
     return HEAD_SIZE + size + -size % 8
 
@@ -178,7 +178,7 @@ def records(data: memoryview, number: int) -> Iterator[tuple[int, int, bool]]:
         begin = place + HEAD_SIZE
         good = begin + size <= len(data) and zlib.crc32(data[begin : begin + size]) == total
         yield place, size, good
-        place += padded(size) if good else 8
+        place += padded_size(size) if good else 8
 
 
 def number_of(data: memoryview) -> int | None:

@@ -39,7 +39,7 @@ from engine.shell.durability.segments.file import (
     SegmentPlace,
     head,
     header,
-    padded,
+    padded_size,
 )
 from engine.shell.observation.reporting import LOG
 
@@ -137,7 +137,7 @@ class SegmentFiles:
         ref.file, ref.offset, ref.size = file, offset, place.size
         with self._books:
             file.places[offset] = ref
-            file.live += padded(place.size)
+            file.live += padded_size(place.size)
 
     def _notice_gone(self) -> None:
         """Process some thousand dropped places: deleting a large stream drops very many."""
@@ -146,7 +146,7 @@ class SegmentFiles:
             with self._books:
                 if ref.file.places.get(ref.offset) is ref:
                     del ref.file.places[ref.offset]
-                ref.file.live -= padded(ref.size)
+                ref.file.live -= padded_size(ref.size)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class SegmentFiles:
         except OSError:
             self._cut_rejected(file)
             raise
-        file.size += padded(size)
+        file.size += padded_size(size)
         self._unsynced.setdefault(file.number, self._fd)
         place = SegmentPlace(file, offset, size, total)
         self._note(place)
@@ -361,12 +361,12 @@ class SegmentFiles:
         with self._books:
             old = file.places.pop(offset, None)
             if old is not None:
-                file.live -= padded(place.size)
+                file.live -= padded_size(place.size)
             new_file, new_offset = there.location
             # Without its reference, the end of ``there`` is not noticed, which is right: its bytes are counted for
             # ``place``.
             del new_file.places[new_offset]
-            new_file.live -= padded(there.size)
+            new_file.live -= padded_size(there.size)
             place.location = there.location
         self._note(place)
 

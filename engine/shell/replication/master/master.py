@@ -23,7 +23,7 @@ from engine.settings.special_kinds import OutputLimit
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.position import Position
-from engine.shell.durability.log.writer import encoded
+from engine.shell.durability.log.writer import encode_effects
 from engine.shell.observation.reporting import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients, FullSyncs
@@ -108,7 +108,7 @@ class Master:
             (index, argv if isinstance(argv, bytes) else pack(tuple(argv)))  # type: ignore[arg-type]
             for index, argv in effects
         ]
-        out, self._db = encoded(packed, self._db)
+        out, self._db = encode_effects(packed, self._db)
         self.send(out[0] if len(out) == 1 else b"".join(out))
         self.written = self.history.offset
         return packed

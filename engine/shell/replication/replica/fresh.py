@@ -14,7 +14,7 @@ from engine.shell.durability.formats import rdb_file, snapshot
 
 
 class Fresh:
-    """One set of databases. All methods raise an RdbFileError if the file is invalid."""
+    """One set of databases. All methods raise a DamagedError if the file is invalid."""
 
     def __init__(self, core: Core, *, skip_unknown: bool) -> None:
         self._core = core

@@ -89,12 +89,12 @@ class Handshake:
         who = self._introduction
         line = yield command(b"PING")
         if not line.startswith((b"+", *_UNKNOWN_YET)):
-            raise HandshakeError(_said("PING", line))
+            raise HandshakeError(_rejection("PING", line))
         if who.password:
             words = (who.user, who.password) if who.user else (who.password,)
             line = yield command(b"AUTH", *words)
             if not line.startswith(b"+"):
-                raise HandshakeError(_said("AUTH (masteruser, masterauth)", line))
+                raise HandshakeError(_rejection("AUTH (masteruser, masterauth)", line))
         # A master may reject options that it does not support.
         if who.port:
             yield command(b"REPLCONF", b"listening-port", b"%d" % who.port)
@@ -114,7 +114,7 @@ class Handshake:
         elif goes_on and self._history is not None:
             self.outcome = Continue(goes_on[1] or b"")
         else:
-            raise HandshakeError(_said("PSYNC", line))
+            raise HandshakeError(_rejection("PSYNC", line))
 
 
 def command(*words: bytes) -> bytes:
@@ -122,5 +122,5 @@ def command(*words: bytes) -> bytes:
     return b"*%d\r\n%b" % (len(words), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words))
 
 
-def _said(what: str, line: bytes) -> str:
+def _rejection(what: str, line: bytes) -> str:
     return f"it replied to {what} with '{line[:200].decode('utf-8', 'backslashreplace')}'"

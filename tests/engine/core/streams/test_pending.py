@@ -100,7 +100,7 @@ def test_equals_a_dictionary(steps, low, high, owner, before, after):
         for block, _, _ in real.blocks(0, 1 << 70):
             assert block.count_matching(owner, before) == len(block.matching(owner, before))
         for other, then in others:
-            # Neither shows what was done to the other since they were copies.
+            # Changes of one copy do not show in the other.
             assert _rows(other.records(0, 1 << 70)) == [(one, *then[one]) for one in sorted(then)]
     finally:
         pending_module.BLOCK, pending_module._MANY = sizes

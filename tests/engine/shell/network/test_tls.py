@@ -17,7 +17,7 @@ import redis as redis_py
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.tls import context_of
+from engine.shell.tls import server_context
 from tests import servers
 from tests.engine.shell.refused_starts import refused
 from tests.servers import free_port
@@ -239,31 +239,31 @@ def test_contexts(certificates: Path) -> None:
     for name, file in (("cert", "server.crt"), ("key", "locked.key"), ("ca-cert", "ca.crt")):
         config.put(f"tls-{name}-file", str(certificates / file).encode())
     with pytest.raises(ConfigError, match="cannot use the certificate"):
-        context_of(config)
+        server_context(config)
     config.put("tls-key-file-pass", b"pw")
-    made = context_of(config)
+    made = server_context(config)
     assert made.verify_mode is ssl.CERT_REQUIRED
     assert made.minimum_version is ssl.TLSVersion.TLSv1_2
     config.put("tls-protocols", b"TLSv1.2 TLSv1.3")
-    assert context_of(config).maximum_version is ssl.TLSVersion.TLSv1_3
+    assert server_context(config).maximum_version is ssl.TLSVersion.TLSv1_3
     config.put("tls-protocols", b"TLSv1.1 TLSv1.3")
     with pytest.raises(ConfigError, match="cannot be left out"):
-        context_of(config)
+        server_context(config)
     config.put("tls-protocols", b"")
     config.put("tls-ciphers", b"ECDHE-ECDSA-AES256-GCM-SHA384")
-    names = {cipher["name"] for cipher in context_of(config).get_ciphers()}
+    names = {cipher["name"] for cipher in server_context(config).get_ciphers()}
     assert "ECDHE-ECDSA-AES256-GCM-SHA384" in names
     assert "ECDHE-ECDSA-AES128-GCM-SHA256" not in names
     config.put("tls-ciphersuites", b"TLS_AES_256_GCM_SHA384")
     if not hasattr(made, "set_ciphersuites"):
         with pytest.raises(ConfigError, match="tls-ciphersuites: this Python cannot"):
-            context_of(config)
+            server_context(config)
     config.put("tls-ciphersuites", b"")
     config.put("tls-auth-clients", b"no")
     config.put("tls-ca-cert-file", b"")
     config.put("tls-session-caching", b"no")
     config.put("tls-prefer-server-ciphers", b"yes")
-    made = context_of(config)
+    made = server_context(config)
     assert made.verify_mode is ssl.CERT_NONE
     assert made.options & ssl.OP_NO_TICKET
     assert made.options & ssl.OP_CIPHER_SERVER_PREFERENCE

@@ -10,7 +10,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.formats.export import encode
 from engine.shell.durability.formats.blocks import HEAD_SIZE, TornError, head, pieces
 from engine.shell.durability.formats.manifest import BASE, HISTORY, INCREMENT, Entry, Manifest, ManifestError, decode
-from engine.shell.durability.log.commands import as_sent
+from engine.shell.durability.log.commands import as_client_command
 from engine.shell.durability.log.replay import parse_command
 
 BLOCKS = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
@@ -124,7 +124,7 @@ def test_what_is_no_command_is_damage(data):
 )
 def test_forms_that_only_a_redis_may_send(logged, sent, record):
     """LIMIT after an exact threshold is dropped, and the idempotent ID of an XADD is returned separately."""
-    words, found = as_sent(logged.encode().split())
+    words, found = as_client_command(logged.encode().split())
     assert words == sent.encode().split()
     assert found == record.encode().split()
 

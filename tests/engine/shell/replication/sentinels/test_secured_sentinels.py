@@ -35,7 +35,7 @@ masterauth following
 
 
 class Secured(Member):
-    """A server that speaks TLS alone."""
+    """A server that accepts only TLS."""
 
     def __init__(self, directory: Path, tls: list[str], authority_file: Path) -> None:
         super().__init__("engine", directory)
