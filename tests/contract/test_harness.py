@@ -12,7 +12,7 @@ from tests.suite.waiting import wait_for
 
 
 def test_a_reply_arrives_decoded(server: Server) -> None:
-    """Text, numbers and nothing arrive as bytes, int and None."""
+    """Text, numbers and nil arrive as bytes, int and None."""
     server.expect("PING", "PONG")
     server.expect(("ECHO", "a b"), "a b")
     server.expect("DBSIZE", 0)
@@ -51,7 +51,7 @@ def test_blocking_is_seen_and_ended(server: Server) -> None:
 
 
 def test_time_passes(server: Server) -> None:
-    """let_pass moves the server's clock on."""
+    """let_pass advances the server's clock."""
     before = server.now
     server.let_pass(5)
     assert server.now >= before + 5
@@ -59,13 +59,13 @@ def test_time_passes(server: Server) -> None:
 
 @since("99.0")
 def test_what_is_too_new_is_left_out(server: Server) -> None:
-    """A mark keeps a test away from a server that is too old."""
+    """A mark excludes servers that are too old."""
     assert server.kind != "redis"
 
 
 @over_tcp
 def test_connections_only(server: Server) -> None:
-    """A mark keeps a test away from the core in process."""
+    """A mark excludes the core in process."""
     assert server.kind != "core"
 
 
@@ -104,6 +104,6 @@ def test_one_expectation_serves_all_releases(release: Release, answer: str) -> N
 
 
 def test_waiting_ends_with_a_reason() -> None:
-    """A condition that never holds ends in an error that names it."""
+    """Waiting for a condition that never holds ends with an error that names it."""
     with pytest.raises(TimeoutError, match="pigs to fly"):
         wait_for(lambda: False, "pigs to fly", deadline=0.01)

@@ -138,7 +138,7 @@ CASES = [
 
 @pytest.mark.parametrize(("before", "command", "count"), CASES)
 def test_a_command_counts_as_so_many_changes(server: Server, before: str, command: str, count: Any) -> None:
-    """One for each key, element, field or entry that came, went or got another value; never for what stayed."""
+    """One for each key, element, field or entry that was added, removed or changed; none for unchanged ones."""
     server.given(*(words for words in before.split(";") if words))
     start = counted(server)
     server.given(command)
@@ -155,7 +155,7 @@ def test_watching_does_not_count(server: Server, command: str) -> None:
 
 
 def test_expiry_does_not_count(server: Server) -> None:
-    """A key whose time has come goes without a change."""
+    """Removing an expired key counts as no change."""
     server.given("SET a 1 PX 1")
     start = counted(server)
     server.let_pass(2)

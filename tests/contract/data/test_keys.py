@@ -1,4 +1,4 @@
-"""Commands on keys, whatever they hold."""
+"""Commands on keys of any type."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHARED = 2147483647
     ],
 )
 def test_coming_and_going(server: Server, dialogue) -> None:
-    """Keys are counted, listed, typed and deleted, whatever they hold."""
+    """Keys of any type are counted, listed, typed and deleted."""
     play(server, dialogue)
 
 
@@ -116,7 +116,7 @@ def test_copies(server: Server, dialogue) -> None:
     ],
 )
 def test_databases(server: Server, dialogue) -> None:
-    """Keys go to other databases, one by one or all at once."""
+    """Keys are moved to other databases, one by one or all at once."""
     play(server, dialogue)
 
 
@@ -178,7 +178,7 @@ def test_databases(server: Server, dialogue) -> None:
     ],
 )
 def test_expiry(server: Server, dialogue) -> None:
-    """A key's deadline is set, changed under conditions, shown and taken away."""
+    """A key's deadline is set, changed under conditions, shown and removed."""
     play(server, dialogue)
 
 
@@ -353,7 +353,7 @@ BAD_DUMP = Error("ERR DUMP payload version or checksum are wrong")
     ],
 )
 def test_wrong_restores(server: Server, dialogue) -> None:
-    """The order in which RESTORE finds fault, and with which words."""
+    """The order of RESTORE's checks, and their errors."""
     play(server, dialogue)
 
 

@@ -267,7 +267,7 @@ def test_a_moved_element_wakes_the_next(server: Server) -> None:
 
 
 def test_a_blocked_move_onto_another_type(server: Server) -> None:
-    """A target that is no list is an error when the element comes, and the element stays."""
+    """A target of another type is an error when an element is added, and the element stays."""
     client = server.client()
     client.send("BLMOVE a s LEFT RIGHT 0")
     client.expect_blocked()
@@ -286,7 +286,7 @@ def test_a_blocked_move_onto_another_type(server: Server) -> None:
     ],
 )
 def test_a_list_that_comes_into_being_in_another_way(server: Server, lines: list[str]) -> None:
-    """A waiter is served by every command that brings its list."""
+    """A waiting client is served by every command that creates its list."""
     client = server.client()
     client.send("BLPOP q 0")
     client.expect_blocked()
@@ -296,7 +296,7 @@ def test_a_list_that_comes_into_being_in_another_way(server: Server, lines: list
 
 @over_tcp
 def test_the_wire_form_of_a_timeout(server: Server) -> None:
-    """A blocking command answers with the null array when its time is over, BLMOVE within a transaction with null."""
+    """After its timeout a blocking command returns the null array, and BLMOVE in a transaction null."""
     null = b"_\r\n" if server.main.proto == 3 else b"*-1\r\n"
     for command in ("BLPOP q 0.001", "BLMPOP 0.001 1 q LEFT", "BLMOVE q p LEFT LEFT 0.001", "BRPOPLPUSH q p 0.001"):
         assert server.wire(command) == null, command
@@ -305,7 +305,7 @@ def test_the_wire_form_of_a_timeout(server: Server) -> None:
 
 
 def test_nothing_blocks_in_a_transaction(server: Server) -> None:
-    """Inside EXEC a blocking pop that finds nothing answers as at its timeout."""
+    """In EXEC a blocking pop without elements replies as after its timeout."""
     server.given("MULTI", "BLPOP q 0", "BLMOVE q p LEFT LEFT 0", "PING")
     server.expect("EXEC", [None, None, "PONG"])
 
@@ -340,12 +340,12 @@ def test_nothing_blocks_in_a_transaction(server: Server) -> None:
     ],
 )
 def test_pops_from_several_lists(server: Server, dialogue) -> None:
-    """LMPOP and BLMPOP take elements from the first list that there is; before it, another type is an error."""
+    """LMPOP and BLMPOP take elements from the first existing list; a key of another type before it is an error."""
     play(server, dialogue)
 
 
 def test_who_waits_for_several_lists_gets_as_many_as_it_asked_for(server: Server) -> None:
-    """A push serves a client in BLMPOP with up to COUNT of the elements that it brought."""
+    """A push serves a client in BLMPOP with up to COUNT of its elements."""
     client = server.client()
     client.send("BLMPOP 0 2 a b RIGHT COUNT 2")
     client.expect_blocked()

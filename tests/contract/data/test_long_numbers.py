@@ -1,4 +1,4 @@
-"""Numbers of thousands of digits, which Python refuses to convert: each is answered as Redis answers it."""
+"""Numbers of thousands of digits, which Python does not convert: each gets Redis's reply."""
 
 from __future__ import annotations
 

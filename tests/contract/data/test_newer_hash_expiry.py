@@ -1,4 +1,4 @@
-"""Fields of hashes that expire: HEXPIRE and its kin (7.4), HGETEX, HSETEX and HGETDEL (8.0)."""
+"""Expiring hash fields: HEXPIRE and its variants (7.4), HGETEX, HSETEX and HGETDEL (8.0)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _LATER, _LATEST = 70_368_744_177_000, 70_368_744_177_663
     ],
 )
 def test_deadlines(server: Server, dialogue) -> None:
-    """Fields get and lose their expiry one by one; a time that has passed deletes them, and the hash with the last."""
+    """Fields get and lose their expiry one by one; a past time deletes them, and the hash with its last field."""
     play(server, dialogue)
 
 
@@ -113,7 +113,7 @@ def test_deadlines(server: Server, dialogue) -> None:
     ],
 )
 def test_reading_and_setting_with_expiry(server: Server, dialogue) -> None:
-    """HGETEX, HSETEX and HGETDEL do two things at once."""
+    """HGETEX, HSETEX and HGETDEL combine two operations."""
     play(server, dialogue)
 
 
@@ -175,7 +175,7 @@ def test_errors(server: Server, command: str, error: Any) -> None:
 @hand_clock
 @pytest.mark.parametrize("fields", [3, 300])
 def test_fields_expire_by_themselves(server: Server, fields: int) -> None:
-    """When their time has come fields are not seen, and go; with the last of them the hash goes."""
+    """Expired fields are not visible, and are deleted; the hash is deleted with its last field."""
     names = [f"f{number}" for number in range(fields)]
     server.run("HSET", "h", *[word for name in names for word in (name, "v")])
     server.run("HPEXPIRE", "h", 10, "FIELDS", fields - 1, *names[1:])
@@ -239,7 +239,7 @@ def test_watched_fields(server: Server) -> None:
 
 
 def expired_counts(server: Server) -> tuple[int, int]:
-    """How many keys and how many fields have expired, by INFO."""
+    """Return the numbers of expired keys and fields in INFO."""
     text = server.run("INFO stats").decode()
     keys, fields = (re.search(rf"^{name}:(\d+)", text, re.MULTILINE) for name in ("expired_keys", "expired_subkeys"))
     assert keys is not None

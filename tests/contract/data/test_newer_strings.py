@@ -1,4 +1,4 @@
-"""Strings under conditions, since 8.4: SET with IFEQ and its kin, DELEX, DIGEST, MSETEX."""
+"""Conditional string commands, since 8.4: SET with IFEQ and its variants, DELEX, DIGEST, MSETEX."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _V, _12 = "f7042be43fb80714", "7ecd2e572c949f74"
     ],
 )
 def test_set_under_a_condition(server: Server, dialogue) -> None:
-    """SET does nothing, and answers nil, where the value or its digest is not as the condition wants it."""
+    """SET does nothing, and returns nil, if the value or its digest does not meet the condition."""
     play(server, dialogue)
 
 

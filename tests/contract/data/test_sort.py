@@ -114,13 +114,13 @@ def test_sorting(server: Server, dialogue) -> None:
 @since("7.4")
 @pytest.mark.parametrize("word", [" 1", "0x10"])
 def test_what_is_no_number(server: Server, word: str) -> None:
-    """Blanks and hexadecimal digits are no part of a number; older releases took them."""
+    """Blanks and hexadecimal digits are not accepted in numbers; older releases accepted them."""
     server.run("RPUSH", "l", word, "1")
     server.expect("SORT l", _NOT_NUMBERS)
 
 
 def test_what_is_stored_is_told(server: Server) -> None:
-    """STORE is an event of the list that it makes, or of the key that it deletes."""
+    """STORE publishes an event for the list that it creates, or the key that it deletes."""
     server.config("notify-keyspace-events", "EA")
     client = server.client()
     client.run("PSUBSCRIBE __keyevent@*")

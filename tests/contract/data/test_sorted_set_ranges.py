@@ -158,7 +158,7 @@ def test_ranges(server: Server, big: bool, dialogue) -> None:
     ],
 )
 def test_ranges_of_members(server: Server, big: bool, dialogue) -> None:
-    """Where all scores are equal, ranges go by the members' bytes."""
+    """If all scores are equal, ranges are ordered by the members' bytes."""
     given = "ZADD z 0 a 0 b 0 bb 0 c 0 d 0 e"
     if big:
         server.given(("ZADD", "z", "0", "x" * 65), given, ("ZREM", "z", "x" * 65))

@@ -135,7 +135,7 @@ SCORES: dict[str, Any] = {
 
 @pytest.mark.parametrize("given", SCORES)
 def test_how_scores_are_shown(server: Server, given: str) -> None:
-    """Redis 7.2 shows the fewest digits that mean the number, without an exponent as long as few zeros are needed."""
+    """Redis 7.2 shows the fewest digits for the number, without an exponent if few zeros are needed."""
     expected = SCORES[given]
     text = expected.of(server.release) if isinstance(expected, Newest) else expected
     server.given(f"ZADD z {given} member")
@@ -144,7 +144,7 @@ def test_how_scores_are_shown(server: Server, given: str) -> None:
 
 
 def test_hexadecimal_scores(server: Server) -> None:
-    """They are numbers, but for newer releases of Valkey."""
+    """They are numbers, except in newer releases of Valkey."""
     server.expect("ZADD z 0x1p4 member", Newest(1, valkey={"9.1": _NOT_A_FLOAT}))
     server.expect("ZCOUNT z 16 16", Newest(1, valkey={"9.1": 0}))
 
@@ -158,7 +158,7 @@ def test_what_is_no_score(server: Server, word: str) -> None:
 
 
 def test_the_sign_of_zero(server: Server) -> None:
-    """A small sorted set keeps no sign of zero, a large one does; what an increment makes is shown with it."""
+    """A small sorted set drops the sign of zero, a large one keeps it; the result of an increment shows it."""
     play(
         server,
         [
@@ -214,7 +214,7 @@ def test_encodings(server: Server, lines: list[str], encoding: str) -> None:
 
 
 def test_limits_of_encodings(server: Server) -> None:
-    """The two directives decide about sorted sets from then on."""
+    """The two directives apply to later changes of sorted sets."""
     server.config("zset-max-listpack-entries", 2)
     server.given("ZADD x 1 a 2 b", "ZADD y 1 a 2 b 3 c")
     server.config("zset-max-listpack-value", 3)
@@ -225,7 +225,7 @@ def test_limits_of_encodings(server: Server) -> None:
 
 @pytest.mark.parametrize("size", [5, 300, 3000])
 def test_scanning_and_drawing(server: Server, size: int) -> None:
-    """ZSCAN meets every member with its score, a small sorted set's in order; ZRANDMEMBER draws different ones."""
+    """ZSCAN returns every member with its score, in order if it is small; ZRANDMEMBER returns different ones."""
     server.run("ZADD", "z", *[word for number in range(size) for word in (number / 2, f"m{number}")])
     cursor, met, steps = b"0", {}, 0
     while True:

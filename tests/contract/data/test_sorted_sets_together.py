@@ -194,7 +194,7 @@ def test_nothing_comes_in_time(server: Server, command: str) -> None:
     ],
 )
 def test_a_sorted_set_that_comes_into_being(server: Server, lines: list[str]) -> None:
-    """A waiter is served by every command that brings its sorted set, after the whole of a transaction."""
+    """A waiting client is served by every command that creates its sorted set, after a whole transaction."""
     client = server.client()
     client.send("BZPOPMIN z 0")
     client.expect_blocked()

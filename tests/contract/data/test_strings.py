@@ -95,7 +95,7 @@ def invalid_expire(command: str) -> Error:
     ],
 )
 def test_setting_and_getting(server: Server, dialogue) -> None:
-    """SET with all its options, and the commands that do parts of it."""
+    """SET with all its options, and its older variants."""
     play(server, dialogue)
 
 
@@ -187,7 +187,7 @@ TOO_LONG = Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
     ],
 )
 def test_parts_of_strings(server: Server, dialogue) -> None:
-    """Strings grow, are overwritten in part and read in part."""
+    """Strings are appended to, partly overwritten and partly read."""
     play(server, dialogue)
 
 

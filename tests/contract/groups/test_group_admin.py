@@ -1,4 +1,4 @@
-"""XGROUP, XINFO GROUPS and XINFO CONSUMERS: groups and consumers come, change and go."""
+"""XGROUP, XINFO GROUPS and XINFO CONSUMERS: groups and consumers are created, changed and deleted."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_entries_read_is_checked(stream: Server, command: str, value: str, reply
     ],
 )
 def test_options_given_twice(stream: Server, command: str, name: str) -> None:
-    """More words than all options together have are refused, before the ID is read."""
+    """More arguments than all options together have are rejected, before the ID is parsed."""
     stream.given("XGROUP CREATE s g 0")
     text = f"ERR unknown subcommand or wrong number of arguments for '{name}'. Try XGROUP HELP."
     stream.expect(command, Error(text))

@@ -219,7 +219,7 @@ def test_the_test_vector_of_vanished_entries(server: Server) -> None:
 
 
 def test_how_far_autoclaim_looks(server: Server) -> None:
-    """At most ten times COUNT pending entries are looked at, claimed or not."""
+    """At most ten times COUNT pending entries are checked, claimed or not."""
     server.given(
         *(f"XADD s {n}-0 f v" for n in range(1, 31)), "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >"
     )

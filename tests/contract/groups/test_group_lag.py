@@ -61,7 +61,7 @@ def fill(server: Server, count: int) -> None:
     ],
 )
 def test_five_entries(server: Server, steps: list[str], expected: Numbers, in_7_0: Numbers | None) -> None:
-    """How many entries a group has read, and how many it lacks, on a stream with 1-0 to 5-0."""
+    """Numbers of entries read and of lag, on a stream with 1-0 to 5-0."""
     fill(server, 5)
     for step in steps:
         word, _, count = step.partition(" ")
@@ -76,13 +76,13 @@ def test_five_entries(server: Server, steps: list[str], expected: Numbers, in_7_
 
 
 def test_an_empty_stream(server: Server) -> None:
-    """A group on a stream to which nothing was ever added lacks nothing."""
+    """A group on a stream that never had entries has no lag."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     assert numbers(server) == (None, 0)
 
 
 def test_a_group_that_begins_with_its_stream(server: Server) -> None:
-    """A group made with MKSTREAM counts from the first entry on."""
+    """A group created with MKSTREAM counts from the first entry on."""
     server.given("XGROUP CREATE s g $ MKSTREAM")
     fill(server, 3)
     assert numbers(server) == (None, 3)

@@ -52,14 +52,14 @@ def test_the_stream_stays(pending: Server) -> None:
 
 
 def test_acknowledging_reads_all_ids_first(pending: Server) -> None:
-    """One word that is no ID, and nothing is acknowledged."""
+    """A single invalid ID prevents all acknowledgements."""
     pending.expect("XACK s g 1-0 x", INVALID_ID)
     pending.expect("XPENDING s g", [5, "1-0", "5-0", [["a", "3"], ["b", "2"]]])
 
 
 @pytest.mark.parametrize("command", ["XACK none g 1-0", "XACK s none 1-0", "XACK none g x", "XACK s none x"])
 def test_acknowledging_nowhere(pending: Server, command: str) -> None:
-    """Without the key or the group nothing is acknowledged, and IDs are not read."""
+    """For a missing key or group nothing is acknowledged, and IDs are not parsed."""
     pending.expect(command, 0)
 
 
@@ -132,7 +132,7 @@ NOGROUP = "NOGROUP No such key '{}' or consumer group '{}'"
     ],
 )
 def test_pending_refusals(pending: Server, words: str, reply: Error) -> None:
-    """XPENDING's errors: numbers and IDs are read before the key."""
+    """XPENDING's errors: numbers and IDs are parsed before the key is read."""
     pending.expect(f"XPENDING {words}", reply)
 
 
@@ -158,7 +158,7 @@ def test_idle_times(server: Server) -> None:
 
 
 def test_many_pending_entries(server: Server) -> None:
-    """Thousands of pending entries, acknowledged here and there, are listed and counted right."""
+    """Thousands of pending entries, with scattered acknowledgements, are listed and counted correctly."""
     for n in range(1, 2001):
         server.main.send(f"XADD s {n}-0 f v")
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""XREADGROUP without waiting: new entries, history, NOACK, and its refusals."""
+"""XREADGROUP without waiting: new entries, history, NOACK, and its errors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_history_counts_deliveries(group: Server) -> None:
 
 @hand_clock
 def test_history_renews_the_delivery_time(group: Server) -> None:
-    """A reading of history is a delivery now, for entries that are still there."""
+    """Reading history sets the delivery time to now, for entries that still exist."""
     group.given("XREADGROUP GROUP g a COUNT 2 STREAMS s >", "XDEL s 1-0")
     group.let_pass(50)
     group.given("XREADGROUP GROUP g a STREAMS s 0")
@@ -127,7 +127,7 @@ def test_the_greatest_id_is_new_entries(group: Server) -> None:
 
 
 def test_deleted_entries_are_not_delivered(group: Server) -> None:
-    """New entries that were deleted before anybody read them are passed over."""
+    """New entries that were deleted before being read are skipped."""
     group.given("XDEL s 1-0 3-0")
     group.expect("XREADGROUP GROUP g a STREAMS s >", got(ALL[1]))
 

@@ -163,7 +163,7 @@ def test_nack(group: Server, words: str, reply: int, count: int) -> None:
 
 @since("8.8")
 def test_nack_counts(group: Server) -> None:
-    """XNACK answers how many entries were pending; others are ignored, or made with FORCE if the entry exists."""
+    """XNACK returns how many entries were pending; others are ignored, or created by FORCE if the entry exists."""
     group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0", 1)
     group.expect("XNACK s g FAIL IDS 3 1-0 3-0 9-0 FORCE", 2)
     group.expect("XPENDING s g - + 10", [["1-0", "", -1, 1], ["2-0", "a", ANY, 1], ["3-0", "", -1, 0]])
@@ -181,7 +181,7 @@ def test_silent_does_not_go_below_zero(group: Server) -> None:
 
 @since("8.8")
 def test_what_was_nacked(group: Server) -> None:
-    """NACKed entries count as pending of the group and of no consumer, survive the consumer, and go by XACK."""
+    """NACKed entries count as pending for the group and no consumer, survive the consumer, and are removed by XACK."""
     group.given("XNACK s g FAIL IDS 1 1-0")
     group.expect("XPENDING s g", [2, "1-0", "2-0", [["a", "1"]]])
     group.expect("XGROUP DELCONSUMER s g a", 1)
@@ -260,7 +260,7 @@ def test_nack_errors(group: Server, command: str, reply: str) -> None:
 
 @since("8.8")
 def test_nack_of_what_is_no_id(group: Server) -> None:
-    """IDs are read before anything is done; another type is an error."""
+    """IDs are parsed before any change; another type is an error."""
     group.expect("XNACK s g FAIL IDS 2 1-0 x", INVALID_ID)
     group.given("SET k v")
     group.expect("XNACK k g FAIL IDS 1 1-0", WRONGTYPE)
@@ -313,7 +313,7 @@ def of(key: str, *numbers: int) -> list[Any]:
     ],
 )
 def test_limits_over_all_streams(three_streams: Server, words: str, reply: dict[str, tuple[int, ...]]) -> None:
-    """MAXCOUNT and MAXSIZE hold for the whole reply; streams for which nothing is left are not in it."""
+    """MAXCOUNT and MAXSIZE apply to the whole reply; streams beyond them are left out."""
     expected = Streams({key: of(key, *numbers) for key, numbers in reply.items()})
     three_streams.expect(f"XREAD {words} STREAMS a b c 0 0 0", expected)
     three_streams.expect(f"XREADGROUP GROUP g c {words} STREAMS a b c > > >", expected)
@@ -355,7 +355,7 @@ def test_errors_of_limits(three_streams: Server, command: str, words: str, reply
 
 @since("8.10")
 def test_limits_of_a_late_answer(server: Server) -> None:
-    """A reader that waited is limited too."""
+    """The limits also apply to a reader that waited."""
     reader = server.client()
     reader.send("XREAD BLOCK 0 MAXCOUNT 2 STREAMS s t 0 0")
     reader.expect_blocked()

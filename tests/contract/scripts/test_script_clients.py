@@ -15,7 +15,7 @@ def client():
 
 
 def test_a_lock(client: redis_py.Redis) -> None:
-    """It is taken once, extended and released by its owner alone."""
+    """A lock is acquired once, and extended and released only by its owner."""
     first, second = client.lock("lock", timeout=30), client.lock("lock", timeout=30, blocking=False)
     assert first.acquire()
     assert not second.acquire()

@@ -33,7 +33,7 @@ NO_SCRIPT = Newest(
 
 
 def _is_seven(server: Server) -> bool:
-    """Whether it answers as 7.0 does: the engine, and that release. (Newer ones changed some texts.)"""
+    """Whether its replies are those of 7.0: the engine's, and that release's. (Newer ones changed some texts.)"""
     return server.kind in ("core", "engine") or not server.since("7.2")
 
 
@@ -88,7 +88,7 @@ def test_keys_and_arguments(server: Server) -> None:
 
 @since("7.4")
 def test_scripts_that_eval_alone_has_brought_make_room(server: Server) -> None:
-    """Of them 500 are kept, those that were used last; what SCRIPT LOAD has brought stays."""
+    """The last 500 of them are kept; scripts of SCRIPT LOAD stay."""
     server.run("SCRIPT FLUSH")
     server.run("EVAL", INCR, 1, "n")
     first = server.run("SCRIPT", "LOAD", "return 'loaded'").decode()
@@ -103,7 +103,7 @@ def test_scripts_that_eval_alone_has_brought_make_room(server: Server) -> None:
 
 
 def test_the_cache_of_scripts(server: Server) -> None:
-    """EVALSHA runs what SCRIPT LOAD or EVAL has brought, until SCRIPT FLUSH."""
+    """EVALSHA runs scripts of SCRIPT LOAD or EVAL, until SCRIPT FLUSH."""
     server.run("SCRIPT FLUSH")
     server.expect(("EVALSHA", INCR_SHA, 1, "n"), NO_SCRIPT)
     server.expect(("SCRIPT", "LOAD", INCR), INCR_SHA)
@@ -220,7 +220,7 @@ def test_what_scripts_call_is_counted(server: Server) -> None:
 
 @over_tcp
 def test_a_monitor_sees_what_scripts_call(server: Server) -> None:
-    """With `lua` in the place of an address."""
+    """MONITOR shows them with `lua` in place of an address."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     server.run("EVAL", "return redis.call('SET','a','b')", 0)

@@ -304,7 +304,7 @@ def test_unknown_commands_and_wrong_arity_come_before_permissions(acl: Server) -
 
 
 def test_selectors_do_not_add_up(acl: Server) -> None:
-    """One of them must allow all of a command."""
+    """A single selector must allow everything in a command."""
     client = as_user(acl, "(+@all %R~r)", "(+@all %W~w)")
     acl.given("SET r 1")
     client.expect("GET r", "1")
@@ -313,7 +313,7 @@ def test_selectors_do_not_add_up(acl: Server) -> None:
 
 
 def test_who_may_do_nothing_may_still_log_in_and_leave(acl: Server) -> None:
-    """AUTH, HELLO, RESET and QUIT ask for no permission."""
+    """AUTH, HELLO, RESET and QUIT need no permission."""
     client = as_user(acl, "-@all")
     client.expect("PING", refused(acl, "command", "ping"))
     client.expect("AUTH u pw", OK)
@@ -372,7 +372,7 @@ def test_permissions_are_asked_again_at_exec(acl: Server) -> None:
 
 
 def test_exec_itself_may_be_forbidden(acl: Server) -> None:
-    """Then the transaction is over."""
+    """EXEC without permission ends the transaction."""
     client = as_user(acl, "+get", "+multi", "+discard", "~*")
     client.expect("MULTI", OK)
     client.expect("GET k", "QUEUED")
@@ -398,7 +398,7 @@ def test_a_blocked_client_is_asked_again(acl: Server) -> None:
 
 
 def test_the_default_user_s_password(acl: Server) -> None:
-    """requirepass sets it; new connections need it, those that are in stay; ACL rules change it further."""
+    """requirepass sets it; new connections need it, open ones stay; ACL rules can change it."""
     acl.config("requirepass", "one")
     assert lines(acl)[0].startswith("user default on #")
     acl.expect("ACL SETUSER default >two <one", OK)

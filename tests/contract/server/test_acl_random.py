@@ -1,4 +1,4 @@
-"""Random rules and random commands: the same are allowed, and the same thing is named where not, as by a real Redis."""
+"""Random rules and random commands: a real Redis allows the same commands, and reports the same cause if not."""
 
 from __future__ import annotations
 

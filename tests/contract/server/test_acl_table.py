@@ -1,4 +1,4 @@
-"""The command table against a real Redis: categories, flags and uses of keys decide what ACLs allow."""
+"""The command table compared with a real Redis: categories, flags and key access, which ACLs depend on."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_flags_and_arity_are_redis_s(real: dict[str, Any]) -> None:
 
 
 def test_what_commands_do_with_their_keys_is_redis_s(real: dict[str, Any]) -> None:
-    """Key positions, and whether keys are read, written, or only looked at."""
+    """Key positions, and whether keys are read, written, or only checked."""
     for one in all_commands():
         row = real.get(one.full_name.decode())
         if row is None:
@@ -89,7 +89,7 @@ def test_what_commands_do_with_their_keys_is_redis_s(real: dict[str, Any]) -> No
 
 
 def test_when_commands_came_is_redis_s(redis_process: Running) -> None:
-    """COMMAND DOCS: the same release and the same group for each command that both have; a cost of our own for all."""
+    """COMMAND DOCS: the same release and group for each common command; the engine's own complexity for all."""
     theirs: dict[str, Any] = {}
 
     def take(docs: Any) -> None:

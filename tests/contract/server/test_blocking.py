@@ -30,7 +30,7 @@ def got(*texts: str, key: str = "s") -> Streams:
 
 
 def timed_out(client: Client) -> None:
-    """The client has got the null array."""
+    """Assert that the client has received the null array."""
     client.expect_reply(None)
     assert client.last_bytes == (b"_\r\n" if client.proto == 3 else b"*-1\r\n")
 
@@ -46,7 +46,7 @@ def test_new_data_wakes(server: Server) -> None:
 
 
 def test_the_wire_form_of_a_late_answer(server: Server) -> None:
-    """A late answer looks as an immediate one."""
+    """A late reply has the form of an immediate one."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s 0")
     server.given("XADD s 1-1 f v")
     reader.receive()
@@ -292,7 +292,7 @@ def test_the_group_goes(group: Server) -> None:
 
 
 def test_the_key_comes_back_without_the_group(group: Server) -> None:
-    """A stream that takes the key's place without the group is as good as none."""
+    """A stream that replaces the key without the group does not count."""
     consumer = member(group, "a")
     group.given("MULTI", "DEL s", "XADD s 1-0 f v", "EXEC")
     in_7_0 = Error("NOGROUP the consumer group this client was blocked on no longer exists")
@@ -395,7 +395,7 @@ REPLACED = {
 @since("7.2", valkey="8.0")
 @pytest.mark.parametrize("how", REPLACED)
 def test_consumers_that_wait_are_in_the_group_that_comes(group: Server, how: str) -> None:
-    """Where another stream, or another group of the name, takes the place of theirs, they are consumers of that."""
+    """If another stream, or another group of the name, replaces theirs, they become consumers of that."""
     for setup in ("SELECT 1", "SELECT 0"):
         key = "s" if setup == "SELECT 1" else "other"
         group.given(setup, f"XGROUP CREATE {key} g $ MKSTREAM", f"XGROUP CREATECONSUMER {key} g a")
@@ -446,7 +446,7 @@ def test_the_deadline_stays(group: Server) -> None:
 
 @hand_clock
 def test_zero_waits_for_ever(server: Server) -> None:
-    """BLOCK 0 has no deadline."""
+    """BLOCK 0 waits indefinitely."""
     reader = waiting(server, "XREAD BLOCK 0 STREAMS s $")
     server.let_pass(1000 * 60 * 60 * 24 * 365)
     reader.expect_blocked()
@@ -468,7 +468,7 @@ def test_deadlines_in_their_order(server: Server) -> None:
 
 @pytest.mark.parametrize("command", ["XREAD BLOCK 0 STREAMS s $", "XREADGROUP GROUP g a BLOCK 0 STREAMS s >"])
 def test_no_waiting_in_a_transaction(group: Server, command: str) -> None:
-    """Inside MULTI nothing waits."""
+    """In MULTI nothing blocks."""
     group.given("MULTI", command, "XADD s 1-0 f v")
     group.expect("EXEC", [None, "1-0"])
 

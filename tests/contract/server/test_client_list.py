@@ -77,7 +77,7 @@ def test_client_list_adds_up_the_words_of_a_command_that_waits(server: Server) -
 @over_tcp
 @since("8.6", valkey="8.0")
 def test_client_list_counts_bytes_and_commands(server: Server) -> None:
-    """Commands that are queued, refused or wait do not count; those of a transaction do, when it runs."""
+    """Queued, rejected and waiting commands do not count; those of a transaction do, when it runs."""
     client = server.client()
     number = client.run("CLIENT ID")
     before = fields_of(server, number)

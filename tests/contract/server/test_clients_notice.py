@@ -14,7 +14,7 @@ from tests.harness.replies import ANY, Error, Streams, entry
 @hand_clock
 @pytest.mark.parametrize("change", ["FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "SWAPDB 1 0", "DEL k", "GET k"])
 def test_an_expired_key_that_goes_is_no_change(server: Server, change: str) -> None:
-    """EXEC runs where the watched key had expired before WATCH, whichever way it is removed."""
+    """EXEC runs if the watched key had expired before WATCH, whichever way it is removed."""
     server.given("SET k v PX 1")
     server.let_pass(5)
     watcher = server.client()
@@ -27,7 +27,7 @@ def test_an_expired_key_that_goes_is_no_change(server: Server, change: str) -> N
 
 @hand_clock
 def test_swapdb_compares_what_lives(server: Server) -> None:
-    """A living key in place of an expired one, or the reverse, is a change; an expired one in place of none is not."""
+    """Replacing an expired key by a live one, or the reverse, is a change; an expired one for a missing one is not."""
     for here, there, runs in (("PX 1", "", False), ("", "PX 1", False), (None, "PX 1", True), ("PX 1", None, True)):
         server.given("FLUSHALL")
         for index, how in ((0, here), (1, there)):
@@ -103,7 +103,7 @@ def test_frequency_is_told_under_lfu_policies_alone(server: Server) -> None:
 
 @since("8.8")
 def test_what_was_nacked_is_given_once(server: Server) -> None:
-    """XREADGROUP CLAIM 0 delivers an entry that was NACKed once in a reply."""
+    """XREADGROUP CLAIM 0 delivers a NACKed entry only once per reply."""
     server.given("XADD s 1-0 f 1", "XADD s 2-0 f 2", "XGROUP CREATE s g 0", "XREADGROUP GROUP g a STREAMS s >")
     server.expect("XNACK s g FAIL IDS 1 1-0", 1)
     reply = [[*entry("1-0 f 1"), ANY, 1], [*entry("2-0 f 2"), ANY, 1]]
@@ -113,7 +113,7 @@ def test_what_was_nacked_is_given_once(server: Server) -> None:
 @hand_clock
 @pytest.mark.parametrize("mode", ["WRITE", "ALL"])
 def test_no_key_expires_during_a_pause(server: Server, mode: str) -> None:
-    """A key whose time comes while writing is held back is unseen, but stays, and goes when the pause is over."""
+    """A key that expires while writes are held back is invisible but kept, and deleted after the pause."""
     server.given("SET k v PX 10", "SET other v", f"CLIENT PAUSE 1000 {mode}")
     server.let_pass(20)
     server.expect("GET k", None)

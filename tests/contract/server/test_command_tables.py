@@ -94,7 +94,7 @@ def test_the_tables_are_those_of_redis_8_6(peer: servers.Running, engine_process
 
 
 def test_the_reported_version_is_whole(peer: servers.Running, engine_process: servers.Running) -> None:
-    """The engine reports the release with whose commands it was compared, and has or names all of them."""
+    """The engine reports the release that it was compared with, and has all its commands or lists them as left out."""
     reported = []
     for running in (peer, engine_process):
         with SocketClient(running.connect(), 2, None) as client:
@@ -109,7 +109,7 @@ def test_the_reported_version_is_whole(peer: servers.Running, engine_process: se
 
 
 def test_extreme_numbers_are_answered_alike(peer: servers.Running, engine_process: servers.Running) -> None:
-    """Every numeric argument of every data command takes or refuses extreme numbers as Redis 8.6 does."""
+    """Every numeric argument of every data command accepts or rejects extreme numbers as Redis 8.6 does."""
     with closing(extremes.Side(engine_process.port)) as ours, closing(extremes.Side(peer.port)) as theirs:
         assert list(extremes.differences(ours, theirs)) == []
 

@@ -1,4 +1,4 @@
-"""Commands about connections and the server: the same answers from the core, the engine over TCP and a real Redis."""
+"""Commands about connections and the server: the same replies from the core, the engine over TCP and a real Redis."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_hello_tells_who_the_server_is_and_changes_the_protocol(server: Server) 
 
 
 def test_names_are_kept_and_forgotten(server: Server) -> None:
-    """CLIENT SETNAME with nothing takes the name away; CLIENT LIST and INFO show it."""
+    """CLIENT SETNAME with an empty name removes it; CLIENT LIST and INFO show the name."""
     client = server.client()
     number = client.run("CLIENT ID")
     client.expect("CLIENT SETNAME worker-1", OK)
@@ -200,7 +200,7 @@ def test_names_are_kept_and_forgotten(server: Server) -> None:
 
 
 def test_reset_makes_the_connection_new(server: Server) -> None:
-    """RESET ends a transaction and subscriptions, and goes back to database 0, RESP2 and no name."""
+    """RESET ends a transaction and subscriptions, and restores database 0, RESP2 and no name."""
     client = server.client()
     for command in ("SELECT 2", "CLIENT SETNAME x", "WATCH k", "MULTI"):
         client.expect(command, OK)
@@ -243,7 +243,7 @@ def test_a_blocked_client_can_be_woken(server: Server) -> None:
 
 
 def test_info_has_the_sections_that_are_asked_for(server: Server) -> None:
-    """Each section opens with its title; several are divided by an empty line; default, all and none are several."""
+    """Each section starts with its title; an empty line separates sections; default, all and none give several."""
     text: bytes = server.run("INFO replication clients")
     assert text.startswith(b"# Clients\r\nconnected_clients:")
     assert b"\r\n\r\n# Replication\r\nrole:master\r\n" in text
@@ -291,7 +291,7 @@ def test_command_info_has_the_table_s_shape(server: Server, name: str) -> None:
 
 
 def test_config_get_takes_patterns_and_set_goes_back(server: Server) -> None:
-    """Several patterns at once; a value that was got can be set again."""
+    """CONFIG GET accepts several patterns; its values can be set again."""
     server.expect("CONFIG GET stream-node-max-* TIMEOUT", ANY)
     before = server.run("CONFIG GET stream-node-max-entries")
     server.expect("CONFIG SET stream-node-max-entries 7 stream-node-max-bytes 1kb", OK)
@@ -335,7 +335,7 @@ def test_a_skipped_reply_of_a_command_that_waits_is_the_only_one(server: Server)
 
 @over_tcp
 def test_connections_can_be_killed(server: Server) -> None:
-    """CLIENT KILL closes others at once, by address in the old form, by any filter in the new; by ID oneself too."""
+    """CLIENT KILL closes others at once, by address in the old form, by any filter in the new; by ID also itself."""
     victims = [server.client() for _ in range(3)]
     line: bytes = victims[0].run("CLIENT INFO")
     address = re.search(rb" addr=(\S+)", line)
@@ -352,7 +352,7 @@ def test_connections_can_be_killed(server: Server) -> None:
 
 @over_tcp
 def test_quit_answers_and_closes(server: Server) -> None:
-    """QUIT in a pipeline: its own reply is the last."""
+    """The reply to QUIT is the last one of a pipeline."""
     client = server.client()
     client.send_bytes(b"PING\r\nQUIT\r\nPING\r\n")  # type: ignore[attr-defined]
     client.expect_reply("PONG")

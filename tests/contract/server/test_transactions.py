@@ -151,7 +151,7 @@ def test_a_change_of_a_watched_key_stops_the_transaction(server: Server, change:
     ],
 )
 def test_what_does_not_change_a_watched_key(server: Server, other: str) -> None:
-    """Reads, and writes that do nothing to the key, leave the transaction alone."""
+    """Reads, and writes that do not change the key, do not affect the transaction."""
     server.given("SET k 1", "WATCH k")
     server.client().run(other)
     server.given("MULTI", "PING")
@@ -169,7 +169,7 @@ def test_watching_ends(server: Server, forget: str) -> None:
 
 
 def test_watched_keys_that_come_into_being(server: Server) -> None:
-    """A missing key can be watched, and in each database by itself."""
+    """A missing key can be watched, separately in each database."""
     server.given("WATCH a b", "SELECT 1", "WATCH c", "SELECT 0")
     server.client().run("SET c 1")
     server.given("MULTI", "PING")

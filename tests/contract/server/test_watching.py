@@ -28,7 +28,7 @@ def pairs(reply: Any) -> dict[bytes, Any]:
 
 
 def test_a_monitor_sees_every_command_once_it_has_run(server: Server) -> None:
-    """In the database that it ran in, quoted; commands that were refused or are of administration are not shown."""
+    """Commands are shown quoted, with their database; rejected and administrative ones are not shown."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     for command in ("SET a 1", "GET a", "SELECT 3", "SELECT 0", ("SET", "k", 'a\n"\\\x01')):
@@ -52,7 +52,7 @@ def test_a_monitor_sees_every_command_once_it_has_run(server: Server) -> None:
 
 
 def test_monitor_is_refused_in_a_transaction(server: Server) -> None:
-    """The others in the transaction run."""
+    """MONITOR in a transaction is an error; its other commands run."""
     refused = Error("ERR MONITOR isn't allowed for DENY BLOCKING client")
     server.given("MULTI", "MONITOR", "PING")
     server.expect("EXEC", [refused, "PONG"])
@@ -69,7 +69,7 @@ def test_a_monitor_sees_a_transaction_when_it_runs(server: Server) -> None:
 
 
 def test_a_monitor_sees_each_xadd_of_a_pipeline(server: Server) -> None:
-    """Commands that the engine would do together are shown one by one."""
+    """XADDs that the engine runs together are shown one by one."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     for number in range(1, 200):
@@ -88,7 +88,7 @@ def test_a_monitor_sees_no_passwords(server: Server) -> None:
 
 
 def test_a_monitor_is_kept_from_keys_until_it_resets(server: Server) -> None:
-    """It may not touch data; RESET makes it a client again."""
+    """A monitor may not use data commands; RESET makes it a normal client again."""
     watcher = server.client()
     watcher.expect("MONITOR", "OK")
     watcher.expect_error("GET a", "ERR Replica can't interact with the keyspace")
@@ -128,7 +128,7 @@ def test_the_slow_log_keeps_the_newest(server: Server) -> None:
 
 
 def test_the_slow_log_has_what_a_transaction_ran(server: Server) -> None:
-    """Its commands, and not EXEC."""
+    """The slow log has the transaction's commands, not EXEC."""
     server.config("slowlog-log-slower-than", 0)
     server.given("SLOWLOG RESET", "MULTI", "SET a 1", "EXEC")
     words = [one[3] for one in server.run("SLOWLOG GET")]
@@ -277,7 +277,7 @@ def test_debug_s_words(debugged: Server) -> None:
 
 
 def test_digests_tell_states_apart(debugged: Server) -> None:
-    """Equal data, equal digest, whatever the way there; none is all zeros."""
+    """Equal data has an equal digest, regardless of its history; an empty server's is all zeros."""
     server = debugged
     server.expect("DEBUG DIGEST", "0" * 40)
     server.given("XADD s 1-1 f v", "HSET h a 1 b 2")

@@ -14,7 +14,7 @@ pytestmark = since("8.6")
 
 
 def info(server: Server) -> dict[bytes, Any]:
-    """The fields of XINFO STREAM that speak of idempotence, without their prefix."""
+    """Return the fields of XINFO STREAM about idempotence, without their prefix."""
     reply = server.run("XINFO STREAM s")
     fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))
     names = (b"idmp-duration", b"idmp-maxsize", b"pids-tracked", b"iids-tracked", b"iids-added", b"iids-duplicates")
@@ -39,7 +39,7 @@ def test_a_duplicate_is_not_added(server: Server) -> None:
 
 
 def test_automatic_idempotent_ids(server: Server) -> None:
-    """IDMPAUTO makes the idempotent ID from the fields, in whatever order they come."""
+    """IDMPAUTO computes the idempotent ID from the fields, in any order."""
     first = server.run("XADD s IDMPAUTO p * a 1 b 2")
     assert server.run("XADD s IDMPAUTO p * a 1 b 2") == first
     assert server.run("XADD s IDMPAUTO p * b 2 a 1") == first
@@ -63,7 +63,7 @@ def test_a_deleted_entry_is_still_known(server: Server) -> None:
 
 
 def test_a_duplicate_does_nothing_else(server: Server) -> None:
-    """A duplicate neither trims nor wakes anybody."""
+    """A duplicate neither trims nor wakes clients."""
     server.given("XADD s IDMP p 1 * f v", "XADD s 99999999999999-0 f v")
     reader = server.client()
     reader.send("XREAD BLOCK 0 STREAMS s $")
@@ -74,7 +74,7 @@ def test_a_duplicate_does_nothing_else(server: Server) -> None:
 
 
 def test_nomkstream(server: Server) -> None:
-    """NOMKSTREAM on a missing key remembers nothing."""
+    """NOMKSTREAM on a missing key records nothing."""
     server.expect("XADD s NOMKSTREAM IDMP p 1 * f v", None)
     server.expect("EXISTS s", 0)
     server.given("XADD s IDMP p 1 * f v")
@@ -177,7 +177,7 @@ def test_settings_errors(server: Server, words: str, reply: str) -> None:
 
 
 def test_settings_need_a_stream(server: Server) -> None:
-    """The key is looked at first."""
+    """The key is checked first."""
     server.expect("XCFGSET s WAT 5", Error("ERR no such key"))
     server.given("SET k v")
     server.expect("XCFGSET k WAT 5", WRONGTYPE)

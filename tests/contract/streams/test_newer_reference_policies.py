@@ -88,7 +88,7 @@ def test_acked_without_groups(server: Server) -> None:
     ],
 )
 def test_adding(stream: Server, words: str, entries_left: list[int], in_g: list[int]) -> None:
-    """XADD takes the policies for the trimming that it does."""
+    """XADD accepts the policies for its trimming."""
     stream.expect(f"XADD s {words} 7-0 f 7", "7-0")
     assert (left(stream), pending(stream, "g")) == (entries_left, in_g)
 
@@ -104,7 +104,7 @@ def test_adding(stream: Server, words: str, entries_left: list[int], in_g: list[
     ],
 )
 def test_one_policy_only(stream: Server, command: str, reply: Error) -> None:
-    """A second policy is not an option any more."""
+    """A second policy is a syntax error."""
     stream.expect(command, reply)
 
 
@@ -156,7 +156,7 @@ def test_xdelex_cleans_references_of_vanished_entries(stream: Server) -> None:
 
 
 def test_xdelex_keeps_the_counters_of_xdel(stream: Server) -> None:
-    """The greatest deleted ID is remembered."""
+    """The greatest deleted ID is recorded."""
     stream.given("XDELEX s IDS 1 5-0")
     reply = stream.run("XINFO STREAM s")
     fields = reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2], strict=True))

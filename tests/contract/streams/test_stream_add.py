@@ -1,4 +1,4 @@
-"""XADD, XLEN, and what commands on streams have in common: arity, types, unknown words."""
+"""XADD, XLEN, and common behaviour of stream commands: arity, types, unknown words."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_adding_trims(server: Server, command: str) -> None:
 
 
 def test_maxlen_zero_removes_the_new_entry_too(server: Server) -> None:
-    """XADD answers with the ID even where trimming removed the entry at once."""
+    """XADD returns the ID even if trimming removed the entry at once."""
     server.expect("XADD s MAXLEN 0 1-1 f v", "1-1")
     server.expect("XLEN s", 0)
     server.expect("XADD s MINID 9-0 2-1 f v", "2-1")
@@ -264,7 +264,7 @@ def test_trim_options(server: Server, command: str, reply: Error, exists: bool) 
 
 
 def test_errors_before_the_type(server: Server) -> None:
-    """Options, field count and zero ID are checked before the key is looked at."""
+    """Options, field count and zero ID are checked before the key is read."""
     server.given("SET k v")
     server.expect("XADD k MAXLEN x 1-1 f v", NOT_AN_INTEGER)
     server.expect("XADD k 0-0 f v", Error("ERR The ID specified in XADD must be greater than 0-0"))

@@ -37,7 +37,7 @@ def three(server: Server) -> Server:
     ],
 )
 def test_deleting(three: Server, ids: str, deleted: int, left: list[int], max_deleted: str, first: str) -> None:
-    """XDEL answers how many entries it removed, and remembers the greatest ID among them."""
+    """XDEL returns the number of removed entries, and records the greatest of their IDs."""
     three.expect(f"XDEL s {ids}", deleted)
     three.expect("XRANGE s - +", entries(*(f"{n}-0 n {n}" for n in left)))
     seen = info(three)
@@ -55,7 +55,7 @@ def test_the_greatest_deleted_id_stays(three: Server) -> None:
 
 
 def test_all_ids_are_read_first(three: Server) -> None:
-    """One word that is no ID, and nothing is deleted."""
+    """A single invalid ID prevents all deletions."""
     three.expect("XDEL s 1-0 x 2-0", INVALID_ID)
     three.expect("XLEN s", 3)
 

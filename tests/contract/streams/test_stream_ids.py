@@ -60,7 +60,7 @@ def stream(server: Server) -> Server:
 @pytest.mark.parametrize("word", NOT_IDS)
 @pytest.mark.parametrize("command", PLAIN + BOUNDS)
 def test_what_is_no_id(stream: Server, command: str, word: str) -> None:
-    """Words that are no IDs are refused with the same text wherever an ID is expected."""
+    """Invalid IDs are rejected with the same error everywhere."""
     stream.expect(command.format(word), INVALID_ID)
 
 
@@ -158,7 +158,7 @@ def test_automatic_ids_follow_the_clock(server: Server) -> None:
 
 
 def test_automatic_ids_never_go_back(server: Server) -> None:
-    """Where the last ID is ahead of the clock, ``*`` gives its successor."""
+    """If the last ID is ahead of the clock, ``*`` gives its successor."""
     server.given("XADD s 9999999999999-7 f v")
     server.expect("XADD s * f v", "9999999999999-8")
 
@@ -188,7 +188,7 @@ def test_automatic_sequence(server: Server, top: str | None, asked: str, reply: 
 
 
 def test_automatic_sequence_does_not_carry_over(server: Server) -> None:
-    """Where the sequences of a millisecond are used up, ``ms-*`` is refused (by 7.0 with a text that misleads)."""
+    """If the sequence numbers of a millisecond are used up, ``ms-*`` is rejected (by 7.0 with a misleading error)."""
     server.given(f"XADD s 5-{U64MAX} f v")
     too_large = Error("ERR Elements are too large to be stored")
     server.expect("XADD s 5-* f v", server.newest(SMALLER, before={"7.2": too_large}))

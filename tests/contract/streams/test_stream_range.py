@@ -84,7 +84,7 @@ def test_no_key(server: Server) -> None:
 
 
 def test_deleted_entries_are_not_returned(five: Server) -> None:
-    """Ranges pass over deleted entries, also at their ends, and COUNT does not count them."""
+    """Ranges skip deleted entries, also at their ends, and COUNT does not count them."""
     five.given("XDEL s 1-0 3-0 5-0")
     five.expect("XRANGE s - +", five_entries(2, 4))
     five.expect("XREVRANGE s + -", five_entries(4, 2))

@@ -47,7 +47,7 @@ def test_reading(two: Server, command: str, reply: Streams) -> None:
 
 
 def test_a_key_named_twice(two: Server) -> None:
-    """A stream that is named twice is answered twice."""
+    """A stream named twice is returned twice."""
     assert two.wire("XREAD COUNT 1 STREAMS a a 0 1").count(b"$1\r\na\r\n") == 2
 
 
@@ -90,7 +90,7 @@ GREATER = "The > ID can be specified only when calling XREADGROUP using the GROU
     ],
 )
 def test_errors(two: Server, command: str, reply: Error) -> None:
-    """XREAD's refusals."""
+    """XREAD's errors."""
     two.given("SET text v")
     two.expect(command, reply)
 
@@ -116,7 +116,7 @@ def test_unbalanced(two: Server, command: str) -> None:
 
 @since("7.2")
 def test_a_timeout_beyond_time(two: Server) -> None:
-    """A timeout whose end cannot be expressed is refused."""
+    """A timeout that ends beyond the largest time is rejected."""
     two.expect("XREAD BLOCK 9223372036854775807 STREAMS a $", Error("ERR timeout is out of range"))
 
 

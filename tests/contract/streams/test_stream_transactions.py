@@ -90,7 +90,7 @@ def test_a_transaction(server: Server) -> None:
 
 
 def test_a_command_that_cannot_be_queued(server: Server) -> None:
-    """A command that is wrong by its form fails the whole transaction."""
+    """A command with a syntax error fails the whole transaction."""
     server.expect("MULTI", OK)
     server.expect("XADD s 1-0", ARITY)
     server.expect("XADD s 1-0 f v", "QUEUED")

@@ -83,7 +83,7 @@ def test_the_default_limit(server: Server, options: str, removed: int) -> None:
 
 
 def test_the_default_limit_without_a_node_limit(server: Server) -> None:
-    """Where nodes have no limit of entries, the default limit is 10000."""
+    """If nodes have no limit of entries, the default limit is 10000."""
     server.config("stream-node-max-entries", 0)
     server.config("stream-node-max-bytes", 100)
     fill(server, 300)
@@ -103,7 +103,7 @@ def test_nodes(server: Server, max_bytes: int, max_entries: int, keys: int) -> N
 
 
 def test_nodes_by_bytes(server: Server) -> None:
-    """How many entries fit into a node's bytes follows from how Redis packs them: here ten nodes of 256 bytes."""
+    """The number of entries per node depends on Redis's packing: here ten nodes of 256 bytes."""
     server.config("stream-node-max-bytes", 256)
     fill(server, 200)
     assert info(server)[b"radix-tree-keys"] == 10

@@ -102,7 +102,7 @@ def test_it_runs_while_its_port_is_set(tmp_path: Path) -> None:
 def test_one_that_ends_is_started_again_after_a_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its lines are in the log without control characters, and so is how it ended; its password is not."""
+    """The log has its lines without control characters, and its exit status, but not its password."""
     monkeypatch.setattr(keeper, "_FIRST_REST", 0.01)
     monkeypatch.setattr(LOG, "propagate", True)
     config = Config()
@@ -155,7 +155,7 @@ def test_a_program_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, ca
     ],
 )
 def test_the_way_to_the_engine(settings: dict[str, str], place: tuple[str, int, int], found: dict[str, str]) -> None:
-    """The Unix socket, else the port, else the one with TLS and with the certificate that the engine itself has."""
+    """It uses the Unix socket, else the port, else the TLS port with the engine's own certificate."""
     config = Config()
     for name, value in settings.items():
         config.put(name, value.encode())

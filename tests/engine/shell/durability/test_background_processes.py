@@ -20,7 +20,7 @@ def together(client: Client, *lines: str) -> list[Any]:
 
 @pytest.mark.parametrize("flags", [(), ALWAYS], ids=["snapshot", "log"])
 def test_a_save_in_the_background_does_not_keep_the_process(tmp_path, flags):
-    """BGSAVE and SHUTDOWN SAVE at once: the process ends with status 0, and the snapshot has everything."""
+    """BGSAVE and SHUTDOWN SAVE together: the process exits with status 0, and the snapshot has everything."""
     with life(tmp_path, *flags) as (running, client):
         client.send_lines("XADD s 1-1 f v", "BGSAVE", "XADD s 2-1 f v", "SHUTDOWN SAVE")
         assert running.process.wait(DEADLINE) == 0
@@ -30,7 +30,7 @@ def test_a_save_in_the_background_does_not_keep_the_process(tmp_path, flags):
 
 
 def test_a_signal_during_a_long_save(tmp_path):
-    """SIGTERM while many keys are being saved: that save is given up, the last one is whole, and the process ends."""
+    """SIGTERM while many keys are being saved: it is abandoned, the final save is complete, and the process exits."""
     flags = ("--save", "3600 1", "--enable-debug-command", "yes")
     with life(tmp_path, *flags) as (running, client):
         assert client("DEBUG POPULATE 200000 key 50") == b"OK"
@@ -76,7 +76,7 @@ def test_a_flush_is_saved(tmp_path, busy):
 
 
 def test_a_flush_without_save_points_is_not_saved(tmp_path):
-    """FLUSHALL counts as the keys that went, and the last snapshot stays."""
+    """FLUSHALL counts as the number of deleted keys, and the last snapshot stays."""
     with life(tmp_path, "--save", "") as (_, client):
         assert together(client, "SET a 1", "SAVE", "FLUSHALL")[-1] == b"OK"
         assert b"rdb_changes_since_last_save:1\r\n" in client("INFO persistence")
@@ -130,7 +130,7 @@ def test_the_log_switched_off_and_on_again_at_once(tmp_path):
 
 
 def test_an_end_before_the_log_is_in_use(tmp_path):
-    """CONFIG SET appendonly yes and SHUTDOWN at once: the log is written before the process ends."""
+    """CONFIG SET appendonly yes and SHUTDOWN together: the log is written before the process exits."""
     with life(tmp_path, "--appendfsync", "always") as (running, client):
         client.send_lines("XADD s 1-1 f v", "CONFIG SET appendonly yes", "XADD s 2-1 f v", "SHUTDOWN")
         assert running.process.wait(DEADLINE) == 0
@@ -139,7 +139,7 @@ def test_an_end_before_the_log_is_in_use(tmp_path):
 
 
 def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
-    """WAITAOF on one connection ends with an error when another one switches the log off."""
+    """WAITAOF on one connection ends with an error when another connection switches the log off."""
     with life(tmp_path, "--appendonly", "yes", "--appendfsync", "no") as (running, client):
         waiting = Client(running)
         waiting.send_lines("SET k v", "WAITAOF 1 0 0")

@@ -26,7 +26,7 @@ def limit(running: servers.Running, size: int) -> None:
 
 
 class Writer:
-    """Adds numbered entries, and remembers which of them were acknowledged."""
+    """Adds numbered entries, and records which of them were acknowledged."""
 
     def __init__(self, running: servers.Running) -> None:
         self._running = running
@@ -35,7 +35,7 @@ class Writer:
         self.acknowledged: list[bytes] = []
 
     def add(self) -> Any:
-        """The reply to one more entry; None where the connection was cut off without one."""
+        """Return the reply to one more entry; None if the connection was closed without one."""
         self._number += 1
         try:
             reply = self._client(f"XADD s {self._number}-0 field {os.urandom(50).hex()}")
@@ -48,7 +48,7 @@ class Writer:
         return reply
 
     def add_until_refused(self) -> str:
-        """Add entries until one is refused: the error."""
+        """Add entries until one is rejected; return the error."""
         for _ in range(100):
             reply = self.add()
             if isinstance(reply, str):
@@ -60,7 +60,7 @@ class Writer:
 
 
 def newest_increment(directory: Path) -> Path:
-    """The file of the log that is written to."""
+    """Return the log's current file."""
     found = (directory / "appendonlydir").glob("*.incr.aof")
     return max(found, key=lambda path: int(re.findall(r"[0-9]+", path.name)[0]))
 

@@ -1,4 +1,4 @@
-"""An error at any step of a longer story: once the disk has healed, nothing is lost."""
+"""An error at any step of a longer scenario: after the disk has recovered, nothing is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.harness.replay import state
 
 
 def rewriting(engine: Engine) -> None:
-    """A rewrite, with commands before, meanwhile and after."""
+    """A rewrite, with commands before, during and after it."""
     engine.run("BGREWRITEAOF")
     engine.run("XADD s 2-0 f v")
     engine.workers.run()
@@ -39,7 +39,7 @@ def saving(engine: Engine) -> None:
 
 
 def ending(engine: Engine) -> None:
-    """The end while all kinds of things are going on."""
+    """A shutdown during various background work."""
     engine.run("BGSAVE")
     engine.run("BGREWRITEAOF")
     engine.run("XADD s 2-0 f v")
@@ -48,7 +48,7 @@ def ending(engine: Engine) -> None:
 
 
 def reloading(engine: Engine) -> None:
-    """The data read again, from both kinds of files."""
+    """Reloading the data, from both kinds of files."""
     engine.run("DEBUG RELOAD")
     engine.run("XADD s 2-0 f v")
     engine.run("DEBUG LOADAOF")

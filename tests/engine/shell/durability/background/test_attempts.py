@@ -17,7 +17,7 @@ from tests.suite.waiting import DEADLINE, wait_for
 
 
 class SlowFiles(Files):
-    """Renames when the test lets it."""
+    """Files whose rename waits for the test."""
 
     def __init__(self) -> None:
         self.renaming = threading.Event()

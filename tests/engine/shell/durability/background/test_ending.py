@@ -1,4 +1,4 @@
-"""The end of the process, while something is being written or the data are not whole."""
+"""Shutdown while a file is being written, or while the data is incomplete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.engine.shell.durability.background.walks import (
 @walks(line="SHUTDOWN")
 @pytest.mark.parametrize("line", ["SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOW FORCE"])
 def test_the_last_snapshot_is_written_while_another_one_is(tmp_path, line):
-    """SHUTDOWN during BGSAVE: the background's older image becomes nothing, the last one becomes the snapshot."""
+    """SHUTDOWN during BGSAVE: the older background image is discarded, the final one becomes the snapshot."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("BGSAVE") == b"Background saving started"
@@ -73,7 +73,7 @@ def test_an_end_that_fails_is_no_end(tmp_path):
 
 @walks()
 def test_what_is_scheduled_does_not_outlive_the_process(tmp_path):
-    """SHUTDOWN while one thing is being written and another is scheduled: neither becomes anything."""
+    """SHUTDOWN while one file is being written and another is scheduled discards both."""
     for directory, first, second in (
         (tmp_path, "BGREWRITEAOF", "BGSAVE SCHEDULE"),
         (tmp_path, "BGSAVE", "BGREWRITEAOF"),
@@ -94,7 +94,7 @@ def test_what_is_scheduled_does_not_outlive_the_process(tmp_path):
 
 @walks()
 def test_data_that_are_not_whole_are_never_saved(tmp_path):
-    """Once DEBUG RELOAD has failed nothing takes the snapshot's place, whatever asks for it, and the process ends."""
+    """After a failed DEBUG RELOAD no request replaces the snapshot, and the process exits."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("SAVE") == b"OK"
@@ -116,7 +116,7 @@ def test_data_that_are_not_whole_are_never_saved(tmp_path):
 @walks(where="CLOSED")
 @pytest.mark.parametrize("where", ["RUNNING", "ENDING", "CLOSED"])
 def test_half_changed_data_are_never_saved(tmp_path, where):
-    """After an unforeseen error, wherever it comes, nothing of the data in memory reaches the disk any more."""
+    """After an unexpected error anywhere, no data in memory is written to disk any more."""
     engine = without_log(tmp_path, save="3600 1")
     engine.run("XADD s 1-0 f v")
     assert engine.run("SAVE") == b"OK"

@@ -1,4 +1,4 @@
-"""The tests of this room, with threads, clocks and the disk moved by hand, make every move of every state machine."""
+"""The tests of this folder, which control threads, clocks and the disk, make every transition of every machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WALKERS = (test_ending, test_saving, test_switching, test_rewriting, test_loadin
 
 
 def test_every_move_is_made(tmp_path, monkeypatch):
-    """The tests that are marked make each move of each machine's table."""
+    """The marked tests make each transition in each machine's table."""
     tables: dict[str, Any] = {
         "life": life.TABLE,
         "log_file": log_file.TABLE,

@@ -21,7 +21,7 @@ from tests.harness.replay import state
 @pytest.mark.parametrize("busy", ["", "BGREWRITEAOF", "BGSAVE"])
 @pytest.mark.parametrize("how", ["NOSAVE", "NOFLUSH"])
 def test_the_log_tells_what_was_loaded(tmp_path, how, busy):
-    """DEBUG RELOAD that brings other data: they are in the log when it answers, also while the log is rewritten."""
+    """If DEBUG RELOAD loads other data, the log contains it before the reply, also during a rewrite."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     assert engine.run("SAVE") == b"OK"
@@ -51,7 +51,7 @@ def test_a_reload_while_the_first_base_is_written(tmp_path):
 
 
 def test_data_that_the_log_could_not_be_told_of(tmp_path):
-    """DEBUG RELOAD with other data on a full disk: commands that write are refused until the log has them."""
+    """After DEBUG RELOAD with other data on a full disk, writes are rejected until the log contains the data."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("SAVE")

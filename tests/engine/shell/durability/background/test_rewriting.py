@@ -1,4 +1,4 @@
-"""Rewrites of the log, and what becomes of its file where the disk is full or an fsync fails."""
+"""Rewrites of the log, and its file on a full disk or after a failed fsync."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_rewrite_fails_in_its_thread(tmp_path):
 
 @walks()
 def test_a_full_disk_holds_the_log_up(tmp_path):
-    """Refused again and again, then taken: nothing is lost, whether or not a rewrite from memory comes between."""
+    """Writes rejected repeatedly and then accepted lose nothing, with or without a rewrite in between."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.room = 20
@@ -141,7 +141,7 @@ def test_nothing_is_added_behind_half_a_block(tmp_path, policy):
 
 
 def test_a_broken_log_is_written_anew_before_the_process_ends(tmp_path):
-    """SHUTDOWN does not wait for the next attempt: where the disk takes the log again, all is in it."""
+    """SHUTDOWN does not wait for the next attempt: if the disk accepts the log again, it is complete."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.fail("sync", errno.EIO)

@@ -100,7 +100,7 @@ def test_saving_fails_and_succeeds(tmp_path):
 
 
 def test_a_log_that_cannot_be_written_does_not_keep_snapshots_back(tmp_path):
-    """The save directive is obeyed while the log is broken and its rewrite fails."""
+    """The save directive works while the log is broken and its rewrite fails."""
     engine = life_of(tmp_path, save="10 1", stop_writes_on_bgsave_error="no")
     engine.run("XADD s 1-0 f v")
     engine.files.fail("sync", errno.EIO, "appendonly")
@@ -114,7 +114,7 @@ def test_a_log_that_cannot_be_written_does_not_keep_snapshots_back(tmp_path):
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
-    """A snapshot that was being written when the process died goes when the directory has an owner again."""
+    """A snapshot left unfinished by a killed process is removed by the directory's next owner."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.run("SAVE")

@@ -59,7 +59,7 @@ def test_switched_off_and_on_while_a_base_is_written(tmp_path, appendonly, first
     ],
 )
 def test_a_first_base_that_fails_is_tried_again(tmp_path, call, where):
-    """CONFIG SET appendonly yes answered OK: once the disk takes it, the log is in use with all there is by then."""
+    """After CONFIG SET appendonly yes returned OK, the log is in use with all data once the disk accepts it."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     assert engine.run("CONFIG SET appendonly yes") == b"OK"
@@ -133,7 +133,7 @@ def test_switched_off_while_the_first_base_is_to_be_tried_again(tmp_path):
 
 @walks()
 def test_a_log_that_cannot_begin_stays_off(tmp_path):
-    """CONFIG SET appendonly yes answers an error where the folder cannot be made, and OK when it can."""
+    """CONFIG SET appendonly yes returns an error if the folder cannot be made, and OK when it can."""
     engine = without_log(tmp_path)
     engine.run("XADD s 1-0 f v")
     engine.files.fail("make_directory", errno.EACCES)
@@ -150,7 +150,7 @@ def test_a_log_that_cannot_begin_stays_off(tmp_path):
 
 
 def test_files_whose_manifest_is_lost_are_not_written_over(tmp_path):
-    """CONFIG SET appendonly yes refuses a folder that the engine would not start with."""
+    """CONFIG SET appendonly yes rejects a folder that the engine would not start with."""
     engine = life_of(tmp_path)
     engine.run("XADD s 1-0 f v")
     ended(engine)
@@ -249,7 +249,7 @@ def test_an_image_that_nobody_wants_any_more_is_not_taken_to_its_end(tmp_path, m
 
 
 def test_who_waits_for_the_log_hears_that_it_is_off(tmp_path):
-    """WAITAOF that waits for the disk is answered when there is no log any more, not left waiting."""
+    """WAITAOF that waits for the disk gets a reply when the log is switched off."""
     engine = life_of(tmp_path, appendfsync="no")
     engine.run("XADD s 1-0 f v")
     waiting = engine.session

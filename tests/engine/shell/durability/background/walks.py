@@ -21,7 +21,7 @@ WALKS: list[tuple[Test, dict[str, Any]]] = []
 
 
 def walks(**arguments: Any) -> Callable[[Test], Test]:
-    """Marks a test whose moves, with these of its parameters, count for the proof at the end."""
+    """Marks a test whose transitions, with these parameters, count for the final check."""
 
     def mark(test: Test) -> Test:
         WALKS.append((test, arguments))
@@ -41,7 +41,7 @@ def without_log(directory: Path, *, at_once: bool = False, **settings: str) -> E
 
 
 def restarted(engine: Engine, **settings: str) -> Engine:
-    """Another life in the same directory, after a kill unless the first one has been closed."""
+    """Return a new engine on the same directory, after a kill unless the first one was closed."""
     engine.die()
     return life_of(engine.directory, **settings)
 
@@ -69,6 +69,6 @@ def names(engine: Engine) -> list[str]:
 
 
 def replace_all(engine: Engine) -> None:
-    """All data are replaced by those of a master, as at the end of a full synchronisation."""
+    """Replace all data by a master's, as at the end of a full synchronisation."""
     engine.core.databases[0].clear()
     engine.core.databases[0].add(b"of the master", b"value")

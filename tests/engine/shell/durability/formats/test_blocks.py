@@ -106,7 +106,7 @@ def test_a_command_is_read_strictly(argv):
     ],
 )
 def test_what_is_no_command_is_damage(data):
-    """Wrong marks, wrong numbers and words of other lengths are not read as anything."""
+    """Wrong marks, wrong numbers and words of another length are damage."""
     with pytest.raises(DamagedError):
         parse_command(data, 0)
 
@@ -171,13 +171,13 @@ def test_a_flipped_bit_in_a_manifest_is_found():
     ],
 )
 def test_what_is_no_manifest_is_refused(data):
-    """Lines that make no sense, two bases, and increments out of order are errors."""
+    """Invalid lines, two bases, and increments out of order are errors."""
     with pytest.raises(ManifestError):
         decode(data)
 
 
 def test_a_rewrite_makes_history_of_what_the_base_holds():
-    """After a rewrite the increments from its first one on stay, all else is history."""
+    """After a rewrite the increments from its first one on are kept, all other files are history."""
     base = Entry("a.aof.3.base.psb", 3, BASE)
     changed = MANIFEST.rewritten(base, 4)
     assert [one.name for one in changed.files] == ["a.aof.3.base.psb", "a.aof.4.incr.aof"]

@@ -1,4 +1,4 @@
-"""Where in a replication history data are, as files keep it: nothing else is taken for it."""
+"""Positions in a replication history, as stored in files: nothing else is taken for one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ POSITIONS = st.builds(
 
 @given(POSITIONS, st.integers(0, 1 << 40))
 def test_it_comes_back(position, place):
-    """A position comes back from the fields of an RDB file, from a snapshot's header and from a line of a log."""
+    """A position is restored from the fields of an RDB file, a snapshot's header and a line of a log."""
     assert from_about(position.about) == position
     assert from_packed(position.packed) == position
     assert len(position.line(place)) == LINE_SIZE
 
 
 def test_what_is_too_large_for_a_header_is_no_position():
-    """Numbers without room in a snapshot's header are left out, never cut."""
+    """Numbers too large for a snapshot's header are left out, never truncated."""
     assert from_packed(Position(b"a" * 40, 1 << 48, 0).packed) is None
     assert from_packed(Position(b"a" * 40, 1, 1 << 16).packed) is None
 

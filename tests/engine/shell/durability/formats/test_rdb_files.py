@@ -21,7 +21,7 @@ def names(path):
 
 
 def test_save_format_chooses_the_file(tmp_path):
-    """SAVE writes dump.rdb, or dump.psb where save-format is psb; so does DEBUG RELOAD."""
+    """SAVE writes dump.rdb, or dump.psb if save-format is psb; so does DEBUG RELOAD."""
     engine = Engine(tmp_path, **SETTINGS)
     engine.run("SET k v")
     engine.run("SAVE")
@@ -59,7 +59,7 @@ def test_the_start_takes_what_was_taken_later(tmp_path, newest):
 
 
 def test_a_start_never_falls_back_to_the_older_file(tmp_path):
-    """Where the newer of two files is damaged the start is refused with its name: the older one is other data."""
+    """If the newer of two files is damaged, startup fails with its name: the older one has other data."""
     engine = Engine(tmp_path, **SETTINGS)
     for name in ("psb", "rdb"):
         engine.run("INCR n")

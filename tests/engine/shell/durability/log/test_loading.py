@@ -52,7 +52,7 @@ def with_one_more(directory: Path) -> tuple[Path, bytes, int]:
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 10**9), preamble=st.sampled_from(["yes", "no"]))
 def test_what_the_log_holds_comes_back(seed, preamble, tmp_path_factory):
-    """Whatever clients did, with rewrites in between, the next life has the same data."""
+    """After any commands, with rewrites in between, a restart has the same data."""
     directory = tmp_path_factory.mktemp("log")
     with small_segments():
         engine = Engine(directory, aof_use_rdb_preamble=preamble)
@@ -179,7 +179,7 @@ def test_an_unfinished_transaction_at_the_end_is_cut_off(tmp_path, torn):
 
 
 def test_only_the_last_file_may_be_torn(tmp_path):
-    """An end that is torn before other files is damage."""
+    """A torn end of a file before other files is damage."""
     engine = filled(tmp_path)
     engine.files.fail("write", 28, "rewriteaof")
     engine.run("BGREWRITEAOF")
@@ -360,7 +360,7 @@ def test_a_log_of_redis_6_is_loaded_and_becomes_the_base(tmp_path, data):
 
 
 def test_a_log_of_redis_6_with_another_name_is_that_of_appendfilename(tmp_path):
-    """Only the file that appendfilename names is taken."""
+    """Only the file named by appendfilename is used."""
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     (tmp_path / "my.aof").write_bytes(OLD_LOG)
     engine = Engine(tmp_path, appendfilename="my.aof")
@@ -369,7 +369,7 @@ def test_a_log_of_redis_6_with_another_name_is_that_of_appendfilename(tmp_path):
 
 
 def test_an_old_log_next_to_a_newer_one_is_left_alone(tmp_path):
-    """Where the directory has a log, the single file is neither read nor touched."""
+    """If the directory has a log, the single file is neither read nor changed."""
     filled(tmp_path).die()
     (tmp_path / "appendonly.aof").write_bytes(OLD_LOG)
     engine = Engine(tmp_path)
@@ -391,7 +391,7 @@ def test_a_log_switched_on_later_leaves_an_old_file_alone(tmp_path):
 
 @pytest.mark.parametrize("power", [False, True], ids=["process", "power"])
 def test_a_crash_between_any_two_steps_of_the_upgrade_loses_nothing(tmp_path, power):
-    """Whenever it ends, the next start has the old log's data."""
+    """After a crash at any step, the next start has the old log's data."""
     step = 0
     while True:
         directory, disk = tmp_path / str(step), Disk()

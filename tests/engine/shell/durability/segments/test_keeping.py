@@ -85,7 +85,7 @@ def test_damage_is_an_error_of_the_command_that_meets_it(tmp_path, line):
     assert engine.run("XRANGE s 1-1 10-1").count == 10
     assert engine.run("XRANGE s 16-1 +").count == 15
     assert isinstance(engine.run("XADD s MINID 13 * a 31"), bytes), "an entry is added, nothing is trimmed"
-    # Trimming needs nothing of a segment that goes as a whole, and the log plays it back.
+    # Trimming reads nothing of a segment that is removed completely, also on replay.
     before = engine.run("XPENDING s g - + 100")
     assert engine.run("XTRIM s MAXLEN 16") == 15
     after = engine.run("XRANGE s - +").count
@@ -116,7 +116,7 @@ def test_damage_is_found_by_check_and_refuses_nothing_at_the_start(tmp_path):
     assert again.run("XRANGE s 11-1 +").count == 20
     assert again.run("XRANGE s - +").startswith("IOERR")
     again.die()
-    # In memory everything is read at the start.
+    # With storage in memory everything is read at startup.
     with pytest.raises(ConfigError, match=f"appendonly.aof.1.base.psb, byte .*{path}, byte {offset}"):
         Engine(tmp_path, Disk())
 
@@ -236,7 +236,7 @@ def test_the_first_id_is_known_without_the_disk(tmp_path):
 
 
 def test_nothing_is_looked_at_in_memory(tmp_path, caplog):
-    """With stream-storage memory and no segment files, a snapshot that is damaged and not used is not spoken of."""
+    """With stream-storage memory and no segment files, a damaged unused snapshot is not reported."""
     (tmp_path / "old.psb").write_bytes(b"PYSTREAMS-BASE and rubbish")
     engine = Engine(tmp_path, Disk())
     assert "old.psb" not in caplog.text
@@ -248,7 +248,7 @@ def test_nothing_is_looked_at_in_memory(tmp_path, caplog):
 
 
 def test_two_engines_do_not_share_a_directory(tmp_path):
-    """A second engine is refused, without a log as well."""
+    """A second engine does not start, even without a log."""
     engine = filled(tmp_path, appendonly="no")
     with pytest.raises(ConfigError, match="belongs to another engine"):
         Engine(tmp_path, Disk(), **DISK, appendonly="no")
@@ -304,7 +304,7 @@ def test_a_rewrite_lets_go_of_what_was_trimmed(tmp_path):
 
 
 def test_emptying_rests_after_the_disk_has_refused(tmp_path, monkeypatch):
-    """Records are tried to be moved once a second while the disk is full, not with each look."""
+    """While the disk is full, moving records is retried once per second, not at each check."""
     engine = filled(tmp_path)
     files = engine.durability.keeping.segments
     asked: list[float] = []

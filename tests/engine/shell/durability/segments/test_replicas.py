@@ -1,4 +1,4 @@
-"""A master and a replica whose streams lie on the disk."""
+"""A master and a replica with streams on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLAGS = ("--appendonly", "yes", "--stream-storage", "disk", "--repl-diskless-syn
 
 @long_only
 def test_a_replica_has_what_its_master_has_on_the_disk(tmp_path: Path) -> None:
-    """It gets all entries, stores them itself, and follows; the master keeps nothing on the disk for its sake."""
+    """The replica gets all entries, stores them itself, and follows; the master keeps nothing on disk for it."""
     folders = [tmp_path / name for name in ("master", "replica")]
     for folder in folders:
         folder.mkdir()

@@ -53,7 +53,7 @@ def names(directory: Path) -> list[str]:
 
 
 def test_what_is_stored_reads_as_before(tmp_path):
-    """Every method of stored entries answers as the packed ones did, by an engine that finds the files as well."""
+    """Every method of stored entries gives the packed entries' result, also in an engine that finds the files."""
     before, files = packed(7), segment_files(tmp_path)
     body = stored(files, 7)
     place = body.place
@@ -100,7 +100,7 @@ def test_files_go_when_nobody_refers_to_them(tmp_path):
 
 
 def test_what_went_is_noticed_some_at_a_time(tmp_path, monkeypatch):
-    """However much goes at once, each look follows a limited number of places; the file goes with the last one."""
+    """Each check processes a limited number of dropped places; the file is deleted with the last one."""
     monkeypatch.setattr(store, "MOST_NOTICED", 4)
     files = segment_files(tmp_path, file_size=1 << 20)
     bodies = [stored(files, number) for number in range(10)]
@@ -145,7 +145,7 @@ def test_a_file_that_is_mostly_dead_is_emptied(tmp_path):
 
 @pytest.mark.parametrize(("dead_of_ten", "emptied"), [(2, False), (4, True)])
 def test_files_that_are_partly_dead_are_emptied_by_their_share_of_all(tmp_path, dead_of_ten, emptied):
-    """No file is mostly dead: where over a quarter of all bytes is, the deadest files are emptied until less is."""
+    """If no file is mostly dead but over a quarter of all bytes is, the worst files are emptied until less is."""
     files = segment_files(tmp_path, file_size=4000)
     bodies = [stored(files, number) for number in range(60)]
     files._leave_file()
@@ -287,7 +287,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
     assert files.facts()["engine_segment_last_write_status"] == "err"
     path = tmp_path / "segments" / "segments-0000000001.pss"
     assert path.stat().st_size == size
-    # Where the half record cannot be cut off either, the file is left.
+    # If the partial record cannot be cut off either, the file is abandoned.
     disk.fail("cut", errno.EIO)
     disk.room = 100
     with pytest.raises(OSError, match="No space left"):
@@ -303,7 +303,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path):
 
 
 def test_nothing_is_written_once_it_is_closed(tmp_path):
-    """A thread that is late writes nothing to a directory that may be another engine's by then."""
+    """A late thread writes nothing to a directory that may belong to another engine by then."""
     files = segment_files(tmp_path)
     stored(files, 1)
     files.close()
@@ -314,7 +314,7 @@ def test_nothing_is_written_once_it_is_closed(tmp_path):
 
 
 def test_what_an_fsync_has_refused_is_written_again(tmp_path):
-    """After a refused fsync no document may refer to the file, not even where a later fsync succeeds."""
+    """After a failed fsync no document may refer to the file, not even if a later fsync succeeds."""
     disk = Disk()
     files = segment_files(tmp_path, disk)
     body = stored(files, 1)
@@ -333,7 +333,7 @@ def test_what_an_fsync_has_refused_is_written_again(tmp_path):
 
 @pytest.mark.parametrize("where", ["beginning", "bytes", "end"])
 def test_damage_is_an_error_that_names_the_place(tmp_path, where, caplog):
-    """A changed byte, or a file that has become shorter, is an error with the file and the byte; others read on."""
+    """A changed byte, or a shorter file, is an error with file and offset; other records are readable."""
     files = segment_files(tmp_path)
     first, second = stored(files, 1), stored(files, 2)
     file, offset = second.place.location
@@ -371,7 +371,7 @@ def test_damage_in_the_middle_of_a_file_is_told_by_check(tmp_path):
 
 
 def test_a_document_that_refers_to_what_is_not_there_is_refused(tmp_path):
-    """A missing file, and one that is too short, are damage of the document, named."""
+    """A missing or too short file is reported as damage of the document."""
     files = segment_files(tmp_path)
     place = stored(files, 1).place
     _, offset = place.location
