@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from pystreams import errors as command_line
-from scripts.generated import ROOT, Part
+from scripts.generated import ROOT, Part, anchor
 from spark_streams.errors import CONDITIONS
 from streamwire.errors import Condition
 
@@ -23,7 +23,7 @@ def row(name: str, condition: Condition) -> str:
     text, advice = (
         re.sub(r"'?\{(\w+)\}'?", r"*\1*", part).replace("|", r"\|") for part in (condition.text, condition.advice)
     )
-    return f"| `{name}` | {condition.error.__name__} | {text} | {advice} |\n"
+    return f"| {anchor(name)}`{name}` | {condition.error.__name__} | {text} | {advice} |\n"
 
 
 def written() -> str:

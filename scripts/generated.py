@@ -9,6 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def anchor(name: str) -> str:
+    """Return an anchor for a row of a table, so that messages and pages can link to it as ``page.md#name``."""
+    return f'<a id="{name}"></a>'
+
+
 @dataclass(frozen=True)
 class Part:
     """The text between ``begin`` and ``end``, two regular expressions, on one page."""

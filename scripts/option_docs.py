@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.generated import ROOT, Part
+from scripts.generated import ROOT, Part, anchor
 from spark_streams.config.options import SECTIONS
 from streamclient.config.option import Option, options_of
 
@@ -19,7 +19,7 @@ def row(option: Option) -> str:
     default = option.shown_default()
     if default and not option.default_text:
         default = f"`{default}`"
-    names = ", ".join(f"`{name}`" for name in option.names)
+    names = ", ".join(f"{anchor(name)}`{name}`" for name in option.names)
     return f"| {names} | {default} | {option.meaning} |\n"
 
 

@@ -85,6 +85,7 @@ def test_the_examples_of_a_page_with_spark(
     monkeypatch.setenv("PYSTREAMS_URL", spark_engine.url)  # for what the page does outside of Spark
     reader = Reader(spark_engine, here)
     reader.names["spark"] = spark
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
     try:
         with server_of_session(spark, spark_engine.url):
             for block in blocks:
@@ -92,6 +93,7 @@ def test_the_examples_of_a_page_with_spark(
     finally:
         for query in spark.streams.active:
             query.stop()
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)  # a page's session sets its own
         _empty(spark_engine)
 
 
