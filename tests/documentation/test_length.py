@@ -1,0 +1,54 @@
+"""Paragraphs and table cells stay short enough to be read at a glance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests import ROOT
+from tests.documentation.blocks import pages
+
+#: Five lines of a paragraph and three of a cell, in characters, without code blocks and link targets.
+_PARAGRAPH, _CELL = 600, 330
+#: Number of longer texts on pages that are not divided yet. Lower a number when its page loses some; never raise one.
+_LONGER = {
+    "docs/design/architecture.md": 7,
+    "docs/design/studies/growth.md": 1,
+    "docs/design/studies/kafka.md": 3,
+    "docs/design/studies/many-streams.md": 1,
+    "docs/design/studies/spark.md": 1,
+    "docs/design/studies/stalls.md": 2,
+    "docs/design/studies/time.md": 4,
+    "docs/guarantees.md": 1,
+    "docs/guides/connecting.md": 6,
+    "docs/guides/deploying.md": 1,
+    "docs/guides/jobs.md": 1,
+    "docs/guides/reading.md": 10,
+    "docs/operations/dashboard.md": 1,
+    "docs/operations/engine.md": 4,
+    "docs/operations/replication.md": 3,
+    "docs/reference/command-line.md": 2,
+    "docs/reference/errors.md": 3,
+    "docs/reference/extensions.md": 3,
+    "docs/reference/options.md": 1,
+}
+
+
+def _longer(page: Path) -> Iterator[str]:
+    """Yield the start of each paragraph and cell of ``page`` above its bound."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\([^)]*\)|<a id=[^>]*></a>", "", text)
+    for line in text.splitlines():
+        if line.startswith("|"):
+            yield from (cell[:60] for cell in re.split(r"(?<!\\)\|", line) if len(cell) > _CELL)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )", text):
+        if not paragraph.lstrip("\n").startswith(("|", "    ")) and len(" ".join(paragraph.split())) > _PARAGRAPH:
+            yield paragraph.strip()[:60]
+
+
+def test_paragraphs_and_cells_are_short() -> None:
+    """A paragraph has at most five lines and a table cell at most three."""
+    found = {str(page.relative_to(ROOT)): list(_longer(page)) for page in pages()}
+    wrong = {name: texts for name, texts in found.items() if len(texts) > _LONGER.get(name, 0)}
+    assert wrong == {}
