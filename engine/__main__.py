@@ -12,7 +12,7 @@ from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell import check
 from engine.shell.network.server import Server
-from engine.shell.observation.reporting import LOG, start_logging
+from engine.shell.observation.log_lines import LOG, start_logging
 
 _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]

@@ -27,7 +27,7 @@ from pystreams.jobs.run import Run
 from pystreams.measures import GroupRow
 from pystreams.metrics.streams import of_group
 from pystreams.metrics.table import Metric
-from pystreams.streams import calls, listing
+from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups import states as groups
 from pystreams.streams.groups import status
 from pystreams.values import names, numbers
@@ -107,7 +107,7 @@ def lag(
         began = time.monotonic()
         with run.connection() as connection:
             for name in streams if run.once else ():
-                listing.need(connection, names.from_shell(name))  # one that comes and goes is another matter
+                inventory.need(connection, names.from_shell(name))  # one that comes and goes is another matter
             found = _look(connection, streams, pattern, wanted, history, Budget.deciding(above))
             if wanted is not None and not found and run.once:
                 where = ", ".join(streams) or pattern
@@ -140,8 +140,8 @@ def _look(
     budget: Budget,
 ) -> list[GroupRow]:
     """The groups now, and the status of each. `history` has the last looks, by which the status is judged."""
-    chosen = map(names.from_shell, streams) if streams else listing.scan(connection, names.from_shell(pattern))
-    now = calls.now_ms(connection)
+    chosen = map(names.from_shell, streams) if streams else inventory.scan(connection, names.from_shell(pattern))
+    now = paged_calls.now_ms(connection)
     found = [
         each for each in groups.groups(connection, chosen, now, budget=budget) if wanted is None or each.name == wanted
     ]
@@ -182,8 +182,8 @@ def _fields(found: Lag) -> list[str]:
 
 
 def _write(connection: Connection, stream: str, maxlen: int, found: Sequence[Lag]) -> None:
-    for page in calls.pages(found):
-        calls.ask_all(connection, [("XADD", stream, "MAXLEN", "~", maxlen, "*", *_fields(each)) for each in page])
+    for page in paged_calls.pages(found):
+        paged_calls.ask_all(connection, [("XADD", stream, "MAXLEN", "~", maxlen, "*", *_fields(each)) for each in page])
 
 
 def _show(run: Run, found: Sequence[Lag]) -> None:

@@ -16,9 +16,9 @@ import click
 from pystreams.jobs.flags import Rate, together
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
-from pystreams.streams import calls, dead_letters, listing
-from pystreams.streams.calls import pages
+from pystreams.streams import dead_letters, inventory, paged_calls
 from pystreams.streams.dead_letters import Letter, Which
+from pystreams.streams.paged_calls import pages
 from pystreams.values import names, numbers, times
 from streamwire.stream_id import StreamId
 
@@ -60,8 +60,10 @@ def redrive(
     told: Counter[tuple[str, str]] = Counter()
     size = _CHUNK if rate is None else max(1, min(_CHUNK, round(rate)))
     with run.connection() as connection:
-        whole = listing.need(connection, name)
-        before = None if age is None else StreamId(calls.now_ms(connection) - times.duration(age, "--older-than"), 0)
+        whole = inventory.need(connection, name)
+        before = (
+            None if age is None else StreamId(paged_calls.now_ms(connection) - times.duration(age, "--older-than"), 0)
+        )
         which = Which((), _bytes(origin), _bytes(reason), before)
         for page in dead_letters.find(connection, name, which, whole.generated):
             for letters in pages(page, size):

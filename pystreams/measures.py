@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from pystreams.streams.groups.states import Consumer, Group
 from pystreams.streams.groups.status import SEVERITY, Status, judge
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times
 from spark_streams.reports import QueryReport
 from streamwire.stream_id import ZERO, StreamId

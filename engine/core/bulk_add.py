@@ -18,7 +18,7 @@ from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
-from engine.core.streams.appending import counted, next_id
+from engine.core.streams.appends import counted, next_id
 from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
 

@@ -8,10 +8,10 @@ come (:meth:`Core.wake`), that it has gone (:meth:`Core.close_session`).
 A method that raises a :class:`engine.core.environment.failures.FatalError`, or any other exception, leaves a core that
 must not be used any more. What is then in the effects is whole: the effects of the call that failed are dropped.
 
-The parts do the work: :mod:`engine.core.admission` says whether a command may run, its handler does it with a
-:class:`engine.core.environment.context.Context`, :mod:`engine.core.waiting` serves those whom it woke. It is one file
-of some four hundred lines, because each way on which a command runs (at once, queued, after waiting, step by step, as
-one of a run of XADDs) has the same frame: time, effects, errors, counts, and who is served behind it.
+The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
+`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. All
+of it is one file, because every way to run a command (at once, queued, after blocking, in steps, as one of several
+XADDs) has the same frame: time, effects, errors, statistics, and unblocked clients.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 
 from engine.core import commands as _commands  # noqa: F401  (fills the table)
 from engine.core.admission import NOT_QUEUED, Admission, Refusal, look_up
+from engine.core.blocked_clients import Blocked
 from engine.core.bulk_add import Added, add_framed, add_run
 from engine.core.clients.accounts import Accounts
 from engine.core.clients.monitors import Monitors
@@ -37,13 +38,12 @@ from engine.core.keyspace.changes import NEVER, Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, QUEUED, CommandError, Reply, Several, Steps
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
-from engine.core.scripting.declared import Declared
 from engine.core.scripting.functions import Functions
+from engine.core.scripting.script_flags import Declared
 from engine.core.scripting.scripts import Scripts
-from engine.core.streams.appending import Streams
-from engine.core.streams.compressed.stored import UnreadableError
+from engine.core.streams.appends import Streams
+from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.table.registry import COMMANDS, Command, called_by
-from engine.core.waiting import Blocked
 from engine.settings.config import Config
 from engine.text.messages import clients, general, streams
 

@@ -30,9 +30,9 @@ from engine.shell.durability.formats.blocks import TornError, blocks_after, piec
 from engine.shell.durability.formats.manifest import Entry, Manifest
 from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import Replay, parse_command
-from engine.shell.durability.segments.checking import check_file, check_stored, segment_files_near
 from engine.shell.durability.segments.file import MAGIC
 from engine.shell.durability.segments.store import FOLDER
+from engine.shell.durability.segments.verification import check_file, check_stored, segment_files_near
 
 WHOLE, DAMAGED, TROUBLE = 0, 1, 2
 USAGE = """\

@@ -14,7 +14,7 @@ from pathlib import Path
 from engine.core.clients.accounts import Accounts, AclFile, UsersError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 
 class UsersFile:

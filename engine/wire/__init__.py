@@ -1,5 +1,6 @@
-"""RESP, the protocol of Redis: bytes to commands (``parser``; ``bulk``, ``alike`` for runs of XADD), replies to bytes.
+"""RESP, the protocol of Redis: bytes to commands, replies to bytes.
 
-It imports the types of replies and runs (:mod:`engine.core.protocol`) and error texts. It never knows sockets, which
+`parser` reads commands one by one; `bulk` and `uniform_adds` read runs of similar XADDs at once.
+It imports the types of replies and runs (`engine.core.protocol`) and error texts. It never knows sockets, which
 commands exist, or what they do.
 """

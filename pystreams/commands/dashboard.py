@@ -11,7 +11,7 @@ import click
 
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect import parent
-from pystreams.connect.server import address_of
+from pystreams.connect.target import address_of
 from pystreams.errors import fail
 from pystreams.values import times
 

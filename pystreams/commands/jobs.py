@@ -16,9 +16,9 @@ import click
 
 from pystreams.commands.verbs import Run, together, verb, wanted_of
 from pystreams.connect import profiles
-from pystreams.connect.server import Wanted, settings
+from pystreams.connect.target import Wanted, settings
 from pystreams.errors import fail, status_of
-from pystreams.output.out import Column, Output
+from pystreams.output.console import Column, Output
 from streamclient.config.connect import PASSWORD, USER
 from streamclient.errors import PystreamsError
 

@@ -10,7 +10,7 @@ import click
 
 from pystreams.commands.verbs import Run, verb
 from pystreams.connect import parent
-from pystreams.connect.server import address_of
+from pystreams.connect.target import address_of
 from pystreams.errors import fail
 from pystreams.metrics.collector import NEEDS, Chosen, Collector
 from pystreams.metrics.table import Sample

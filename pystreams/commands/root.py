@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 import click
 from click.shell_completion import add_completion_class
 
-from pystreams.commands import completion, dashboard, jobs, metrics, server, streams, top
-from pystreams.commands.entries import archiving, cleaning, reading, writing
+from pystreams.commands import completion, dashboard, diagnostics, jobs, metrics, streams, top
+from pystreams.commands.entries import archives, cleanup, produce, tails
 from pystreams.commands.groups import administration, checkpoint, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
 from pystreams.errors import Status
-from pystreams.output.out import Output
+from pystreams.output.console import Output
 from pystreams.values.names import printable
 
 
@@ -92,17 +92,17 @@ for _shell in (completion.Bash, completion.Zsh, completion.Fish):
     add_completion_class(_shell)
 for _verb in (
     *streams.VERBS,
-    *reading.VERBS,
-    *writing.VERBS,
+    *tails.VERBS,
+    *produce.VERBS,
     *administration.VERBS,
     *pending.VERBS,
-    *cleaning.VERBS,
-    *archiving.VERBS,
+    *cleanup.VERBS,
+    *archives.VERBS,
     *checkpoint.VERBS,
     *metrics.VERBS,
     *top.VERBS,
     *jobs.VERBS,
-    *server.VERBS,
+    *diagnostics.VERBS,
     *dashboard.VERBS,
 ):
     cli.add_command(_verb)

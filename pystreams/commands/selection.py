@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pystreams.commands.verbs import Run
-from pystreams.streams import calls, listing
+from pystreams.streams import inventory, paged_calls
 from pystreams.values import names
 
 
@@ -18,6 +18,6 @@ def matching(run: Run, word: str) -> Iterable[bytes]:
     """The streams that a word means: those that match a glob, or the one of that name, which must exist."""
     name = names.from_shell(word)
     if is_glob(word):
-        return listing.scan(run.connection, name)
-    calls.ask(run.connection, "XINFO", "STREAM", name)
+        return inventory.scan(run.connection, name)
+    paged_calls.ask(run.connection, "XINFO", "STREAM", name)
     return [name]

@@ -13,11 +13,11 @@ from pystreams import measures
 from pystreams.commands import rows as rows_of
 from pystreams.commands.verbs import PATTERN, Run, limit_option, stream_argument, verb
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.output.out import Column
-from pystreams.streams import calls, listing
+from pystreams.output.console import Column
+from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import Status
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers, times
 from streamclient.streams.lag import Budget
 from streamwire.stream_id import StreamId
@@ -62,7 +62,7 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
     """
     found, more = _chosen(run, pattern, sort, limit)
     if over is not None and found:
-        found = listing.measured(run.connection, found, times.duration(over, "--over") / 1000)
+        found = inventory.measured(run.connection, found, times.duration(over, "--over") / 1000)
         if sort == "rate":
             found.sort(key=lambda stream: stream.rate or 0, reverse=True)
     rows = [_row(stream, run.now) for stream in found]
@@ -78,13 +78,13 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
 
 def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[Stream], bool]:
     """The streams to show, and whether there are more."""
-    matching = listing.scan(run.connection, names.from_shell(pattern))
+    matching = inventory.scan(run.connection, names.from_shell(pattern))
     with run.out.progress("streams") as advance:
         if sort is None:
             asked = list(itertools.islice(matching, limit + 1)) if limit else list(matching)
             more = bool(limit) and len(asked) > limit
             found = []
-            for stream in listing.look(run.connection, sorted(asked[:limit] if limit else asked)):
+            for stream in inventory.look(run.connection, sorted(asked[:limit] if limit else asked)):
                 advance(1)
                 found.append(stream)
             return found, more
@@ -92,7 +92,7 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
 
         def counted() -> Any:
             nonlocal count
-            for stream in listing.look(run.connection, matching, memory=sort == "bytes"):
+            for stream in inventory.look(run.connection, matching, memory=sort == "bytes"):
                 count += 1
                 advance(1)
                 yield stream
@@ -102,7 +102,7 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
 
         found = heapq.nlargest(limit, counted(), key) if limit else sorted(counted(), key=key)[::-1]
         if sort != "bytes":
-            sized = {stream.name: stream for stream in listing.look(run.connection, [each.name for each in found])}
+            sized = {stream.name: stream for stream in inventory.look(run.connection, [each.name for each in found])}
             found = [sized[stream.name] for stream in found if stream.name in sized]
         return found, count > len(found)
 
@@ -115,7 +115,7 @@ def info(run: Run, stream: bytes) -> None:
     Deleted entries leave no trace of their own. What the server knows is how many entries are gone, and the largest ID
     that was deleted: where that lies behind the first entry, the stream has a gap.
     """
-    found = listing.need(run.connection, stream)
+    found = inventory.need(run.connection, stream)
     members = [GroupRow.judged(each) for each in of_groups.groups(run.connection, [stream], run.now)]
     row = _row(found, run.now)
     if run.out.json:
@@ -169,8 +169,8 @@ def report(run: Run, top: int) -> None:
     order = itertools.count()
     budget, exact = Budget(), True
     with run.out.progress("streams") as advance:
-        for page in calls.pages(listing.scan(run.connection)):
-            streams = list(listing.look(run.connection, page, memory=False))
+        for page in paged_calls.pages(inventory.scan(run.connection)):
+            streams = list(inventory.look(run.connection, page, memory=False))
             totals["streams"] += len(streams)
             totals["entries"] += sum(stream.length for stream in streams)
             largest = heapq.nlargest(top, [*largest, *((stream.length, stream.name) for stream in streams)])

@@ -9,7 +9,7 @@ import click
 
 from pystreams import measures
 from pystreams.commands.verbs import Run, verb
-from pystreams.connect.server import address_of
+from pystreams.connect.target import address_of
 from pystreams.errors import fail
 from pystreams.values import times
 

@@ -18,11 +18,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from pystreams.connect import profiles, server
-from pystreams.connect.server import Wanted, connect
+from pystreams.connect import profiles, target
+from pystreams.connect.target import Wanted, connect
 from pystreams.errors import Status, error, fail, status_of
-from pystreams.output.out import Output, ReaderGoneError
-from pystreams.streams import calls, listing
+from pystreams.output.console import Output, ReaderGoneError
+from pystreams.streams import inventory, paged_calls
 from pystreams.values import names
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
@@ -67,7 +67,7 @@ class Run:
     def now(self) -> int:
         """The server's time when it was first asked for, in milliseconds since 1970."""
         if self._now is None:
-            self._now = calls.now_ms(self.connection)
+            self._now = paged_calls.now_ms(self.connection)
         return self._now
 
     def may(self, plan: str, document: dict[str, Any] | None = None) -> bool:
@@ -141,7 +141,7 @@ def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[byte
 def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """The server's streams whose names begin so."""
     pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
-    return _completions(ctx, lambda connection: listing.scan(connection, names.from_shell(pattern)))
+    return _completions(ctx, lambda connection: inventory.scan(connection, names.from_shell(pattern)))
 
 
 class StreamName(Name):
@@ -168,8 +168,8 @@ class GroupName(Name):
             return []
 
         def groups(connection: Connection) -> Iterator[bytes]:
-            for group in calls.ask(connection, "XINFO", "GROUPS", stream):
-                if (name := calls.pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
+            for group in paged_calls.ask(connection, "XINFO", "GROUPS", stream):
+                if (name := paged_calls.pairs(group)[b"name"]).startswith(names.from_shell(incomplete)):
                     yield name
 
         return _completions(ctx, groups)
@@ -348,7 +348,7 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
         run.out.failed(failure)
         status = status_of(failure)
         if failure.condition == "SERVER_UNREACHABLE":
-            run.out.note(server.hint(run.wanted))
+            run.out.note(target.hint(run.wanted))
     except ReaderGoneError:
         pass  # nobody is left to work for, and that is no failure
     except (KeyboardInterrupt, click.Abort):  # click raises Abort where a question is interrupted

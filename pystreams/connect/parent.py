@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import BinaryIO
 
-from pystreams.connect.server import Wanted
+from pystreams.connect.target import Wanted
 from pystreams.errors import fail
 
 

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, Protocol
 
 from pystreams.errors import fail
 from pystreams.values import fields
-from pystreams.values.columns import ID, OTHER, Table, columns_of, csv_cells, is_text
 from pystreams.values.fields import Entry
 from pystreams.values.names import from_shell
+from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells, is_text
 
 _PART_ENTRIES = 100_000
 _PART_BYTES = 64 << 20

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.errors import fail
-from pystreams.files.places import Place
+from pystreams.files.locations import Place
 from streamwire.stream_id import StreamId
 
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from pystreams.errors import fail
 from pystreams.values import names
-from pystreams.values.columns import ID, OTHER
+from pystreams.values.row_columns import ID, OTHER
 
 FORMS = ("jsonl", "csv", "parquet", "lines")
 _PARQUET_ROWS = 1000  # are made Python objects at a time

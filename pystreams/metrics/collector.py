@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import redis
 
-from pystreams.connect.server import Wanted, connect
+from pystreams.connect.target import Wanted, connect
 from pystreams.measures import GroupRow, QueryRow, StreamRow
-from pystreams.metrics import server, table
+from pystreams.metrics import server_samples, table
 from pystreams.metrics import streams as of_streams
 from pystreams.metrics.table import Sample
-from pystreams.streams import calls, listing
+from pystreams.streams import inventory, paged_calls
 from pystreams.streams.groups import states as groups
 from pystreams.streams.groups.history import History
 from pystreams.streams.groups.states import Group
@@ -110,7 +110,7 @@ class Collector:
         for endpoint in connection.topology.masters():
             node = f"{endpoint.host}:{endpoint.port}" if several else ""
             try:
-                info, length, last = calls.ask_server(connection, endpoint, _OF_SERVER)
+                info, length, last = paged_calls.ask_server(connection, endpoint, _OF_SERVER)
             except BROKEN as cause:
                 if not several:
                     raise connection.unreachable(cause) from cause
@@ -118,13 +118,13 @@ class Collector:
                 continue
             yield Sample(table.UP, 1, (), node)
             if isinstance(info, bytes):
-                yield from server.of_info(server.fields(info), node)
-            yield from server.of_slow_log(length, last, node)
+                yield from server_samples.of_info(server_samples.fields(info), node)
+            yield from server_samples.of_slow_log(length, last, node)
 
     def _of_contents(self, connection: Connection, end: float) -> Iterator[Sample]:
         """What is in the servers: streams, groups, consumers, and reports of Spark queries."""
         database = f"db{connection.address.login.database}"
-        now = calls.now_ms(connection)
+        now = paged_calls.now_ms(connection)
         self._queries.look(connection, now)
         for each in self._queries.latest.values():
             yield from of_streams.of_query(QueryRow(each.report, each.at, now))
@@ -138,11 +138,11 @@ class Collector:
             needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
             return needed and group.consumer_count > 0 and room(group)
 
-        for page in calls.pages(chosen):
+        for page in paged_calls.pages(chosen):
             if time.monotonic() > end or group_count > _GROUPS:
                 more = True
                 break
-            looked = list(listing.look(connection, page, memory=False))
+            looked = list(inventory.look(connection, page, memory=False))
             shown += len(looked)
             for stream in looked:
                 yield from of_streams.of_stream(StreamRow(stream, now), database)
@@ -198,6 +198,6 @@ class _Names:
     def _all_pages(self, connection: Connection) -> Iterator[list[bytes]]:
         for pattern in self._patterns:
             if any(each in pattern for each in b"*?[\\"):
-                yield from listing.scan_pages(connection, pattern)
+                yield from inventory.scan_pages(connection, pattern)
             else:
                 yield [pattern]

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from pystreams.output.out import Output
+from pystreams.output.console import Output
 from pystreams.values import fields as values
 from pystreams.values import names
-from pystreams.values.columns import ID, OTHER, Table, columns_of, csv_cells
+from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells
 
 FORMATS = ("table", "json", "csv")
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pystreams.streams import entries, ids
-from pystreams.streams.calls import ask, ask_all, pages
 from pystreams.streams.letter_transfer import transfer
+from pystreams.streams.paged_calls import ask, ask_all, pages
 from pystreams.values import numbers
 from pystreams.values.fields import Entry
 from streamclient.connection import Command, Connection

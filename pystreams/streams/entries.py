@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pystreams.streams.calls import ask
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
+from pystreams.streams.paged_calls import ask
 from pystreams.values.fields import Entry
 from pystreams.values.positions import Position
 from streamclient.connection import Connection

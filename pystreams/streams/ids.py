@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from pystreams.streams.calls import pages
+from pystreams.streams.paged_calls import pages
 from pystreams.values.names import to_shell
 from streamclient.capabilities import LARGE
 from streamclient.connection import Command, Connection

@@ -24,9 +24,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import redis
 
-from pystreams.streams.calls import ask, ask_all, failure, pages, pairs
+from pystreams.streams.paged_calls import ask, ask_all, failure, pages, pairs
+from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
-from streamclient.guarded import change
 from streamclient.refusals import refused
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, ZERO, StreamId

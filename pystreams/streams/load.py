@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pystreams.streams.calls import ask, ask_all
+from pystreams.streams.paged_calls import ask, ask_all
 from streamclient.connection import Command, Connection
 
 _SINGLE = 10  # a tenth of the entries is added one by one

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pystreams.streams.calls import ask, ask_all, pages
-from pystreams.streams.listing import scan_pages
+from pystreams.streams.inventory import scan_pages
+from pystreams.streams.paged_calls import ask, ask_all, pages
 from streamclient.connection import Command, Connection
 from streamwire.slots import same_slot_tag
 

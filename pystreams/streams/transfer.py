@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import redis
 
 from pystreams.errors import fail
-from pystreams.streams.calls import ask, ask_all, failure
 from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.streams.groups.states import Group
-from pystreams.streams.listing import Stream, parsed
+from pystreams.streams.inventory import Stream, parsed
+from pystreams.streams.paged_calls import ask, ask_all, failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamwire.slots import same_slot_tag

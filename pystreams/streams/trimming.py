@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pystreams.streams import listing
-from pystreams.streams.calls import ask, ask_all, pairs
-from pystreams.streams.listing import Stream
+from pystreams.streams import inventory
+from pystreams.streams.inventory import Stream
+from pystreams.streams.paged_calls import ask, ask_all, pairs
 from streamclient.connection import Command, Connection
 from streamwire.stream_id import StreamId
 
@@ -24,7 +24,7 @@ def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
 
 def about_before(connection: Connection, stream: Stream, before: StreamId) -> tuple[int, bool]:
     """How many entries lie before an ID, and whether that is exact; otherwise it is an estimate."""
-    backlog = listing.behind(connection, stream, before.before())
+    backlog = inventory.behind(connection, stream, before.before())
     return stream.length - backlog.entries, backlog.is_exact
 
 
@@ -36,7 +36,7 @@ def may_remove_needed(
         return False
     if limit[0] == "MINID":
         return StreamId.parse(str(limit[1])) > needed
-    return count > stream.length - listing.behind(connection, stream, needed.before()).most
+    return count > stream.length - inventory.behind(connection, stream, needed.before()).most
 
 
 def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[int]:

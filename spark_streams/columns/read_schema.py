@@ -37,7 +37,7 @@ from spark_streams.columns.names import (
 from spark_streams.columns.types.moments import epochs_of
 from spark_streams.columns.types.table import is_nested, scalar
 from spark_streams.config import time_zones
-from spark_streams.config.columns import Mode
+from spark_streams.config.column_options import Mode
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
 from streamclient.codec.reply import Page

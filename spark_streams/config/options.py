@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from spark_streams.config import foreign
-from spark_streams.config.columns import ColumnOptions
+from spark_streams.config.column_options import ColumnOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.read import GroupOptions, LimitOptions, RangeOptions, ReadOptions
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions

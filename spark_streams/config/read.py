@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal
 
 from spark_streams.config import globs, positions, time_zones
-from spark_streams.config.columns import ColumnOptions
+from spark_streams.config.column_options import ColumnOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.positions import Positions
 from spark_streams.errors import fail

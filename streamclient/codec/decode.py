@@ -1,9 +1,9 @@
 """A reply's frames to a page of Arrow columns, without a Python object per value.
 
-`decode_page` tries three ways, the quickest first: frames that are all alike (`streamclient.codec.alike`), frames of
-any shape proven by numpy (here), and a parser (`streamclient.codec.decode_reference`, the slow twin). All three must
-give the same columns: change one only together with the others. They share a rule: when an entry has a field twice, the
-last one counts. Knows neither sockets, nor Spark, nor what a column's text means.
+`decode_page` tries three ways, the fastest first: frames of one shape (`streamclient.codec.uniform_frames`), frames
+of any shape validated by numpy (here), and a parser (`streamclient.codec.decode_reference`, the slow twin). All three
+must return the same columns: change one only together with the others. They share a rule: when an entry has a field
+twice, the last one counts. Knows neither sockets, nor Spark, nor what a column's text means.
 
 The proof. Cut the buffer at every line feed. A frame with c field tokens then has 4 + 2c lines: `*2`, `$length`, the
 ID, `*c`, and a `$length` line and a content line for each token. If every line ends in CR LF, every frame's head
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamclient.codec import alike, decode_reference
+from streamclient.codec import decode_reference, uniform_frames
 from streamclient.codec.reply import Page, last_of
 
 _Ints = NDArray[np.int64]
@@ -36,7 +36,7 @@ def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) ->
 
     The quickest way needs sixteen readable bytes after `stop`, with any content, and the line end before `start`.
     """
-    page: Page | None = alike.scan(buffer, start, stop, count)
+    page: Page | None = uniform_frames.scan(buffer, start, stop, count)
     if page is None:
         page = scan(buffer, start, stop, count)
     return page if page is not None else decode_reference.parse(buffer, start, stop, count)

@@ -1,4 +1,4 @@
-"""The slow, obvious twin of `streamclient.codec.decode` and `streamclient.codec.alike`: frames parsed by hiredis.
+"""Reference decoder for `streamclient.codec.decode` and `streamclient.codec.uniform_frames`: frames parsed by hiredis.
 
 The oracle of their tests, and the fallback for whatever they decline. Be plain here, not fast; the columns must be the
 same.

@@ -91,10 +91,10 @@ _FORBIDDEN = [
         "streamclient.link -> engine.wire.parser",
     ),
     (
-        "pystreams/streams/listing.py",
+        "pystreams/streams/inventory.py",
         "from spark_streams.read import batch",
         "command-line-uses",
-        "pystreams.streams.listing -> spark_streams.read.batch",
+        "pystreams.streams.inventory -> spark_streams.read.batch",
     ),
     (
         "engine/core/protocol/replies.py",

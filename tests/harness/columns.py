@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.core.streams.columns import Columns, gathered, spans
+from engine.core.streams.entry_columns import Columns, gathered, spans
 from streamwire.frames import fields_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.core.dispatch import Core
-from engine.core.streams.compressed.packing import pack
-from engine.core.streams.compressed.stored import Stored
+from engine.core.streams.compressed.disk_entries import Stored
+from engine.core.streams.compressed.packer import pack
 from engine.shell.durability.files import Files
 from engine.shell.durability.segments.store import FOLDER, SegmentFiles
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from pystreams.connect import server
+from pystreams.connect import target
 from spark_streams.embedded import launcher
 from spark_streams.embedded.processes import Process
 from tests import servers
@@ -72,7 +72,7 @@ def test_running_embedded_engines_are_a_hint_where_no_server_is(
     cli_of: Cli, place: servers.Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If nothing answers at the default address, running embedded engines are listed; elsewhere not."""
-    monkeypatch.setattr(server, "LOCAL", "redis://127.0.0.1:1")
+    monkeypatch.setattr(target, "LOCAL", "redis://127.0.0.1:1")
     monkeypatch.setattr(launcher, "running", lambda: [_engine(place.url)])
     result = cli_of.result("ls", PYSTREAMS_URL=None)
     assert (result.exit_code, f"(--embedded): \n  {place.url} (in memory" in result.stderr) == (5, True)

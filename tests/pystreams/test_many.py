@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.connect.server import Wanted, connect
-from pystreams.dashboard.sampling.looks import Looks
+from pystreams.connect.target import Wanted, connect
+from pystreams.dashboard.sampling.server_sample import Looks
 from pystreams.metrics.collector import Chosen, Collector
 from tests import servers
 from tests.pystreams.dashboard.conftest import dashboard_of

@@ -12,7 +12,7 @@ from pystreams.measures import GroupRow, Measure, StreamRow, View
 from pystreams.metrics.table import OF_STREAMS
 from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import Status
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
 from streamwire.stream_id import ZERO, StreamId
 
 _NOW = 1_700_000_000_000

@@ -12,7 +12,7 @@ import pytest
 import redis
 from textual.widgets import DataTable
 
-from pystreams.connect.server import Wanted, address_of
+from pystreams.connect.target import Wanted, address_of
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.top.screen import Top
 from tests import servers

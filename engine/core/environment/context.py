@@ -24,7 +24,7 @@ from engine.core.environment.scripting import FunctionLibraries, ScriptCache
 from engine.core.keyspace.changes import Changes
 from engine.core.keyspace.database import Database
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, Reply, Several, Steps
-from engine.core.streams.appending import Streams
+from engine.core.streams.appends import Streams
 from engine.core.streams.entries import Sizes
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config

@@ -10,8 +10,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
+from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.group import Group
 from engine.core.streams.nodes import NodeLimits, _OpenNode
 from engine.core.streams.pending import NOBODY, PendingList

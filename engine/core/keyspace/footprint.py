@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import SortedSet
+from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.group import Group
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream

@@ -1,7 +1,7 @@
 """Who waits for which key of a database: queues by key, in the order in which clients blocked.
 
 This module keeps the books. Who is woken, and what the command then answers, is decided by
-:mod:`engine.core.waiting`; the timer for the deadline is the shell's.
+:mod:`engine.core.blocked_clients`; the timer for the deadline is the shell's.
 """
 
 from __future__ import annotations

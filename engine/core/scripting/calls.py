@@ -21,8 +21,8 @@ from engine.core.clients.session import Session
 from engine.core.environment.context import Context
 from engine.core.environment.failures import FatalError, is_fatal
 from engine.core.protocol.replies import CommandError, Reply
+from engine.core.scripting.execution import Execution, Verdict
 from engine.core.scripting.lua_values import converted, size_of
-from engine.core.scripting.running import Running, Verdict
 from engine.core.table.left_out import subject_of
 from engine.core.table.registry import COMMANDS, Command
 from engine.text import doubles
@@ -96,7 +96,7 @@ class Calls:
         self.session = Session(0, 0)
         self.session.in_exec = True
         self.session.addr = b"lua"
-        self.running: Running | None = None
+        self.running: Execution | None = None
         self.memory: Memory | None = None
         self.resp = 2
         #: The text of the error that was raised last.
@@ -282,7 +282,7 @@ class Calls:
         self._ctx.telemetry.count_error(error)
         raise error
 
-    def _check(self, running: Running, command: Command, argv: list[bytes]) -> None:
+    def _check(self, running: Execution, command: Command, argv: list[bytes]) -> None:
         """Raise a CommandError where the script may not call the command now."""
         flags, admission, caller = command.flags, self._admission, running.caller
         obeys_all = caller.is_master or self._ctx.changes.replaying

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from engine.core.environment.context import Context
 from engine.core.environment.scripting import Library
 from engine.core.protocol.replies import CommandError, Reply
+from engine.core.scripting.execution import Execution, Flags, Verdict, flags_of
 from engine.core.scripting.interpreter import Interpreter
-from engine.core.scripting.running import Flags, Running, Verdict, flags_of
 from engine.core.scripting.scripts import Scripts
 from engine.text.messages import scripting
 from engine.text.words import split_words
@@ -104,7 +104,7 @@ class Functions:
     def _registered(self, interpreter: Interpreter, text: bytes) -> list[tuple[bytes, bytes | None, list[bytes]]]:
         """The functions that a library's code registers: name, description, flags."""
         ctx, scripts = self._ctx, self._scripts
-        running = Running(
+        running = Execution(
             ctx.session, b"", [], Flags(), True, True, ctx.telemetry.stopwatch(), verdict=Verdict.GO_ON, is_loading=True
         )
         scripts.begin(running, interpreter)

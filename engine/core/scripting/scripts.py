@@ -18,8 +18,8 @@ from engine.core.environment.context import Context
 from engine.core.environment.host import Apart
 from engine.core.protocol.replies import CommandError, Raw, Reply, Steps
 from engine.core.scripting.calls import Calls
+from engine.core.scripting.execution import KNOWN_FLAGS, UNDECLARED, Execution, Flags, Verdict, flags_of
 from engine.core.scripting.interpreter import Interpreter
-from engine.core.scripting.running import KNOWN_FLAGS, UNDECLARED, Flags, Running, Verdict, flags_of
 from engine.text.messages import scripting
 from engine.text.words import split_words
 
@@ -50,7 +50,7 @@ class Scripts:
         #: Those that EVAL alone has brought, in the order in which they were used last.
         self._evaluated: dict[bytes, None] = {}
         #: The script that runs.
-        self.running: Running | None = None
+        self.running: Execution | None = None
         #: The interpreter that ran last, and the state that a former one has left: all draw from one generator.
         self._drawn_from: Interpreter | None = None
         self._chance: tuple[float, float] | None = None
@@ -160,7 +160,7 @@ class Scripts:
         if ctx.monitors.sessions:
             ctx.monitors.show_words(ctx.session, argv)
         stopwatch = ctx.telemetry.stopwatch
-        running = Running(
+        running = Execution(
             ctx.session,
             name,
             argv,
@@ -261,7 +261,7 @@ class Scripts:
             if stale:
                 raise CommandError(stale)
 
-    def _run(self, running: Running, interpreter: Interpreter, count: int, words: list[bytes]) -> Reply:
+    def _run(self, running: Execution, interpreter: Interpreter, count: int, words: list[bytes]) -> Reply:
         caller = running.caller
         self.begin(running, interpreter)
         try:
@@ -270,7 +270,7 @@ class Scripts:
             self.end(running)
         return self._reply(running, outcome)
 
-    def begin(self, running: Running, interpreter: Interpreter) -> None:
+    def begin(self, running: Execution, interpreter: Interpreter) -> None:
         """From now on what is called belongs to this run."""
         calls, session = self.calls, self.calls.session
         session.id, session.db = running.caller.id, running.caller.db
@@ -286,7 +286,7 @@ class Scripts:
                 interpreter.draw_from(self._chance)
             self._drawn_from = interpreter
 
-    def end(self, running: Running) -> None:
+    def end(self, running: Execution) -> None:
         """The run is over: the caller's command goes on. Raises the error that nobody foresaw, if there was one."""
         ctx, calls = self._ctx, self.calls
         self.running = calls.running = calls.memory = None
@@ -295,7 +295,7 @@ class Scripts:
             broken, calls.broken = calls.broken, None
             raise broken
 
-    def _reply(self, running: Running, outcome: Any) -> Reply:
+    def _reply(self, running: Execution, outcome: Any) -> Reply:
         code, *rest = outcome if isinstance(outcome, tuple) else (outcome,)
         if code == _TEXT:
             return rest[0]

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.protocol.ids import U64_MAX, position
-from engine.core.streams.columns import Columns
+from engine.core.streams.entry_columns import Columns
 
 #: Frames of at most so many bytes together are copied, because a view keeps the whole buffer alive.
 _VIEW_BYTES = 512

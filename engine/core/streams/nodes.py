@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX
-from engine.core.streams.columns import spans
+from engine.core.streams.entry_columns import spans
 from engine.core.streams.listpack import Ints, int_sizes, listpack_int, listpack_word, word_sizes
 from streamwire.frames import fields_of
 

@@ -1,10 +1,10 @@
 """A segment: a stretch of a stream's entries in ID order, and which of them are deleted.
 
-The entries lie in its *body*: plain (:class:`~engine.core.streams.entries.Plain`) at first, packed
-(:class:`~engine.core.streams.compressed.packed.Packed`) once the segment is cold, and then, where streams are kept on
-the disk, stored (:class:`~engine.core.streams.compressed.stored.Stored`). All have the same methods, so that readers
-need not know which it is. Only the last segment of a stream is *open*. The others are *sealed*: their entries
-never change, so replies may hold views of them.
+The entries are in its *body*: plain at first (`engine.core.streams.entries.Plain`), packed when the segment is cold
+(`engine.core.streams.compressed.packed.Packed`), and, if streams are stored on disk, a reference to the packed bytes
+(`engine.core.streams.compressed.disk_entries.Stored`). All bodies have the same methods.
+Only the last segment of a stream is *open*. The others are *sealed*: their entries never change, so replies may hold
+views of them.
 
 Entries are removed in two ways: ``start`` moves over a trimmed head, and ``dead`` marks entries that were deleted in
 the middle. The entry at ``start`` is always live; a stream drops a segment without live entries.
@@ -21,9 +21,9 @@ from itertools import accumulate
 import numpy as np
 
 from engine.core.protocol.ids import position
+from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import SpanCache
-from engine.core.streams.compressed.stored import Stored
 from engine.core.streams.entries import Plain, Sizes
 from engine.core.streams.nodes import SegmentNodes
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from engine.core.protocol.ids import MAX_ID
 from engine.core.protocol.replies import Frames
-from engine.core.streams.compressed.stored import Stored
+from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.entries import Sizes
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import Producers

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
-from engine.core.streams.compressed.stored import UnreadableError
+from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
 from engine.text.messages import streams
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from engine.settings.config import Config
 from engine.shell.companions.states import Companion, CompanionEvent, companion
 from engine.shell.companions.table import ROWS, Row
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from streamwire import bootstrap
 
 _FIRST_REST, _LONGEST_REST = 1.0, 60.0

@@ -1,6 +1,6 @@
 """Durability of one engine: what is loaded at startup, where effects go, when files are written, when replies leave.
 
-It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.shell.durability.saving`) to the core,
+It connects the log (`engine.shell.durability.log`) and the snapshots (`engine.shell.durability.snapshots`) to the core,
 the configuration and the event loop, and decides which of them may write next. Background work is described by state
 machines (`engine.shell.durability.states`). Invariants: effects reach the log in the order in which they happened,
 before their replies leave; while the log cannot be written, write commands are rejected; only the engine that holds
@@ -29,18 +29,18 @@ from engine.shell.durability.background.threads import Workers
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.formats.rdb_file import RdbFiles
-from engine.shell.durability.keeping import Keeping
 from engine.shell.durability.loading import Loader
 from engine.shell.durability.log.appendonly import AppendOnly
+from engine.shell.durability.log.log_switch import LogSwitch
 from engine.shell.durability.log.replay import LoadError
-from engine.shell.durability.log.rewriting import Rewrites
-from engine.shell.durability.log.switching import LogSwitch
-from engine.shell.durability.log.waiting import LogWaiters
+from engine.shell.durability.log.rewrite import Rewrites
+from engine.shell.durability.log.sync_waiters import LogWaiters
 from engine.shell.durability.log.writer import ALWAYS, Log
 from engine.shell.durability.ownership import Ownership
-from engine.shell.durability.saving import TEMPORARY, Snapshots
+from engine.shell.durability.snapshots import TEMPORARY, Snapshots
 from engine.shell.durability.states.life import Life, LifeEvent, life
-from engine.shell.observation.reporting import LOG
+from engine.shell.durability.stream_storage import StreamStorage
+from engine.shell.observation.log_lines import LOG
 from engine.text.messages import persistence
 
 
@@ -78,7 +78,7 @@ class DiskDurability:
         self._ownership = Ownership(files, directory, TEMPORARY)
         self.log = Log(files, workers.sync, clock)
         rdb = RdbFiles(core)
-        self.keeping = Keeping(config, core.streams.storage, files, directory, workers.save, clock)
+        self.keeping = StreamStorage(config, core.streams.storage, files, directory, workers.save, clock)
         segments = self.keeping.segments
         relieve = self.keeping.relieve
         self.appendonly = AppendOnly(core, files, rdb, segments, folder, name, self.log, workers.save, relieve)

@@ -8,8 +8,8 @@ from engine.core.dispatch import Core
 from engine.core.keyspace.waiters import WaitingRoom
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.log.appendonly import AppendOnly
-from engine.shell.durability.saving import Snapshots
-from engine.shell.observation.reporting import LOG
+from engine.shell.durability.snapshots import Snapshots
+from engine.shell.observation.log_lines import LOG
 
 
 class Loader:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.shell.durability.files import Files
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 
 class Ownership:

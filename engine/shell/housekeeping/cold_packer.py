@@ -36,9 +36,9 @@ from itertools import islice
 from typing import Any, Protocol
 
 from engine.core.streams.compressed.codecs import compress
+from engine.core.streams.compressed.disk_entries import Place, Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.packing import COLUMNS, Packing
-from engine.core.streams.compressed.stored import Place, Stored
+from engine.core.streams.compressed.packer import COLUMNS, Packing
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config

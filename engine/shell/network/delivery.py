@@ -13,7 +13,7 @@ from engine.core.dispatch import Core
 from engine.core.keyspace.changes import Effects
 from engine.core.protocol.replies import CommandError, Push, Reply
 from engine.shell.network.connections.connection import Connection
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.text.messages import general
 from engine.wire.encode import Out, encode, encoded
 

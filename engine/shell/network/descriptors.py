@@ -11,7 +11,7 @@ import resource
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
 from engine.shell.durability.segments.file import MOST_OPEN
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.text.messages import settings
 
 #: Number of descriptors reserved for other uses than clients, as in Redis; those of segment files are added.

@@ -12,10 +12,10 @@ from engine.core.clients.session import Session
 from engine.core.environment.host import Apart, ProcessFacts
 from engine.core.protocol.replies import CommandError, Reply
 from engine.settings.config import Config
-from engine.shell.network.aside import Aside
 from engine.shell.network.runner import Runner
+from engine.shell.network.suspension import Suspension
+from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
-from engine.shell.observation.reporting import LOG
 from engine.text.messages import settings
 
 #: Python's log levels for the levels of `redis.log`.
@@ -30,7 +30,7 @@ class ServerHost:
         self._runner = runner
         self._facts = facts
         self._stop = stop
-        self._aside: Aside | None = None
+        self._aside: Suspension | None = None
 
     # -- work after the reply -----------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class ServerHost:
 
     def apart(self, work: Callable[[], Reply]) -> Apart | None:
         if self._aside is None:
-            self._aside = Aside()
+            self._aside = Suspension()
         return self._aside.take(work) if self._aside.is_over else None
 
     def report_failure(self, command: str, error: Exception) -> None:

@@ -32,7 +32,7 @@ from engine.shell.network.connections.reply_batch import ReplyBatch
 from engine.shell.network.delivery import Delivery, encode_or_error
 from engine.shell.network.protection import is_refused
 from engine.shell.network.timers import Timers
-from engine.shell.observation.reporting import LOG, report_fatal
+from engine.shell.observation.log_lines import LOG, report_fatal
 from engine.shell.observation.traffic import Traffic
 from engine.shell.observation.watchdog import Watchdog
 from engine.shell.tls import common_name

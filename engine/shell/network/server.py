@@ -31,8 +31,8 @@ from engine.shell.network.connections.connection import Connection
 from engine.shell.network.host import ServerHost
 from engine.shell.network.runner import Runner
 from engine.shell.network.tls import TlsListener
+from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.process_facts import Facts
-from engine.shell.observation.reporting import LOG
 from engine.shell.replication.node import Node
 from engine.shell.users_file import reload_accounts, start_accounts
 

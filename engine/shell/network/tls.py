@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from engine.settings.config import Config
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.traffic import Traffic
 from engine.shell.tls import DIRECTIVES, server_context
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from engine.core.clients.telemetry import Telemetry
 from engine.core.table.registry import called_by
 from engine.shell.clock import now_us
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 #: Maximum number of command names to report of one iteration.
 _NAMES = 3

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica

@@ -15,12 +15,12 @@ from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.shell.clock import now_us
 from engine.shell.durability.disk import DiskDurability
 from engine.shell.durability.formats.position import Position
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.failover import Failover
 from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients
 from engine.shell.replication.master.master import Master
-from engine.shell.replication.replica.following import Following
+from engine.shell.replication.replica.replica_role import ReplicaRole
 from engine.shell.replication.replica.surroundings import Surroundings
 from engine.shell.replication.shutdown import Shutdown
 from engine.shell.replication.waiters import AckWaiters
@@ -46,7 +46,7 @@ class Node:
         self.history = History(lambda: b"%040x" % chance.getrandbits(160), core.config.integer("repl-backlog-size"))
         self.feeds = False
         self.master = Master(core, clients, self.history, loop, disk.workers.save, self._feed, chance.randrange)
-        self.following = Following(core, clients, self.master, self.history, port)
+        self.following = ReplicaRole(core, clients, self.master, self.history, port)
         self.follows = False
         self.master.may_serve = lambda: not self.follows or self.following.is_up
         self.master.full_syncs.stream_db = lambda: self.following.stream_db if self.follows else -1

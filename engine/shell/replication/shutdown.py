@@ -16,7 +16,7 @@ from enum import Enum, auto
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.protocol.replies import CommandError
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.held_writes import HeldWrites
 from engine.shell.replication.master.master import Master
 from engine.shell.replication.master.replica import Replica

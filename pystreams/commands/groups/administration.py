@@ -27,8 +27,8 @@ from pystreams.commands.verbs import (
 )
 from pystreams.errors import fail
 from pystreams.measures import GroupRow
-from pystreams.streams import calls, entries, listing
-from pystreams.streams.groups import seeking
+from pystreams.streams import entries, inventory, paged_calls
+from pystreams.streams.groups import seeks
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
@@ -157,7 +157,7 @@ def lag(
     window = max(3, round(LIMIT_MS / 1000 / pause) + 1) if pause else 3
     samples: dict[tuple[bytes, bytes], deque[Sample]] = defaultdict(lambda: deque(maxlen=window))
     for look in itertools.count(1):
-        now = calls.now_ms(run.connection)
+        now = paged_calls.now_ms(run.connection)
         with run.out.progress("groups") as advance:
             budget = Budget.deciding(fail_above)
             shown, more = _looked(run, pattern, group, sort, limit, now, advance, budget)
@@ -252,17 +252,17 @@ def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes 
     before = of_groups.need(run.connection, stream, group, run.now)
     if to_group is not None:
         other = of_groups.need(run.connection, stream, to_group, run.now)
-        move = seeking.to_id(before, other.position, beyond=force_future)
+        move = seeks.to_id(before, other.position, beyond=force_future)
     else:
         position = positions.parse(str(to), "--to", signs="+10, -10")
-        move = seeking.to_position(run.connection, before, position, run.now, beyond=force_future)
+        move = seeks.to_position(run.connection, before, position, run.now, beyond=force_future)
     lag_then, exact = move.lag(run.connection)
     plan = (
         f"move {names.shown(group)} of {names.shown(stream)} from {before.position} "
         f"(lag {numbers.count(before.lag, exact=before.exact)}) to {move.position} "
         f"(lag {numbers.count(lag_then, exact=exact)})"
     )
-    for text in filter(None, (move.warning, seeking.consequence(move))):
+    for text in filter(None, (move.warning, seeks.consequence(move))):
         run.out.warn(text)
     if before.pending:
         run.out.note(
@@ -272,7 +272,7 @@ def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes 
     change |= {"lag_before_exact": before.exact}
     if not run.may(plan, {**change, "lag_after": lag_then, "lag_after_exact": exact}):
         return
-    seeking.carry_out(run.connection, move)
+    seeks.carry_out(run.connection, move)
     after = of_groups.need(run.connection, stream, group, run.now)
     run.done(
         f"{names.shown(group)} of {names.shown(stream)}: {before.position} -> {after.position}, "
@@ -299,9 +299,9 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
     """
     position = positions.parse(at, "--at")
     after = None
-    there = next(listing.look(run.connection, [stream], memory=False), None) if make_stream else None
+    there = next(inventory.look(run.connection, [stream], memory=False), None) if make_stream else None
     if not (make_stream and position.kind in ("start", "end", "id")):
-        there = listing.need(run.connection, stream)
+        there = inventory.need(run.connection, stream)
     if position.kind == "start":
         after = ZERO
     elif position.kind == "id" and position.id is not None:
@@ -315,7 +315,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
         after = end
     where = "its end" if after is None else "its start" if after == ZERO else str(after)
     if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):
-        seeking.create(run.connection, stream, group, after, make=make_stream)
+        seeks.create(run.connection, stream, group, after, make=make_stream)
         created = {"stream": names.as_json(stream), "group": names.as_json(group), "created": True}
         run.done(f"Created {names.shown(group)} of {names.shown(stream)} at {where}.", created)
 
@@ -326,14 +326,14 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
 def rm(run: Run, stream: bytes, group: bytes) -> None:
     """Remove a group with its position and all that is pending for it. No entry is removed."""
     gone = of_groups.need(run.connection, stream, group, run.now)
-    if seeking.owner(gone) is not None:
+    if seeks.owner(gone) is not None:
         run.out.warn("A Spark query uses this group: it would create it again, or fail with GROUP_LOST.")
     plan = (
         f"remove the group {names.shown(group)} of {names.shown(stream)} with "
         f"{numbers.things(gone.pending, 'pending entry')} and {numbers.things(gone.consumer_count, 'consumer')}"
     )
     if run.may(plan, {"pending": gone.pending, "consumers": gone.consumer_count}):
-        calls.ask(run.connection, "XGROUP", "DESTROY", stream, group)
+        paged_calls.ask(run.connection, "XGROUP", "DESTROY", stream, group)
         run.done(f"Removed {names.shown(group)} of {names.shown(stream)}.", {"removed": True, "pending": gone.pending})
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from pystreams.commands.verbs import NAME, Run, found, together, verb
-from pystreams.files import checkpoints, places
+from pystreams.files import checkpoints, locations
 from pystreams.files.checkpoints import Checkpoint, Source
-from pystreams.output.out import Column
-from pystreams.streams import listing, transfer
+from pystreams.output.console import Column
+from pystreams.streams import inventory, transfer
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.states import Group
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
 from pystreams.values import names, numbers
 from streamclient.streams.lag import Backlog
 from streamwire.stream_id import ZERO, StreamId
@@ -64,7 +64,7 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Besi
             member = members.get(name.encode())
             difference = _difference(name, source, stream, wanted, member)
             after = source.committed.get(name, ZERO)
-            left = None if stream is None else listing.behind(run.connection, stream, after)
+            left = None if stream is None else inventory.behind(run.connection, stream, after)
             rows.append(Beside(name, source, stream, member, difference, left))
     return rows
 
@@ -161,7 +161,7 @@ def show(run: Run, directory: str, group: bytes | None) -> None:
     restart unless it is committed. LEFT: entries behind COMMITTED. DIRECTORY is a path, or a URL of any store that
     fsspec knows, such as s3://bucket/checkpoint.
     """
-    checkpoint = checkpoints.read(places.at(directory))
+    checkpoint = checkpoints.read(locations.at(directory))
     _show(run, checkpoint, _compare(run, checkpoint, group), "The checkpoint has no streams yet.")
 
 
@@ -173,7 +173,7 @@ def diff(run: Run, directory: str, group: bytes | None) -> None:
 
     Ends with status 3 if there is one.
     """
-    checkpoint = checkpoints.read(places.at(directory))
+    checkpoint = checkpoints.read(locations.at(directory))
     rows = [row for row in _compare(run, checkpoint, group) if row.difference]
     _show(run, checkpoint, rows, "Checkpoint and server fit.")
     if rows:

@@ -19,8 +19,8 @@ from pystreams.commands.verbs import (
     verb,
 )
 from pystreams.errors import fail
-from pystreams.output.out import Column
-from pystreams.streams import calls
+from pystreams.output.console import Column
+from pystreams.streams import paged_calls
 from pystreams.streams.groups import pending
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.pending import Pending, Which
@@ -286,8 +286,8 @@ def remove(
         f"{numbers.things(entries, 'pending entry')} from {names.shown(group)}"
     )
     if run.may(plan, {"consumers": [names.as_json(each.name) for each in gone], "pending": entries}):
-        for page in calls.pages(gone):
-            calls.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
+        for page in paged_calls.pages(gone):
+            paged_calls.ask_all(run.connection, [("XGROUP", "DELCONSUMER", stream, group, each.name) for each in page])
         removed = [names.as_json(each.name) for each in gone]
         run.done(f"Removed {numbers.things(len(gone), 'consumer')}.", {"removed": removed, "pending": entries})
 

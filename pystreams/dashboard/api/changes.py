@@ -15,11 +15,12 @@ from pystreams.dashboard.api import letters as of_letters
 from pystreams.dashboard.api import pending as of_pending
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.errors import fail
-from pystreams.streams import calls, dead_letters, entries, listing, producing, trimming
+from pystreams.streams import dead_letters, entries, inventory, paged_calls, trimming
 from pystreams.streams.dead_letters import Letter
-from pystreams.streams.groups import pending, seeking
+from pystreams.streams.groups import pending, seeks
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.pending import Pending
+from pystreams.streams.producer import Producer, Target
 from pystreams.values import names, numbers, positions, times
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
@@ -76,22 +77,22 @@ def _words(asked: Asked) -> list[bytes]:
 
 def _plan_produce(connection: Connection, asked: Asked) -> Plan:
     stream, words = asked.key("stream"), _words(asked)
-    listing.need(connection, stream)
+    inventory.need(connection, stream)
     return Plan(f"Add one entry with {numbers.things(len(words) // 2, 'field')} to {names.shown(stream)}.")
 
 
 def _produce(connection: Connection, asked: Asked) -> Done:
     stream = asked.key("stream")
-    producer = producing.Producer(connection)
-    producer.add(producing.Target(stream).command(_words(asked)))
+    producer = Producer(connection)
+    producer.add(Target(stream).command(_words(asked)))
     producer.flush()
     return Done(f"Added one entry to {names.shown(stream)}.", 1)
 
 
-def _move(connection: Connection, asked: Asked) -> seeking.Move:
-    now = calls.now_ms(connection)
+def _move(connection: Connection, asked: Asked) -> seeks.Move:
+    now = paged_calls.now_ms(connection)
     group = of_groups.need(connection, asked.key("stream"), asked.key("group"), now)
-    return seeking.to_position(connection, group, positions.parse(asked.text("to"), "to", signs="+10, -10"), now)
+    return seeks.to_position(connection, group, positions.parse(asked.text("to"), "to", signs="+10, -10"), now)
 
 
 def _plan_seek(connection: Connection, asked: Asked) -> Plan:
@@ -101,7 +102,7 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
     notes = []
     if group.pending:
         notes.append(f"Pending, and so afterwards: {numbers.things(group.pending, 'entry')}.")
-    notes += [text for text in (move.warning, seeking.consequence(move)) if text]
+    notes += [text for text in (move.warning, seeks.consequence(move)) if text]
     return Plan(
         f"Move {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
         tuple(notes),
@@ -115,16 +116,16 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
 
 def _seek(connection: Connection, asked: Asked) -> Done:
     move = _move(connection, asked)
-    seeking.carry_out(connection, move)
+    seeks.carry_out(connection, move)
     return Done(f"Moved {names.shown(move.group.name)} to {move.position}.", 1)
 
 
 def _at(connection: Connection, asked: Asked) -> StreamId | None:
     position = positions.parse(asked.text("at", "end"), "at")
-    found = listing.need(connection, asked.key("stream"))
+    found = inventory.need(connection, asked.key("stream"))
     if position.kind == "end":
         return None
-    after = entries.after_of(connection, found, position, calls.now_ms(connection))
+    after = entries.after_of(connection, found, position, paged_calls.now_ms(connection))
     return min(after, found.generated)
 
 
@@ -135,28 +136,28 @@ def _plan_create(connection: Connection, asked: Asked) -> Plan:
 
 
 def _create(connection: Connection, asked: Asked) -> Done:
-    seeking.create(connection, asked.key("stream"), asked.key("group"), _at(connection, asked), make=False)
+    seeks.create(connection, asked.key("stream"), asked.key("group"), _at(connection, asked), make=False)
     return Done(f"Created {names.shown(asked.key('group'))}.", 1)
 
 
 def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
-    group = of_groups.need(connection, asked.key("stream"), asked.key("group"), calls.now_ms(connection))
+    group = of_groups.need(connection, asked.key("stream"), asked.key("group"), paged_calls.now_ms(connection))
     note = "A Spark query uses this group: it would create it anew, or end with GROUP_LOST."
     return Plan(
         f"Remove the group {names.shown(group.name)} of {names.shown(group.stream.name)} with "
         f"{numbers.things(group.pending, 'pending entry')} and {numbers.things(group.consumer_count, 'consumer')}.",
-        ("No entry is removed.", *([note] if seeking.owner(group) is not None else [])),
+        ("No entry is removed.", *([note] if seeks.owner(group) is not None else [])),
     )
 
 
 def _remove_group(connection: Connection, asked: Asked) -> Done:
-    calls.ask(connection, "XGROUP", "DESTROY", asked.key("stream"), asked.key("group"))
+    paged_calls.ask(connection, "XGROUP", "DESTROY", asked.key("stream"), asked.key("group"))
     return Done(f"Removed the group {names.shown(asked.key('group'))}.", 1)
 
 
 def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
     stream, group, consumer = asked.key("stream"), asked.key("group"), asked.key("consumer")
-    found = of_groups.need(connection, stream, group, calls.now_ms(connection)).consumers or ()
+    found = of_groups.need(connection, stream, group, paged_calls.now_ms(connection)).consumers or ()
     one = next((each for each in found if each.name == consumer), None)
     if one is None:
         fail("NO_SUCH_CONSUMER", stream=names.shown(stream), group=names.shown(group), consumer=names.shown(consumer))
@@ -170,23 +171,23 @@ def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
 
 def _remove_consumer(connection: Connection, asked: Asked) -> Done:
     consumer = asked.key("consumer")
-    calls.ask(connection, "XGROUP", "DELCONSUMER", asked.key("stream"), asked.key("group"), consumer)
+    paged_calls.ask(connection, "XGROUP", "DELCONSUMER", asked.key("stream"), asked.key("group"), consumer)
     return Done(f"Removed the consumer {names.shown(consumer)}.", 1)
 
 
 # --- trimming ---------------------------------------------------------------------------------------------------------
 
 
-def _limit(connection: Connection, asked: Asked) -> tuple[listing.Stream, tuple[str, str | int], int, bool]:
+def _limit(connection: Connection, asked: Asked) -> tuple[inventory.Stream, tuple[str, str | int], int, bool]:
     """The stream, the limit of XTRIM, how many entries lie beyond it, and whether that is exact."""
-    found = listing.need(connection, asked.key("stream"))
+    found = inventory.need(connection, asked.key("stream"))
     by = asked.choice("by", ("acked", "maxlen", "older"), "acked")
     if by == "maxlen":
         most = asked.number("maxlen", found.length, 0, 2**53)
         return found, ("MAXLEN", most), max(0, found.length - most), True
     if by == "older":
         older = times.duration(asked.text("older"), "older")
-        at: StreamId | None = StreamId(max(0, calls.now_ms(connection) - older), 0)
+        at: StreamId | None = StreamId(max(0, paged_calls.now_ms(connection) - older), 0)
     else:
         at = trimming.first_needed(connection, found.name)
     if at is None:
@@ -289,13 +290,13 @@ def _nack(connection: Connection, asked: Asked, page: list[Pending]) -> int:
 
 
 def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]]:
-    now = calls.now_ms(connection)
+    now = paged_calls.now_ms(connection)
     which = of_letters.which(asked, now)
     if which.is_all and not asked.flag("all"):
         fail("INVALID_VALUE", name="letters", value="", expected="it must be said which ones: IDs, a filter, or all")
     # Letters that come from now on are not meant: what is put back may fail again meanwhile.
     upto = asked.id("upto")
-    found = listing.need(connection, asked.key("stream"))
+    found = inventory.need(connection, asked.key("stream"))
     return dead_letters.find(connection, found.name, which, upto or found.generated)
 
 
@@ -305,7 +306,7 @@ def _plan_letters(word: str, note: str) -> Callable[[Connection, Asked], Plan]:
         to = asked.key_or_none("to")
         where = "" if word == "Remove" else " to where they came from" if to is None else f" to {names.shown(to)}"
         stream = asked.key("stream")
-        upto = str(listing.need(connection, stream).generated)
+        upto = str(inventory.need(connection, stream).generated)
         return Plan(f"{word} {count} of {names.shown(stream)}{where}.", (note,), fixed={"upto": upto})
 
     return plan

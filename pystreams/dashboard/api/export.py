@@ -20,9 +20,9 @@ import anyio
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.errors import fail
 from pystreams.files import archives
-from pystreams.streams import calls, entries, listing
+from pystreams.streams import entries, inventory, paged_calls
 from pystreams.values import names, positions
-from pystreams.values.columns import columns_of
+from pystreams.values.row_columns import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import StreamId
 
@@ -129,8 +129,8 @@ class Export:
 
     def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:
         """The IDs (after, upto] that are wanted. Refuses what is too much without a look at it, where that is known."""
-        found = listing.need(connection, self._stream)
-        after, upto = entries.between(connection, found, self._begin, self._end, calls.now_ms(connection))
+        found = inventory.need(connection, self._stream)
+        after, upto = entries.between(connection, found, self._begin, self._end, paged_calls.now_ms(connection))
         ids = self._begin.id, self._end.id
         if ids[0] is not None and ids[1] is not None and ids[0] >= ids[1]:
             fail("INVALID_VALUE", name="before", value=self._texts[1], expected="it must lie behind 'from'")

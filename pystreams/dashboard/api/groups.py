@@ -8,8 +8,8 @@ from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.measures import GroupRow
-from pystreams.streams import calls
-from pystreams.streams.groups import seeking
+from pystreams.streams import paged_calls
+from pystreams.streams.groups import seeks
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import judge
 
@@ -24,11 +24,11 @@ def group(asked: Asked) -> dict[str, Any]:
     falling = asked.choice("order", ("rising", "falling"), "falling") == "falling"
     first, size = asked.page()
     with asked.access.lend() as connection:
-        found = of_groups.need(connection, stream, name, calls.now_ms(connection))
+        found = of_groups.need(connection, stream, name, paged_calls.now_ms(connection))
     sampled = asked.snapshot.groups.get((stream, name))
     consumers = sorted(found.consumers or (), key=lambda each: each.name)
     consumers.sort(key=_SORTS[sort].sorted_by, reverse=falling)
-    owner = seeking.owner(found)
+    owner = seeks.owner(found)
     return {
         **shapes.group(GroupRow(found, judge([found.sample]) if sampled is None else sampled.status)),
         "read": found.read,

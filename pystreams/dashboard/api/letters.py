@@ -7,7 +7,7 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.streams import dead_letters, entries, listing
+from pystreams.streams import dead_letters, entries, inventory
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, times
 from streamwire.stream_id import LAST, StreamId
@@ -44,7 +44,7 @@ def overview(asked: Asked) -> dict[str, Any]:
     """How many of the last letters of a stream there are by reason, and by the stream that they come from."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
-        found = listing.need(connection, name)
+        found = inventory.need(connection, name)
         looked = [each for page in entries.pages_back(connection, name, LAST, most=_SAMPLE) for each in page]
     letters = [letter for letter in map(dead_letters.parsed, looked) if letter is not None]
     reasons = Counter(_short(letter.reason) for letter in letters)

@@ -16,8 +16,8 @@ from pystreams.dashboard.api.requests.answers import Streamed
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.api.streams import condition
 from pystreams.dashboard.sampling.sampler import Sampler
-from pystreams.streams import following, listing
-from pystreams.streams.calls import ask
+from pystreams.streams import inventory, tails
+from pystreams.streams.paged_calls import ask
 from pystreams.values import fields, where
 from streamwire.stream_id import StreamId
 
@@ -105,10 +105,10 @@ class Tail:
         """What is new, and whether there may be more at once."""
         with self._asked.access.lend() as connection:
             if self._after is None:
-                self._after = listing.need(connection, self._name).generated
+                self._after = inventory.need(connection, self._name).generated
                 return {"rows": [], "after": str(self._after), "skipped": 0}, False
             reply = ask(connection, "XREAD", "COUNT", _COUNT, "STREAMS", self._name, str(self._after))
-        found = [entry for _, entry in following.listed(reply)]
+        found = [entry for _, entry in tails.listed(reply)]
         if not found:
             return None, False
         self._after = StreamId.parse(found[-1][0])

@@ -11,9 +11,9 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.streams.calls import ask, ask_all
 from pystreams.streams.groups import pending
 from pystreams.streams.groups.pending import Pending, Which
+from pystreams.streams.paged_calls import ask, ask_all
 from pystreams.values import times
 from streamclient.connection import Command, Connection
 from streamwire.stream_id import ZERO, StreamId

@@ -11,7 +11,7 @@ from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.measures import QueryRow
-from pystreams.streams import calls, entries
+from pystreams.streams import entries, paged_calls
 from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, from_fields
 from streamwire.stream_id import LAST, StreamId
 
@@ -24,7 +24,7 @@ def queries(asked: Asked) -> dict[str, Any]:
     """The last report of each query, the rows per second of its last batches, and its streams beside their groups."""
     found: dict[str, list[tuple[int, QueryReport]]] = {}
     with asked.access.lend() as connection:
-        now = calls.now_ms(connection)
+        now = paged_calls.now_ms(connection)
         for page in entries.pages_back(connection, STREAM.encode(), LAST, most=MAXLEN):
             for entry_id, words in page:
                 report = from_fields(words)

@@ -11,7 +11,7 @@ from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.api.statistics import statistics
 from pystreams.errors import fail
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams import calls, entries, listing
+from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times, where
@@ -33,8 +33,8 @@ def stream(asked: Asked) -> dict[str, Any]:
     """Facts of a stream, its groups with their status, and its last hour."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
-        now = calls.now_ms(connection)
-        found = listing.need(connection, name)
+        now = paged_calls.now_ms(connection)
+        found = inventory.need(connection, name)
         groups = list(of_groups.groups_of(connection, [found], now, details=False))
         shown = of_groups.detailed(connection, sorted(groups, key=lambda each: -(each.lag or 0))[:_MOST_GROUPS])
     sampled = asked.snapshot.groups
@@ -88,7 +88,7 @@ def _first(connection: Connection, name: bytes, text: str) -> StreamId:
         return LAST
     if position.kind == "id" and position.id is not None:
         return position.id
-    after = entries.after_of(connection, listing.need(connection, name), position, calls.now_ms(connection))
+    after = entries.after_of(connection, inventory.need(connection, name), position, paged_calls.now_ms(connection))
     return after.next()
 
 
@@ -130,7 +130,7 @@ def entry(asked: Asked) -> dict[str, Any]:
     """Return one entry. Values are cut after a mebibyte together; `sources` has the uncut texts without escapes."""
     name, wanted = asked.key("stream"), asked.id("id") or ZERO
     with asked.access.lend() as connection:
-        found = calls.ask(connection, "XRANGE", name, str(wanted), str(wanted))
+        found = paged_calls.ask(connection, "XRANGE", name, str(wanted), str(wanted))
     if not found:
         fail("NO_SUCH_ENTRY", stream=names.shown(name), id=wanted)
     pairs = fields.pairs(found[0][1] or [])
@@ -161,7 +161,7 @@ def field_statistics(asked: Asked) -> dict[str, Any]:
     """What the fields of the last entries hold."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
-        length = int(calls.ask(connection, "XLEN", name))
+        length = int(paged_calls.ask(connection, "XLEN", name))
         page: list[Entry] = []
         for some in entries.pages_back(connection, name, LAST, most=_SAMPLE):
             page += some

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from pystreams.dashboard.api import groups, letters, login, overview, pending, queries, server, streams
+from pystreams.dashboard.api import groups, letters, login, overview, pending, queries, server_status, streams
 from pystreams.dashboard.app.endpoints import Endpoints, Metrics, Question, problem
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.guard import TOO_LARGE, Guard, TooLargeError
@@ -84,7 +84,7 @@ def site(
         Route("/api/events", shared.events),
         Route("/api/tail", shared.tail),
         Route("/api/export", shared.export),
-        Route("/api/server", shared.question(server.Cached())),
+        Route("/api/server", shared.question(server_status.Cached())),
         Route("/api/changes/{action}", shared.change, methods=["POST"]),
         *(Route(f"/api/{path}", shared.question(question)) for path, question in QUESTIONS.items()),
         Mount("/static", _Files(directory=STATIC)),

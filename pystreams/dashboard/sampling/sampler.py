@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 from pystreams.dashboard.history.series import Curve, History
-from pystreams.dashboard.sampling.looks import CountingConnection, Looks, numbers_of
+from pystreams.dashboard.sampling.server_sample import CountingConnection, Looks, numbers_of
 from pystreams.dashboard.sampling.snapshot import EMPTY, Snapshot
 from streamclient.config.address import Address
 from streamclient.connection import BROKEN

@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from pystreams.streams.calls import ask, ask_all, failure, pages
+from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from streamclient.connection import Command, Connection
 from streamwire.stream_id import StreamId
 

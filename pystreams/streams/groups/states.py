@@ -14,10 +14,10 @@ import redis
 
 from pystreams.errors import fail
 from pystreams.streams import ids
-from pystreams.streams.calls import ask, failure, number, pages, pairs
 from pystreams.streams.groups.pending import idle_of
 from pystreams.streams.groups.status import Sample
-from pystreams.streams.listing import Stream, look, parsed
+from pystreams.streams.inventory import Stream, look, parsed
+from pystreams.streams.paged_calls import ask, failure, number, pages, pairs
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.streams import lag as lags

@@ -31,8 +31,8 @@ import redis
 from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
+from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
-from streamclient.guarded import change
 from streamclient.refusals import refused
 from streamclient.retry import Refusal, is_forbidden, refusal_of
 from streamwire.slots import same_slot_tag, slot_of

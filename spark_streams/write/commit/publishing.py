@@ -44,8 +44,8 @@ from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
 from spark_streams.write.tasks.staging import parse_states, states_of, unpack_rows
+from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
-from streamclient.guarded import change
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")

@@ -14,8 +14,8 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, shown
 from spark_streams.write.records.ledger import kept_ms
+from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
-from streamclient.guarded import change
 
 _RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
 

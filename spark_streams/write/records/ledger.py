@@ -31,8 +31,8 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import PREFIX, WriterId, shown
 from spark_streams.write.rows.digest import RowDigest
+from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
-from streamclient.guarded import change
 
 _REMOVED_AT_ONCE = 1000
 

@@ -20,7 +20,7 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
 from spark_streams.write.rows.trimming import trim_commands
-from spark_streams.write.tasks import columns
+from spark_streams.write.tasks import column_writes
 from streamclient.capabilities import is_refused
 from streamclient.connection import BROKEN, Connection, Link
 from streamclient.refusals import refused, row_refused
@@ -54,7 +54,7 @@ class AtLeastOnceSender:
         self._overwrite = overwrite
         self._chunks: list[list[_Sent]] = []
         self._links: set[Link] = set()  # those that have confirmed rows
-        self._columns = columns.takes_columns(connection)  # rows may be sent as columns
+        self._columns = column_writes.takes_columns(connection)  # rows may be sent as columns
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
         """Send a chunk, and read the replies to the one before the last."""
@@ -97,8 +97,8 @@ class AtLeastOnceSender:
         trims = [pack(*command) for command in trim_commands(sent.rows.stream, self._options)]
         link = self._connection.link(sent.rows.stream)
         sent.link = link
-        sent.by_columns = self._columns and columns.are_columns(sent.rows)
-        rows = columns.encoded(sent.rows) if sent.by_columns else [sent.rows.commands]
+        sent.by_columns = self._columns and column_writes.are_columns(sent.rows)
+        rows = column_writes.encoded(sent.rows) if sent.by_columns else [sent.rows.commands]
         sent.token = link.send_raw(*rows, *trims)
 
     def _lost(self, sent: _Sent) -> None:

@@ -38,7 +38,7 @@ from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import check_ids
 from spark_streams.write.rows.trimming import trim_commands
-from spark_streams.write.tasks import columns
+from spark_streams.write.tasks import column_writes
 from spark_streams.write.tasks.replicas import ReplicaWait
 from streamclient.capabilities import is_refused
 from streamclient.connection import Command, Connection, Link
@@ -100,7 +100,7 @@ class _Step:
 
     def data(self, by_columns: bool) -> list[bytes | memoryview]:
         """The commands that add the rows, or the one that adds their columns."""
-        return columns.encoded(self.rows) if by_columns else [self.rows.commands]
+        return column_writes.encoded(self.rows) if by_columns else [self.rows.commands]
 
 
 class SlotTransaction:
@@ -122,7 +122,7 @@ class SlotTransaction:
         self._link: Link | None = None
         self._token = b""
         self._asking = False  # ASKING was sent before the transaction
-        self._columns = columns.takes_columns(connection)  # rows may be sent as columns
+        self._columns = column_writes.takes_columns(connection)  # rows may be sent as columns
         self._by_columns = False  # those under way were
         self._others: list[Command] = []  # commands in the transaction behind the XADDs
         self._read_behind: list[StreamFence] = []  # fences that are read behind the transaction
@@ -200,7 +200,7 @@ class SlotTransaction:
         after_rows = self._after_rows(steps)
         self._read_behind = [] if prefix or self._checks_streams() else [step.fence for step in steps]
         data: list[bytes | memoryview] = [pack(*command) for command in (*prefix, ("MULTI",))]
-        self._by_columns = self._columns and all(columns.are_columns(step.rows) for step in steps)
+        self._by_columns = self._columns and all(column_writes.are_columns(step.rows) for step in steps)
         data += [buffer for step in steps for buffer in step.data(self._by_columns)]
         data += [pack(*command) for command in (*after_rows, ("EXEC",), *_watch_and_read(self._read_behind))]
         self._others = after_rows
@@ -266,7 +266,7 @@ class SlotTransaction:
         commands += [("XINFO", "STREAM", fence.stream) for fence in fences]
         asked = len(commands)
         if self._columns:
-            commands += [columns.question(fence.stream) for fence in fences]
+            commands += [column_writes.question(fence.stream) for fence in fences]
         prefix: tuple[Command, ...] = ()
         replies = link.pipeline(commands)
         redirected = next((str(each) for each in replies if str(each).startswith("ASK ")), None)

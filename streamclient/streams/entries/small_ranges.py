@@ -16,7 +16,7 @@ from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page
 from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
-from streamclient.streams.entries import columns, xrange
+from streamclient.streams.entries import column_reader, xrange
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.model import Range
 
@@ -54,7 +54,7 @@ def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Se
                 following = _send(connection, left, size)
             elif left and under_way is None:
                 part = left.pop()
-                for page in columns.pages(connection, part.stream, part.after, part.upto, most, fields, size):
+                for page in column_reader.pages(connection, part.stream, part.after, part.upto, most, fields, size):
                     yield page, [(part, page.count)]
             if under_way is not None:
                 yield from _received(connection, under_way, size, most, fields)
@@ -128,5 +128,5 @@ def _received(
         size.learn(total, sum(map(len, bodies)))
         yield page, found
     for part in others:
-        for page in columns.pages(connection, part.stream, part.after, part.upto, most, fields, size):
+        for page in column_reader.pages(connection, part.stream, part.after, part.upto, most, fields, size):
             yield page, [(part, page.count)]

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from engine.shell.durability.log.replay import parse_command
-from engine.wire.alike import AlikeAdds
+from engine.wire.uniform_adds import AlikeAdds
 from streamwire.frames import frame
 
 EXAMPLES = int(os.environ.get("ALIKE_EXAMPLES", "50"))
@@ -113,7 +113,7 @@ def test_commands_of_any_bytes_become_the_frames_that_the_slow_way_makes() -> No
 def test_where_there_are_no_runs_few_looks_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a log of other commands one look in 64 is made, so that it costs next to nothing."""
     looks = []
-    monkeypatch.setattr("engine.wire.alike._read", lambda *where: looks.append(where))
+    monkeypatch.setattr("engine.wire.uniform_adds._read", lambda *where: looks.append(where))
     alike = AlikeAdds()
     for at in range(1000):
         assert alike.scan(b"", at) is None

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 import redis
 
-from pystreams.files import places
+from pystreams.files import locations
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.query.offsets import Source as OfQuery
 from streamwire.stream_id import StreamId
@@ -85,7 +85,7 @@ def test_a_store_that_cannot_be_used(cli_of: Cli, monkeypatch: pytest.MonkeyPatc
     """The scheme or the package is named, and no login."""
     said = cli_of.failure("checkpoint", "show", "nothing://user:hush@host/c", status=4)
     assert ("[FILE_UNUSABLE]" in said, "nothing" in said, "hush" in said) == (True, True, False)
-    monkeypatch.setattr(places, "find_spec", lambda _: None)
+    monkeypatch.setattr(locations, "find_spec", lambda _: None)
     assert "pip install 'pystreams[files]'" in cli_of.failure("checkpoint", "show", "s3://bucket/c", status=1)
 
 

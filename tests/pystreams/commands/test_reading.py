@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 import redis
 
-from pystreams.streams import following
+from pystreams.streams import tails
 from spark_streams.errors import PystreamsError
 from streamclient.config.address import Address
 from streamclient.connection import Connection
@@ -201,7 +201,7 @@ def test_a_key_that_becomes_something_else_is_named(cli_of: Cli, streams: redis.
     connection = Connection(Address(str(cli_of.environment["PYSTREAMS_URL"])))
     try:
         with pytest.raises(PystreamsError, match="The key 'odd' at"):
-            next(following.follow(connection, {b"odd": ZERO}, print))
+            next(tails.follow(connection, {b"odd": ZERO}, print))
     finally:
         connection.close()
 

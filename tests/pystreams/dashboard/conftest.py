@@ -11,8 +11,8 @@ import pytest
 import redis
 from starlette.testclient import TestClient
 
-from pystreams.connect import server
-from pystreams.connect.server import Wanted
+from pystreams.connect import target
+from pystreams.connect.target import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.site import site
 from pystreams.dashboard.sampling.sampler import Sampler
@@ -81,7 +81,7 @@ class Dashboard:
 @contextmanager
 def dashboard_of(wanted: Wanted, *, changes: bool = False, open_here: bool = True) -> Iterator[Dashboard]:
     """The dashboard of a server, which has looked at it once."""
-    address = server.address_of(wanted, "")
+    address = target.address_of(wanted, "")
     sampler = Sampler(address, interval=0.05)
     exporter = Exporter(Collector(wanted))
     app = site(Rules(address, TOKEN, changes, open_here), sampler, metrics=exporter.page)

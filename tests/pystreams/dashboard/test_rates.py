@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import redis
 
-from pystreams.connect.server import Wanted, connect
-from pystreams.dashboard.sampling.looks import CountingConnection, Looks
+from pystreams.connect.target import Wanted, connect
 from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.sampler import pause_after
+from pystreams.dashboard.sampling.server_sample import CountingConnection, Looks
 from tests import servers
 from tests.suite.waiting import wait_for
 

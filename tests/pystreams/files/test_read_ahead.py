@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.commands.entries import writing
+from pystreams.commands.entries import produce
 from pystreams.files.read_ahead import ReadAhead
 from pystreams.files.rows import Row
 from tests.pystreams.conftest import Cli
@@ -65,14 +65,14 @@ def test_produce_holds_a_few_large_rows_in_memory(
             made[0] += 1
             yield Row(None, [b"f", value])
 
-    flush = writing.Producer.flush
+    flush = produce.Producer.flush
 
-    def counted(self: writing.Producer) -> None:
+    def counted(self: produce.Producer) -> None:
         flush(self)
         sent[0] = self.added
         most[0] = max(most[0], made[0] - sent[0])
 
-    monkeypatch.setattr(writing.rows, "read", rows)
-    monkeypatch.setattr(writing.Producer, "flush", counted)
+    monkeypatch.setattr(produce.rows, "read", rows)
+    monkeypatch.setattr(produce.Producer, "flush", counted)
     assert cli_of.json("produce", "s", "--maxlen", "1", "-f", "-", "--format", "lines", stdin="") == {"added": 60}
-    assert most[0] <= writing._QUEUED_BYTES // size + 3
+    assert most[0] <= produce._QUEUED_BYTES // size + 3

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from redrive import redrive
 from replay import replay
 
-from pystreams.connect.server import Wanted
+from pystreams.connect.target import Wanted
 from pystreams.errors import Status
 from pystreams.jobs.flags import FROM_FILE, options_given, split
 from pystreams.jobs.job import Job, _of_spark

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.connect.server import Wanted
+from pystreams.connect.target import Wanted
 from pystreams.metrics import collector as collector_module
 from pystreams.metrics import exporter as exporter_module
 from pystreams.metrics.collector import Chosen, Collector

@@ -12,7 +12,7 @@ import pytest
 import redis
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
-from pystreams.connect.server import Wanted
+from pystreams.connect.target import Wanted
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from pystreams.metrics.otlp import Push

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from pystreams.errors import error
+from pystreams.output.console import Column, Output, ReaderGoneError
 from pystreams.output.entries import Lines
-from pystreams.output.out import Column, Output, ReaderGoneError
 from spark_streams.errors import PystreamsError
 
 _COLUMNS = [Column("NAME"), Column("N", right=True), Column("STATUS", styles={"ok": "green"})]

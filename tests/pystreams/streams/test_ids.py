@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.connect.server import Wanted, connect
-from pystreams.streams import dead_letters, ids, listing
+from pystreams.connect.target import Wanted, connect
+from pystreams.streams import dead_letters, ids, inventory
 from pystreams.streams.groups import states as groups
-from pystreams.streams.listing import Stream, parsed
+from pystreams.streams.inventory import Stream, parsed
 from streamclient.connection import Connection
 from tests import servers
 
@@ -77,10 +77,10 @@ def test_no_large_entry_is_sent_to_know_what_streams_are_like(client: redis.Redi
                 pipe.xadd(f"s{number}", {"f": _LARGE}, id=f"{entry}-0")
             pipe.xgroup_create(f"s{number}", "g", "1-0")
         pipe.execute()
-    names = sorted(listing.scan(connection))
+    names = sorted(inventory.scan(connection))
     before = client.info("stats")["total_net_output_bytes"]
     for _ in range(2):
-        looked = list(listing.look(connection, names))
+        looked = list(inventory.look(connection, names))
         assert {(each.length, str(each.first), str(each.last)) for each in looked} == {(3, "1-0", "3-0")}
         assert {group.behind_ms is not None for group in groups.groups_of(connection, looked, 5000)} == {True}
     assert client.info("stats")["total_net_output_bytes"] - before < 100_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from pystreams.connect.server import Wanted, connect
+from pystreams.connect.target import Wanted, connect
 from pystreams.streams.groups import states as groups
 from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import Status, judge

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from pystreams.streams import dead_letters, letter_transfer, listing
+from pystreams.streams import dead_letters, inventory, letter_transfer
 from pystreams.streams.dead_letters import Letter, Which
 from spark_streams.config import options
 from spark_streams.errors import PystreamsError
@@ -67,7 +67,7 @@ class Place:
 
 
 def find(connection: Connection) -> list[Letter]:
-    upto = listing.need(connection, b"failed").generated
+    upto = inventory.need(connection, b"failed").generated
     return [letter for page in dead_letters.find(connection, b"failed", Which(), upto) for letter in page]
 
 

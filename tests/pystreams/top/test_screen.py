@@ -15,7 +15,7 @@ from pystreams.dashboard.sampling.snapshot import Snapshot
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import Status
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
 from pystreams.top.screen import Top
 from streamwire.stream_id import ZERO, StreamId
 from tests.pystreams.conftest import Cli

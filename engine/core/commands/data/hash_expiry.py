@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import drop_key
 from engine.core.commands.data.expiry import TIME_SYNTAX, TIMES, is_past
 from engine.core.commands.data.hashes import hash_at, put_fields, read_hash
+from engine.core.commands.data.mutations import drop_key
 from engine.core.commands.families import hash_command
 from engine.core.keyspace.hash import Hash
 from engine.core.protocol.args import Args, parse_int

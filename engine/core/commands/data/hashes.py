@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import drop_key
-from engine.core.commands.data.draws import parse_draws
+from engine.core.commands.data.mutations import drop_key
+from engine.core.commands.data.random_counts import parse_draws
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.data.strings.counters import sum_of_floats
 from engine.core.commands.families import hash_command

@@ -6,8 +6,8 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import changed
 from engine.core.commands.data.lists import List, list_at
+from engine.core.commands.data.mutations import changed
 from engine.core.commands.families import list_command
 from engine.core.protocol.args import I64_MIN, Args, parse_int
 from engine.core.protocol.replies import OK, CommandError, Reply, paged

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import changed
+from engine.core.commands.data.mutations import changed
 from engine.core.commands.families import list_command
 from engine.core.protocol.args import I64_MAX, Args, numbered_keys, parse_int
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Reply, holding, paged

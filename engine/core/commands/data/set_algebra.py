@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import put_result
+from engine.core.commands.data.mutations import put_result
 from engine.core.commands.data.sets import MANY, read_set
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import distinct, gathered_from, in_parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import changed, delete_whole
+from engine.core.commands.data.mutations import changed, delete_whole
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.families import set_command
 from engine.core.keyspace.elements import gathered

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.streams.columns import Ints
+from engine.core.streams.entry_columns import Ints
 from streamwire.frames import frame
 from streamwire.walker import overlapping
 

@@ -20,7 +20,7 @@ The numbers of a column are as wide as its greatest needs: 0, 1, 2, 4 or 8 bytes
 one stretch of zeros; that is the rule for ``seq`` and frequent in the others. Finding one entry sums up a part of one
 chunk's deltas at most. Columns and chunks lie in one buffer, because small buffers would each waste part of a page.
 
-:mod:`engine.core.streams.compressed.packing` makes them. Where entries are alike, it may keep columns instead of frames
+:mod:`engine.core.streams.compressed.packer` makes them. Where entries are alike, it may keep columns instead of frames
 (:mod:`engine.core.streams.compressed.packed_columns`).
 """
 
@@ -36,9 +36,9 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
-from engine.core.streams.columns import Columns
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
+from engine.core.streams.entry_columns import Columns
 
 #: Bytes of frames in a chunk, about: a chunk ends with the entry that reaches a multiple of it. Small chunks make short
 #: reads cheaper, large ones long reads. Measured on two-field entries with random values, for 8, 16, 24 and 32 KiB:

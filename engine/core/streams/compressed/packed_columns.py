@@ -24,12 +24,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.core.streams.columns import Columns, Ints
 from engine.core.streams.compressed import packed as layout
 from engine.core.streams.compressed.column_frames import MOST_ID, FrameMaker, Lengths
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import Plain
+from engine.core.streams.entry_columns import Columns, Ints
 
 #: A chunk has the entries of so many times :data:`~engine.core.streams.compressed.packed.CHUNK_BYTES` of frames.
 CHUNKS_AT_ONCE = 2

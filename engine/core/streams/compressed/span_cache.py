@@ -1,5 +1,5 @@
 """The cache of what reads have decompressed: spans of neighbouring chunks, the oldest evicted first. And of the blocks
-that were read from the disk for it (:mod:`engine.core.streams.compressed.stored`), the one that was not asked for
+that were read from the disk for it (:mod:`engine.core.streams.compressed.disk_entries`), the one that was not asked for
 longest evicted first.
 
 One cache serves all streams of a core. It belongs to one thread: whoever reads the same compressed entries in another

@@ -16,7 +16,7 @@ from engine.core.formats.rdb.reader import Loading, State, Summary
 from engine.core.keyspace.image import Image
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats.position import Position, from_about
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 #: Bytes per read and per write.
 _PIECE = 1 << 18

@@ -26,8 +26,8 @@ from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.keyspace.members import Form, Members
 from engine.core.keyspace.sorted_set import Pair, SortedSet
-from engine.core.streams.appending import Streams
-from engine.core.streams.compressed.stored import UnreadableError
+from engine.core.streams.appends import Streams
+from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
 from engine.shell.durability.formats import stream_records
 from engine.shell.durability.formats.stream_records import Parts, Put

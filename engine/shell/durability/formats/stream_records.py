@@ -12,8 +12,8 @@ from typing import Any
 
 from engine.core.formats import restore
 from engine.core.protocol import ids
+from engine.core.streams.compressed.disk_entries import Stored, form_of, of_form, opened
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.stored import Stored, form_of, of_form, opened
 from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers

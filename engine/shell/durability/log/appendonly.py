@@ -1,6 +1,6 @@
 """Files of the append-only log: directory, manifest, loading, and replacing the base.
 
-`engine.shell.durability.log.rewriting` decides when something is written, this module how. Every step leaves a
+`engine.shell.durability.log.rewrite` decides when something is written, this module how. Every step leaves a
 directory that can be loaded. New files are complete and synced before the manifest names them, old files are deleted
 after it no longer does. The temporary manifest is written before a new base gets its name. So files without a manifest
 can exist only while the very first base is being made, and a lost manifest is detected.
@@ -39,7 +39,7 @@ from engine.shell.durability.formats.rdb_file import RdbFiles
 from engine.shell.durability.log.replay import LoadError, Replay
 from engine.shell.durability.log.writer import Log, as_block, encode_effects
 from engine.shell.durability.segments.store import SegmentFiles
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 _BASE_CHUNK = 1 << 20
 #: Divisor of the segment files' bytes for the weight of their index. With 5.6 GB of them (500 million entries of two

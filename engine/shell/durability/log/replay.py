@@ -1,10 +1,10 @@
 """Replay of an append-only file: its commands are run on an empty core.
 
 Data verified by a block's checksum is processed in large pieces: runs of similar XADDs are added at once
-(`engine.wire.alike`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and the rest is
-parsed by hiredis. Data without a checksum, which Redis wrote, is parsed command by command, strictly, except for such
-runs. In both cases every command must succeed: an error means that the file is damaged, and loading ends with the file
-and the offset.
+(`engine.wire.uniform_adds`), other runs take the path of pipelines (`engine.core.dispatch.Core.execute_run`), and
+the rest is parsed by hiredis. Data without a checksum, which Redis wrote, is parsed command by command, strictly,
+except for such runs. In both cases every command must succeed: an error means that the file is damaged, and loading
+ends with the file and the offset.
 
 `engine.shell.durability.log.commands` runs the commands.
 """
@@ -23,9 +23,9 @@ from engine.core.environment.failures import FatalError
 from engine.core.formats.damage import DamagedError
 from engine.shell.durability.formats.blocks import Piece, TornError, pieces_from, written_size
 from engine.shell.durability.log.commands import Commands
-from engine.shell.observation.reporting import LOG
-from engine.wire.alike import AlikeAdds
+from engine.shell.observation.log_lines import LOG
 from engine.wire.bulk import Scanner
+from engine.wire.uniform_adds import AlikeAdds
 
 #: Approximate size in bytes to which blocks are joined, so that runs of XADD can continue from one block to the next.
 _TOGETHER = 1 << 20

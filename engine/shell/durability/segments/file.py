@@ -2,7 +2,7 @@
 
     header   32 bytes: magic, version, the file's number; its CRC-32 last
     records  each starts at a multiple of 8: a head of 32 bytes, then the bytes of a segment's entries
-             (`engine.core.streams.compressed.stored.payload`), and zeros up to the next multiple of 8
+             (`engine.core.streams.compressed.disk_entries.payload`), and zeros up to the next multiple of 8
 
 A head has the length and CRC-32 of the bytes after it, the file's number and the head's offset, and a CRC-32 of its
 own: both misplaced and changed bytes are detected. A reference to a record also has its length and checksum. Bytes
@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.streams.compressed.stored import UnreadableError
+from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.shell.durability.files import Files
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.text.messages import streams
 
 MAGIC = b"PSSEGMENTFILE\r\n\0"
@@ -133,7 +133,7 @@ class SegmentPlace:
         self.total = total
 
     def read(self) -> bytes:
-        """Read the record; see `engine.core.streams.compressed.stored.Place`."""
+        """Read the record; see `engine.core.streams.compressed.disk_entries.Place`."""
         file, offset = self.location
         try:
             data = file.read(HEAD_SIZE + self.size, offset)

@@ -6,7 +6,7 @@ After a failed write the file is cut back, or, if that fails too, a new file is 
 References to a record are tracked in two ways. Segments in memory hold its *place*, whose end of life is noticed. Files
 on disk (the log's base, a snapshot) refer to segment files (`engine.shell.durability.segments.documents`). A segment
 file is deleted when neither memory nor a document refers to it. A file with many dead records is emptied
-(`engine.shell.durability.segments.emptying`): its live records are written again, some at a time, and their places
+(`engine.shell.durability.segments.compaction`): its live records are written again, some at a time, and their places
 moved. Both happen only while no document is being written, so every file that a new document refers to still exists.
 """
 
@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.formats.damage import DamagedError
+from engine.core.streams.compressed.disk_entries import Buffer, UnreadableError, payload
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.stored import Buffer, UnreadableError, payload
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files, write_all
+from engine.shell.durability.segments.compaction import next_to_empty
 from engine.shell.durability.segments.documents import Documents
-from engine.shell.durability.segments.emptying import next_to_empty
 from engine.shell.durability.segments.file import (
     HEAD_SIZE,
     HEADER_SIZE,
@@ -41,7 +41,7 @@ from engine.shell.durability.segments.file import (
     header,
     padded_size,
 )
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 FOLDER = "segments"
 NAME = re.compile(r"segments-([0-9]{10})\.pss")

@@ -12,7 +12,7 @@ from engine.core.clients.description import memory_of
 from engine.settings.config import Config
 from engine.shell.clock import now_us
 from engine.shell.network.connections.connection import Connection
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.traffic import Traffic
 
 #: Minimum interval between two checks in microseconds, and as a multiple of a check's duration.

@@ -27,8 +27,8 @@ from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.network.connections.limits import Limits
 from engine.shell.network.connections.reply_batch import ReplyBatch
-from engine.shell.network.connections.writing import GONE, gathered
-from engine.shell.observation.reporting import LOG
+from engine.shell.network.connections.writes import GONE, gathered
+from engine.shell.observation.log_lines import LOG
 from engine.shell.observation.traffic import Traffic
 from engine.wire.bulk import AddRun, Scanner, next_start
 from engine.wire.encode import Out, encoded

@@ -19,7 +19,7 @@ from engine.core.keyspace.image import Taking
 from engine.shell.clock import now_us
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.master.replica import Peer, Replica
 from engine.shell.replication.master.roster import Roster

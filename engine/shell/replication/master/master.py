@@ -24,7 +24,7 @@ from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats.position import Position
 from engine.shell.durability.log.writer import encode_effects
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients, FullSyncs
 from engine.shell.replication.master.replica import Replica

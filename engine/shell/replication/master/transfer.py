@@ -23,7 +23,7 @@ from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.threads import Background, free_in_thread
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.master.replica import Replica
 
 #: Maximum duration in seconds, and size in bytes, of a slice made in the event loop.

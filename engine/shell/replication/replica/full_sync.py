@@ -1,7 +1,7 @@
 """Full synchronisation of a replica: all data of the master arrives, is loaded, and replaces the present data.
 
-Loading is done in small steps, and clients are served in between. `engine.shell.replication.replica.following` owns the
-link and its state.
+Loading is done in small steps, and clients are served in between. `engine.shell.replication.replica.replica_role`
+owns the link and its state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError, ForeignError
 from engine.core.formats.rdb.reader import Summary
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.replica.handshake import Full
 from engine.shell.replication.replica.transfer import Transfer, TransferError

@@ -19,7 +19,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.protocol.replies import CommandError
 from engine.shell.clock import now_us
 from engine.shell.durability.log.commands import Commands, refuse
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.wire.bulk import Scanner
 from engine.wire.parser import RequestParser
 

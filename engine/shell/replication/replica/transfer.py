@@ -21,7 +21,7 @@ from engine.shell.durability.background.attempt import Attempt
 from engine.shell.durability.background.threads import free_in_thread
 from engine.shell.durability.files import Files, write_all
 from engine.shell.durability.formats import snapshot
-from engine.shell.replication.replica.fresh import Fresh
+from engine.shell.replication.replica.incoming_data import IncomingData
 from engine.shell.replication.replica.payload import Payload, PayloadError
 
 #: Number of bytes of the file to read at a time.
@@ -47,7 +47,7 @@ class Transfer:
         self._files = files or Files()
         self._payload = Payload()
         skips = core.config.text("load-unknown") == b"skip"
-        self._fresh = Fresh(core, skip_unknown=skips)
+        self._fresh = IncomingData(core, skip_unknown=skips)
         self._attempt: Attempt | None = None
         #: Descriptor of the file, first for writing, then for reading; -1 if closed.
         self._fd = -1

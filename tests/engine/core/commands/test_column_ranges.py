@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engine.core.commands.streams.entries import column_ranges, ranges
 from engine.core.protocol.replies import NIL_ARRAY, CommandError, Pages
 from engine.core.streams import segment
-from engine.core.streams.compressed import packing
+from engine.core.streams.compressed import packer
 from engine.wire.encode import encoded, pages_of
 from tests.engine.core.commands.test_extensions import Client
 from tests.engine.core.streams.test_storage import pack_cold
@@ -61,7 +61,7 @@ def small(*, are_pages: bool = False, few: int = 1) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment, "SEGMENT_ENTRIES", 12)
         patch.setattr(segment, "SEGMENT_STEP", 1)
-        patch.setattr(packing, "_MOST_VALUES", 1)
+        patch.setattr(packer, "_MOST_VALUES", 1)
         patch.setattr(column_ranges, "_FEW", few)
         patch.setattr(column_ranges, "_PAGE_BYTES", 300)
         if are_pages:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import column_rows, columns
+from engine.core.commands.streams.entries import column_adds, column_rows
 from engine.core.commands.streams.entries.column_rows import Column, FewRows, Rows
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
@@ -102,7 +102,7 @@ def positions(*numbers: int) -> bytes:
 @pytest.mark.parametrize("few", [-1, column_rows.FEW_ROWS])
 def test_what_is_no_columns_adds_nothing(words, reason, few, monkeypatch):
     """Positions that do not divide the values, half a column, more than memory should hold: an error, and no stream."""
-    monkeypatch.setattr(columns, "FEW_ROWS", few)
+    monkeypatch.setattr(column_adds, "FEW_ROWS", few)
     run = Client()
     reply = run("PS.ADD", "s", *words)
     assert isinstance(reply, CommandError)

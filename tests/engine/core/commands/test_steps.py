@@ -6,7 +6,7 @@ import pytest
 
 from engine.core.admission import Refusal
 from engine.core.commands.streams import many_ids
-from engine.core.commands.streams.entries import deleting
+from engine.core.commands.streams.entries import removal
 from engine.core.commands.streams.groups import claims, pending_entries
 from engine.core.protocol.replies import CommandError, Steps
 from engine.wire.encode import encoded
@@ -37,11 +37,11 @@ COMMANDS = [
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some IDs are many."""
-    for module in (many_ids, deleting, pending_entries, claims):
+    for module in (many_ids, removal, pending_entries, claims):
         monkeypatch.setattr(module, "MANY_IDS", 40)
         if module is not many_ids:
             monkeypatch.setattr(module, "_STEP", STEP)
-    for module in (deleting, pending_entries):
+    for module in (removal, pending_entries):
         monkeypatch.setattr(module, "_STEP_WITH_POLICY", STEP)
     monkeypatch.setattr(many_ids, "_PARSED", 50)
     for name, value in {"_FEW": 20, "_WORK": STEP, "_OF_A_STRETCH": 1.0, "_OF_FRESH_ONES": 1.0}.items():

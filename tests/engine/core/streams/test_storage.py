@@ -17,7 +17,7 @@ from engine.core.streams import nodes, segment
 from engine.core.streams import stream as stream_module
 from engine.core.streams.compressed import packed, span_cache
 from engine.core.streams.compressed.codecs import compress, decompressor
-from engine.core.streams.compressed.packing import pack
+from engine.core.streams.compressed.packer import pack
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.listpack import listpack_int, listpack_word

@@ -20,7 +20,7 @@ from engine.settings.config import Config
 from engine.shell.companions import keeper, way
 from engine.shell.companions.keeper import Keeper
 from engine.shell.companions.table import ROWS, Row
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from tests import servers
 from tests.suite.waiting import wait_for
 

@@ -9,7 +9,7 @@ import pytest
 from engine.core.dispatch import Core
 from engine.core.keyspace import footprint
 from engine.core.protocol import ids
-from engine.core.streams.compressed.stored import payload
+from engine.core.streams.compressed.disk_entries import payload
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
 from engine.shell.housekeeping.cold_packer import TABLE, ColdPacker, Event, State

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.settings.config import Config
-from engine.shell.observation.reporting import LOG, start_logging
+from engine.shell.observation.log_lines import LOG, start_logging
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import redis
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, expect, sync_playwright
 
-from pystreams.connect.server import Wanted
+from pystreams.connect.target import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.run import Server, listen
 from pystreams.dashboard.app.site import site

@@ -23,7 +23,7 @@ from streamclient.codec import decode_reference
 from streamclient.codec.blocks import ColumnPage
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams.entries import columns, page_size, small_ranges, xrange
+from streamclient.streams.entries import column_reader, page_size, small_ranges, xrange
 from streamclient.streams.model import Range
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests import servers
@@ -168,13 +168,13 @@ def reader(tiny: servers.Running) -> Iterator[Connection]:
 
 def cold(connection: Connection) -> int:
     """How many entries of the stream come as columns."""
-    pages = columns.pages(connection, "s", ZERO, LAST, 1000)
+    pages = column_reader.pages(connection, "s", ZERO, LAST, 1000)
     return sum(page.count for page in pages if isinstance(page, ColumnPage))
 
 
 def test_cold_entries_come_as_columns(reader: Connection) -> None:
     """Cold entries are read as columns, page by page, without unneeded fields once their size is known."""
-    pages = list(columns.pages(reader, "s", ZERO, StreamId(90, 0), 30, [b"other"]))
+    pages = list(column_reader.pages(reader, "s", ZERO, StreamId(90, 0), 30, [b"other"]))
     assert numbers(iter(pages)) == [*range(1, 91)]
     assert [page.column(b"n").null_count for page in pages] == [0, 30, 30]
     assert [page.fields()[1].to_pylist() == [b"n"] * 30 for page in pages] == [True] * 3
@@ -184,7 +184,7 @@ def test_a_connection_that_breaks_costs_nothing(reader: Connection, tiny: server
     """If the connection breaks between or within pages, the pages continue at the same place."""
     with redis.Redis(port=tiny.port) as client:
         found = []
-        for page in columns.pages(reader, "s", ZERO, LAST, 20):
+        for page in column_reader.pages(reader, "s", ZERO, LAST, 20):
             found += numbers(iter([page]))
             client.client_kill_filter(_type="normal", skipme=True)
     assert found == [*range(1, 101)]
@@ -198,11 +198,11 @@ def test_who_may_not_reads_entries(reader: Connection, tiny: servers.Running, ru
         connection = Connection(Address(tiny.url.replace("://", "://job:x@")))
         try:
             found = []
-            for page in columns.pages(connection, "s", ZERO, LAST, 20):
+            for page in column_reader.pages(connection, "s", ZERO, LAST, 20):
                 found += numbers(iter([page]))
                 client.execute_command("ACL", "SETUSER", "job", rule)
             assert found == [*range(1, 101)]
-            assert numbers(columns.pages(connection, "s", ZERO, LAST, 20)) == found
+            assert numbers(column_reader.pages(connection, "s", ZERO, LAST, 20)) == found
         finally:
             connection.close()
             client.execute_command("ACL", "DELUSER", "job")
@@ -213,13 +213,13 @@ def test_any_server_gives_the_range(client: redis.Redis, connection: Connection)
     add(client, "s", 50)
     client.set("text", "x")
     for most in (1, 7, 1000):
-        found = columns.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), most)
+        found = column_reader.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), most)
         assert numbers(found) == [*range(11, 41)]
     with mock.patch.object(Capabilities, "has", return_value=True):
-        assert numbers(columns.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), 9)) == [*range(11, 41)]
-        assert numbers(columns.pages(connection, "none", ZERO, LAST, 9)) == []
+        assert numbers(column_reader.pages(connection, "s", StreamId(10, 0), StreamId(40, 0), 9)) == [*range(11, 41)]
+        assert numbers(column_reader.pages(connection, "none", ZERO, LAST, 9)) == []
         with pytest.raises(PystreamsError, match="NOT_A_STREAM"):
-            list(columns.pages(connection, "text", ZERO, LAST, 9))
+            list(column_reader.pages(connection, "text", ZERO, LAST, 9))
     assert connection.command("PING") == b"PONG"
 
 
@@ -227,7 +227,7 @@ def test_pages_are_small_where_values_are_large(client: redis.Redis, connection:
     """Among large values a page has few entries, however many are allowed."""
     add(client, "s", 12, size=3_000_000)
     add(client, "s", 500, first=13)
-    counts = [page.count for page in columns.pages(connection, "s", ZERO, LAST, 10_000)]
+    counts = [page.count for page in column_reader.pages(connection, "s", ZERO, LAST, 10_000)]
     assert sum(counts) == 512
     assert max(counts[:5]) <= 8
 
@@ -239,7 +239,7 @@ def test_a_value_that_looks_like_an_entry_misleads_nobody(
     """The next reply is requested before this one is decoded; if it starts at a wrong entry, it is requested again."""
     for ms in range(1, 200):
         client.xadd("s", {"n": value}, id=f"{ms}-0")
-    assert numbers(columns.pages(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
+    assert numbers(column_reader.pages(connection, "s", ZERO, StreamId(150, 0), 7)) == [*range(1, 151)]
     assert connection.command("PING") == b"PONG"
 
 

@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import changed
-from engine.core.commands.data.draws import parse_draws
+from engine.core.commands.data.mutations import changed
+from engine.core.commands.data.random_counts import parse_draws
 from engine.core.commands.data.scan import looked_through, parse_cursor, parse_scan_options
 from engine.core.commands.data.sorted_sets.ranges import in_pages
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, read_sorted_set, shown, sorted_set_at

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import changed
 from engine.core.commands.data.lists import parse_pop, timeout_in_ms
+from engine.core.commands.data.mutations import changed
 from engine.core.commands.data.sorted_sets.ranges import pages_of
 from engine.core.commands.data.sorted_sets.values import AT_ONCE, shown, sorted_set_at
 from engine.core.commands.families import sorted_set_command

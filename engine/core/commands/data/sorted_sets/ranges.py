@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine.core.commands.data.changing import changed, delete_whole
+from engine.core.commands.data.mutations import changed, delete_whole
 from engine.core.commands.data.sorted_sets import spans
 from engine.core.commands.data.sorted_sets.results import store
 from engine.core.commands.data.sorted_sets.spans import Finder, Span

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from engine.core.commands.data.changing import put_result
+from engine.core.commands.data.mutations import put_result
 from engine.core.formats.export import encode
 from engine.core.keyspace.elements import Elements, Reading
 from engine.core.keyspace.sorted_set import Pair, SortedSet, sorted_set_limits

@@ -4,6 +4,6 @@ It may import the streams, the command table and what all stream commands share.
 read; what a deletion does to pending entries is a rule of the streams themselves (:mod:`engine.core.streams.trimming`).
 """
 
-from engine.core.commands.streams.entries import adding, column_ranges, columns, deleting, production, ranges
+from engine.core.commands.streams.entries import column_adds, column_ranges, production, ranges, removal, xadd
 
-__all__ = ["adding", "column_ranges", "columns", "deleting", "production", "ranges"]
+__all__ = ["column_adds", "column_ranges", "production", "ranges", "removal", "xadd"]

@@ -4,6 +4,6 @@ It may import the commands about entries. It never knows how a client waits: a h
 run again.
 """
 
-from engine.core.commands.streams.groups import claims, managing, pending_entries, reading
+from engine.core.commands.streams.groups import claims, pending_entries, reads, xgroup
 
-__all__ = ["claims", "managing", "pending_entries", "reading"]
+__all__ = ["claims", "pending_entries", "reads", "xgroup"]

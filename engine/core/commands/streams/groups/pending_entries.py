@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries.deleting import take_policy_and_ids
+from engine.core.commands.streams.entries.removal import take_policy_and_ids
 from engine.core.commands.streams.groups.effects import IDS_AT_ONCE
 from engine.core.commands.streams.lookups import need_group
 from engine.core.commands.streams.many_ids import MANY_IDS, counted, listed

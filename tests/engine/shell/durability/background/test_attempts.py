@@ -12,7 +12,7 @@ from engine.shell.durability.background.attempt import AbandonedError, Attempt
 from engine.shell.durability.background.threads import Threads
 from engine.shell.durability.files import Files
 from engine.shell.durability.ownership import Ownership
-from engine.shell.durability.saving import TEMPORARY
+from engine.shell.durability.snapshots import TEMPORARY
 from tests.suite.waiting import DEADLINE, wait_for
 
 

@@ -13,7 +13,7 @@ from engine.core.protocol.ids import MAX_ID
 from engine.core.streams import segment
 from engine.settings.kinds import ConfigError
 from engine.shell import check
-from engine.shell.durability import keeping
+from engine.shell.durability import stream_storage
 from engine.shell.durability.log import replay
 from tests.engine.shell.durability.workload import small_segments
 from tests.faults.disk import Disk
@@ -150,7 +150,7 @@ def test_a_long_log_is_stored_while_it_is_loaded(tmp_path, monkeypatch):
     """Segments are stored while the log is replayed: few sealed segments wait in memory at its end, and with a full
     disk all of them do.
     """
-    monkeypatch.setattr(keeping, "MOST_WAITING", 5)
+    monkeypatch.setattr(stream_storage, "MOST_WAITING", 5)
     monkeypatch.setattr(replay, "_TOGETHER", 2000)
     engine = Engine(tmp_path, Disk(), **DISK)
     for number in range(1, 401):

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from engine.core.formats.damage import DamagedError
-from engine.core.streams.compressed.packing import pack
+from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
+from engine.core.streams.compressed.packer import pack
 from engine.core.streams.compressed.span_cache import SpanCache
-from engine.core.streams.compressed.stored import Stored, UnreadableError
 from engine.core.streams.entries import Plain
 from engine.shell.durability.segments import file as segment_file
 from engine.shell.durability.segments import store
-from engine.shell.durability.segments.checking import check_file
+from engine.shell.durability.segments.verification import check_file
 from streamwire.frames import frame
 from tests.faults.disk import Disk
 from tests.harness.storing import segment_files

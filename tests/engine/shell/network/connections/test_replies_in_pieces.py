@@ -157,9 +157,9 @@ def test_a_command_of_very_many_words_is_parsed_in_pieces(shell):
 @pytest.fixture
 def many_ids(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A stream of 50 entries; XDEL of more than ten is done in steps of five."""
-    monkeypatch.setattr("engine.core.commands.streams.entries.deleting.MANY_IDS", 10)
+    monkeypatch.setattr("engine.core.commands.streams.entries.removal.MANY_IDS", 10)
     monkeypatch.setattr("engine.core.commands.streams.many_ids.MANY_IDS", 10)
-    monkeypatch.setattr("engine.core.commands.streams.entries.deleting._STEP", 5)
+    monkeypatch.setattr("engine.core.commands.streams.entries.removal._STEP", 5)
     connection, transport = shell.client()
     connection.data_received(b"".join(b"XADD s %d-1 field value\r\n" % number for number in range(1, 51)))
     transport.taken()
@@ -244,7 +244,7 @@ def test_an_error_nobody_foresaw_in_a_step_stops_the_engine(many_ids, monkeypatc
     def fails(*words: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("engine.core.commands.streams.entries.deleting._note_deleted", fails)
+    monkeypatch.setattr("engine.core.commands.streams.entries.removal._note_deleted", fails)
     rest(many_ids)
     assert ended == [True]
     assert [len(argv) for _, argv in effects] == [7] * 2

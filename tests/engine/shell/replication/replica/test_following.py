@@ -8,8 +8,8 @@ from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.shell.replication.history import History
-from engine.shell.replication.replica.following import Following
 from engine.shell.replication.replica.link import MasterLink
+from engine.shell.replication.replica.replica_role import ReplicaRole
 from tests.engine.shell.replication.replica.scripted import full
 from tests.harness.replay import new_core
 
@@ -77,7 +77,7 @@ def test_nothing_is_done_after_an_unforeseen_error(tmp_path, monkeypatch):
         core, process = new_core(), Process()
         core.config.put("dir", str(tmp_path).encode())
         history = History(lambda: b"b" * 40, 1000)
-        replica = Following(core, process, Nobody(history), history, 1)
+        replica = ReplicaRole(core, process, Nobody(history), history, 1)
         replica.follow(b"127.0.0.1", 2)
         await asyncio.sleep(0)
         replica.connected()

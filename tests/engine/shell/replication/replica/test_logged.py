@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.core.environment.durability import WithoutDisk
-from engine.shell.replication.replica.logged import Logged
+from engine.shell.replication.replica.log_offset import LogOffset
 
 
 class Log(WithoutDisk):
@@ -21,7 +21,7 @@ class Log(WithoutDisk):
 
 def test_only_what_is_synced_counts():
     """The offset follows the log's syncs, and is the last one if nothing waits."""
-    logged, log = Logged(), Log()
+    logged, log = LogOffset(), Log()
     log.written = 10
     logged.note(log, 100)
     log.written = 20
@@ -35,7 +35,7 @@ def test_only_what_is_synced_counts():
 
 def test_other_data_are_not_on_the_disk():
     """After a full synchronisation the offsets of an earlier history, which may be higher, are dropped."""
-    logged, log = Logged(), Log()
+    logged, log = LogOffset(), Log()
     assert logged.on_disk(log, 1_000_000) == 1_000_000
     log.written = 1
     logged.reset()

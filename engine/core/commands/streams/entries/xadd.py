@@ -8,7 +8,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
-from engine.core.streams.appending import next_id
+from engine.core.streams.appends import next_id
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.trimming import Trim, effect_words
 from engine.text.messages import general, streams

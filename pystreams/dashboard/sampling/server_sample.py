@@ -17,11 +17,11 @@ from pystreams import measures
 from pystreams.dashboard.sampling.rates import Rates
 from pystreams.dashboard.sampling.snapshot import Name, Snapshot
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams import calls, dead_letters, listing
+from pystreams.streams import dead_letters, inventory, paged_calls
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import LIMIT_MS, SEVERITY, Sample, Status, judge
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.streams.lag import Budget
 
@@ -46,7 +46,7 @@ def info(connection: Connection) -> dict[str, str]:
     found: list[dict[str, str]] = []
     for endpoint in connection.topology.masters():
         with suppress(*BROKEN):  # the others still tell something
-            found.append(info_of(calls.ask_server(connection, endpoint, [("INFO",)])[0]))
+            found.append(info_of(paged_calls.ask_server(connection, endpoint, [("INFO",)])[0]))
     facts = dict(found[0]) if found else {}
     for line in _SUMS:
         numbers = [each[line] for each in found if each.get(line, "").isdigit()]
@@ -91,9 +91,9 @@ class Looks:
         """The server as it is now."""
         begin = time.monotonic()
         sent = _sent(connection)
-        now = calls.now_ms(connection)
+        now = paged_calls.now_ms(connection)
         if self._number % _NAMES_EVERY == 0:
-            self._names = sorted(listing.scan(connection))
+            self._names = sorted(inventory.scan(connection))
         self._ask_sizes(connection)
         streams = [replace(each, bytes=self._sizes.get(each.name)) for each in self._looked(connection)]
         rated = self._with_rates(now, streams)
@@ -121,7 +121,7 @@ class Looks:
         return self._commands.of(now, {"own": sent} | ({"others": int(total) - sent} if total.isdigit() else {}))
 
     def _looked(self, connection: Connection) -> list[Stream]:
-        return list(listing.look(connection, self._names, memory=False))
+        return list(inventory.look(connection, self._names, memory=False))
 
     def _ask_sizes(self, connection: Connection) -> None:
         """Ask for the next page of sizes."""

@@ -9,8 +9,8 @@ import click
 
 from pystreams.commands.verbs import ID, NAME, STREAM, Run, ids_argument, limit_option, stream_argument, together, verb
 from pystreams.errors import fail
-from pystreams.output.out import Column
-from pystreams.streams import dead_letters, listing, trimming
+from pystreams.output.console import Column
+from pystreams.streams import dead_letters, inventory, trimming
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, names, numbers, times
 from streamwire.stream_id import ZERO, StreamId
@@ -57,8 +57,8 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
     With --json a line for each letter.
     """
     if stream is None:
-        found = sorted(dead_letters.holders(run.connection, listing.scan(run.connection)))
-        streams = list(listing.look(run.connection, found, memory=False))
+        found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection)))
+        streams = list(inventory.look(run.connection, found, memory=False))
         if run.out.json:
             rows = [{"stream": names.as_json(each.name), "length": each.length} for each in streams]
             run.out.document({"streams": rows})
@@ -66,7 +66,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
             cells = [[names.shown(each.name), numbers.count(each.length)] for each in streams]
             run.out.table([Column("STREAM"), Column("LETTERS", right=True)], cells, empty="No dead letters.")
         return
-    whole = listing.need(run.connection, stream)
+    whole = inventory.need(run.connection, stream)
     shown: list[Letter] = []
     for page in dead_letters.find(run.connection, stream, Which((), origin, reason), whole.generated):
         shown += page
@@ -87,7 +87,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
 @click.argument("id", type=ID)
 def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name in the help
     """Show one dead letter with the original's fields."""
-    whole = listing.need(run.connection, stream)
+    whole = inventory.need(run.connection, stream)
     letter = next(
         (each for page in dead_letters.find(run.connection, stream, Which((id,)), whole.generated) for each in page),
         None,
@@ -127,7 +127,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
             "Say which letters: by ID, --from-stream, --reason or --older-than; or --all, and no other."
         )
     # Letters that come from now on are not meant: what is put back may fail again meanwhile.
-    upto = listing.need(run.connection, stream).generated
+    upto = inventory.need(run.connection, stream).generated
     count = 0
     with run.out.progress("dead letters") as advance:
         for page in dead_letters.find(run.connection, stream, which, upto):
@@ -241,7 +241,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     """
     if acked + (maxlen is not None) + (older_than is not None) != 1:
         raise click.UsageError("Give one of --acked, --maxlen and --older-than.")
-    whole = listing.need(run.connection, stream)
+    whole = inventory.need(run.connection, stream)
     needed = trimming.first_needed(run.connection, stream)
     limit: tuple[str, str | int]
     if maxlen is not None:

@@ -39,7 +39,7 @@ def flags_of(words: frozenset[bytes]) -> Flags:
 
 
 @dataclass(slots=True, eq=False)
-class Running:
+class Execution:
     """One run. ``argv`` are the words of the command that began it; times are the stopwatch's nanoseconds."""
 
     caller: Session

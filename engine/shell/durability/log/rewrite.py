@@ -12,7 +12,7 @@ from typing import Any
 from engine.core.dispatch import Core
 from engine.core.keyspace import image
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.taking import Soon, run_when_complete
+from engine.shell.durability.background.images import Soon, run_when_complete
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.formats import rdb_file
 from engine.shell.durability.log.appendonly import AppendOnly
@@ -20,7 +20,7 @@ from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.log.writer import Log
 from engine.shell.durability.states.rewrite import Rewrite, RewriteEvent, rewrite
 from engine.shell.housekeeping.allocator import give_back
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 #: Seconds between automatic attempts after a failure: first and longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0

@@ -17,13 +17,13 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.streams.columns import Ints, gathered, spans
 from engine.core.streams.compressed import packed as layout
 from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.packed import TYPES, Packed
 from engine.core.streams.compressed.packed_columns import CHUNKS_AT_ONCE, MOST_LENGTH, PackedColumns, encoded_head
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
+from engine.core.streams.entry_columns import Ints, gathered, spans
 
 #: The method that keeps entries that are alike as columns (others as frames), and the codec that it uses. The other
 #: methods are codecs, by which all entries are kept as frames.

@@ -12,9 +12,9 @@ import click
 from pystreams.commands.selection import is_glob
 from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
 from pystreams.output.entries import FORMATS, Lines
-from pystreams.streams import entries, following, listing
-from pystreams.streams.following import Found
-from pystreams.streams.groups import consuming, seeking
+from pystreams.streams import entries, inventory, tails
+from pystreams.streams.groups import group_reader, seeks
+from pystreams.streams.tails import Found
 from pystreams.values import names, numbers, positions, where
 from pystreams.values.fields import Entry, as_text
 from streamwire.stream_id import ZERO, StreamId
@@ -71,7 +71,7 @@ def tail(
     spans: dict[bytes, tuple[StreamId, StreamId]] = {}
     for word in streams:
         name = names.from_shell(word)
-        for each in listing.scan(run.connection, name) if is_glob(word) else [name]:
+        for each in inventory.scan(run.connection, name) if is_glob(word) else [name]:
             spans[each] = _span(run, each, position, follow=follow)
     if not spans:
         run.out.note("No stream matches.")
@@ -90,10 +90,10 @@ def tail(
                         return False
         return True
 
-    if not show(following.present(run.connection, spans)) or not follow:
+    if not show(tails.present(run.connection, spans)) or not follow:
         return
     run.out.flush()
-    for page in following.follow(run.connection, {name: upto for name, (_, upto) in spans.items()}, run.out.note):
+    for page in tails.follow(run.connection, {name: upto for name, (_, upto) in spans.items()}, run.out.note):
         more = show(page)
         run.out.flush()
         if not more:
@@ -103,11 +103,11 @@ def tail(
 def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
     """From where to where a stream is shown before it is followed."""
     if follow:
-        found = next(listing.look(run.connection, [name], memory=False), None)
+        found = next(inventory.look(run.connection, [name], memory=False), None)
         if found is None:
             return ZERO, ZERO
     else:
-        found = listing.need(run.connection, name)
+        found = inventory.need(run.connection, name)
     return entries.after_of(run.connection, found, position, run.now), found.generated
 
 
@@ -146,10 +146,10 @@ def consume(
     A consumer that is named first gets what is pending for it.
     """
     if create:
-        seeking.create_if_missing(run.connection, stream, group)
+        seeks.create_if_missing(run.connection, stream, group)
     name = f"pystreams-{socket.gethostname()}-{os.getpid()}".encode() if consumer is None else consumer
     lines = Lines(run.out, form, _fields(fields), several=False)
-    reader = consuming.Reader(run.connection, stream, group, name, again=consumer is not None)
+    reader = group_reader.Reader(run.connection, stream, group, name, again=consumer is not None)
     left = limit
     try:
         while left != 0:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.durability.log.rewriting import Rewrites
+from engine.shell.durability.log.rewrite import Rewrites
 from engine.shell.durability.log.writer import Log
 from engine.shell.durability.ownership import Ownership
 from engine.shell.durability.states.switch import Switch, SwitchEvent, switch
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 
 class LogSwitch:

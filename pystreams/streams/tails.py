@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pystreams.streams import entries
-from pystreams.streams.calls import ask_all
+from pystreams.streams.paged_calls import ask_all
 from pystreams.values.fields import Entry
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError

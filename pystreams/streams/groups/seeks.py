@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import redis
 
-from pystreams.streams import entries, listing
-from pystreams.streams.calls import ask, failure
+from pystreams.streams import entries, inventory
 from pystreams.streams.groups.states import Group
+from pystreams.streams.paged_calls import ask, failure
 from pystreams.values.positions import Position
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
@@ -40,7 +40,7 @@ class Move:
         stream = self.group.stream
         if self.read is not None and stream.added is not None:
             return max(0, stream.added - self.read), True
-        backlog = listing.behind(connection, stream, self.position)
+        backlog = inventory.behind(connection, stream, self.position)
         return backlog.entries, backlog.is_exact
 
     @property

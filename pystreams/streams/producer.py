@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import redis
 
 from pystreams.errors import fail
-from pystreams.streams.calls import failure
+from pystreams.streams.paged_calls import failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamwire.slots import checksum

@@ -13,7 +13,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
-from engine.core.streams.appending import counted, next_id
+from engine.core.streams.appends import counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text.messages import general, streams
 

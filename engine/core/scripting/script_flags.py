@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.core.scripting.running import Flags
+from engine.core.scripting.execution import Flags
 from engine.core.table.registry import Command
 
 #: What a script says of itself, from the words of the command that would run it; None where there is no such script.

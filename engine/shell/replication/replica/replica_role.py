@@ -2,7 +2,7 @@
 
 It owns the link and its states (`engine.shell.replication.replica.link_states`): the handshake
 (`engine.shell.replication.replica.handshake`), a full synchronisation (`engine.shell.replication.replica.full_sync`),
-then the master's stream (`engine.shell.replication.replica.applying`). All work is done in small steps. In between,
+then the master's stream (`engine.shell.replication.replica.applier`). All work is done in small steps. In between,
 clients are served from the old data, or get an error, depending on ``replica-serve-stale-data`` and
 ``repl-diskless-load``.
 
@@ -23,9 +23,9 @@ from engine.core.keyspace.changes import NEVER
 from engine.core.protocol.replies import OK, CommandError, Reply, Simple
 from engine.settings.kinds import ConfigError
 from engine.shell.durability.formats.position import Position
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
-from engine.shell.replication.replica.applying import Applying
+from engine.shell.replication.replica.applier import Applier
 from engine.shell.replication.replica.full_sync import FullSync, log_discarded_data
 from engine.shell.replication.replica.handshake import (
     LINE_LIMIT,
@@ -37,7 +37,7 @@ from engine.shell.replication.replica.handshake import (
 )
 from engine.shell.replication.replica.link import MasterLink
 from engine.shell.replication.replica.link_states import Link, LinkEvent, link
-from engine.shell.replication.replica.logged import Logged
+from engine.shell.replication.replica.log_offset import LogOffset
 from engine.shell.replication.replica.situation import Situation
 from engine.shell.replication.replica.surroundings import Downstream, Handover, Surroundings
 from engine.shell.replication.replica.transfer import TransferError
@@ -57,7 +57,7 @@ _MOST_WAITING = 8 << 20
 _LIKE_VALKEY = b"9.1.0"
 
 
-class Following:
+class ReplicaRole:
     """Replica role of one server. ``history`` is shared with the master role, which serves its own replicas."""
 
     # One piece: the attributes are the state of one link (`link_states`), and change together at its transitions.
@@ -86,7 +86,7 @@ class Following:
         self._lines = b""
         #: The full synchronisation in progress; the stream that follows it.
         self._sync: FullSync | None = None
-        self._applying: Applying | None = None
+        self._applying: Applier | None = None
         #: Database selected for the master's next command, while there is no link.
         self._db = 0
         #: Bytes that arrived after the data while it was being loaded.
@@ -101,7 +101,7 @@ class Following:
         #: Why the link is down, if known; and the time of the loss, -1 if it was never up.
         self.trouble = ""
         self._down_since = -1.0
-        self._logged = Logged()
+        self._logged = LogOffset()
         config = core.config
         for name in ("replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"):
             config.on_change(name, self._follow_directives)
@@ -432,7 +432,7 @@ class Following:
         self._pause = _SHORTEST_PAUSE
         self.trouble = ""
         address = self._link.address if self._link is not None else (b"", b"")
-        self._applying = Applying(
+        self._applying = Applier(
             self._core, self._around, self._downstream, self._history, self._logged, self, self._db, address
         )
         self._follow_directives()

@@ -10,19 +10,19 @@ from pathlib import Path
 import click
 
 from pystreams.commands.verbs import STREAM, Run, stream_argument, verb
-from pystreams.connect.server import Wanted
+from pystreams.connect.target import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
 from pystreams.output.entries import Lines
-from pystreams.streams import entries, listing, transfer
+from pystreams.streams import entries, inventory, transfer
 from pystreams.streams import records as of_writes
-from pystreams.streams.calls import pages
 from pystreams.streams.groups import pending
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.states import Group
-from pystreams.streams.listing import Stream
+from pystreams.streams.inventory import Stream
+from pystreams.streams.paged_calls import pages
 from pystreams.values import names, numbers, positions
-from pystreams.values.columns import columns_of
+from pystreams.values.row_columns import columns_of
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
@@ -59,7 +59,7 @@ def export(
     if form not in _FORMS:
         fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not tell the form: add --format")
     begin, end = positions.parse(start, "--from"), positions.parse(before, "--before")
-    source = listing.need(run.connection, stream)
+    source = inventory.need(run.connection, stream)
     after, upto = entries.between(run.connection, source, begin, end, run.now)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
     if str(file) == "-":
@@ -259,7 +259,7 @@ def copy(
     name = target or stream
     if not elsewhere and name == stream:
         raise click.UsageError("Give --to-url, --to-profile or another name.")
-    source = listing.need(run.connection, stream)
+    source = inventory.need(run.connection, stream)
     there = run.other(Wanted(to_url, to_profile)) if elsewhere else run.connection
     found = transfer.find(there, name)
     after = ZERO if found is None else found.generated

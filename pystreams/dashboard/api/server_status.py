@@ -9,8 +9,8 @@ from typing import Any
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.overview import server_facts
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.dashboard.sampling.looks import info_of
-from pystreams.streams import calls
+from pystreams.dashboard.sampling.server_sample import info_of
+from pystreams.streams import paged_calls
 from streamclient.connection import Command
 
 _MOST_CLIENTS = 100
@@ -65,7 +65,7 @@ def server(asked: Asked) -> dict[str, Any]:
         node = asked.choice("node", [str(each) for each in nodes], str(nodes[0])) if nodes else ""
         if nodes:
             endpoint = next(each for each in nodes if str(each) == node)
-            replies = calls.ask_server(connection, endpoint, _questions())
+            replies = paged_calls.ask_server(connection, endpoint, _questions())
         else:
             replies = connection.pipeline(_questions())
     clients, slow, latest, statistics, refusals = replies[1:]
@@ -81,7 +81,7 @@ def server(asked: Asked) -> dict[str, Any]:
         "slow": None if seen is None else [_slow(each) for each in seen],
         "latency": [_event(each) for each in latest] if isinstance(latest, list) else None,
         "commands": _commands(statistics) if isinstance(statistics, bytes) else None,
-        "refusals": [_refusal(calls.pairs(each)) for each in refusals] if isinstance(refusals, list) else None,
+        "refusals": [_refusal(paged_calls.pairs(each)) for each in refusals] if isinstance(refusals, list) else None,
     }
 
 

@@ -10,9 +10,9 @@ import click
 from click.core import ParameterSource
 
 from pystreams.commands.verbs import Run, examples_of, found, verb
-from pystreams.connect.server import Wanted
+from pystreams.connect.target import Wanted
 from pystreams.errors import error, status_of
-from pystreams.output.out import Column, Output
+from pystreams.output.console import Column, Output
 from pystreams.streams import checkup, load
 from pystreams.streams.checkup import Verdict
 from pystreams.streams.load import Measured

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import redis
 
-from pystreams.streams import following
-from pystreams.streams.calls import ask
+from pystreams.streams import tails
+from pystreams.streams.paged_calls import ask
 from pystreams.values.fields import Entry
 from streamclient.connection import BROKEN, Connection
 from streamclient.errors import PystreamsError
@@ -30,20 +30,20 @@ class Reader:
         count = _COUNT if most is None else min(_COUNT, most)
         if not wait:
             return self._once(count, wait=False)
-        pages = following.persistently(lambda: [(self._stream, one) for one in self._once(count, wait=True)], lost)
+        pages = tails.persistently(lambda: [(self._stream, one) for one in self._once(count, wait=True)], lost)
         return [entry for _, entry in next(pages)]
 
     def _once(self, count: int, *, wait: bool) -> list[Entry]:
         head = ("XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", count)
         if self._again:
-            found = following.listed(ask(self._connection, *head, "STREAMS", self._stream, self._last))
+            found = tails.listed(ask(self._connection, *head, "STREAMS", self._stream, self._last))
             if not found:
                 self._again = False
                 return self._once(count, wait=wait)
         else:
             block = ("BLOCK", _WAIT_MS) if wait else ()
             try:
-                found = following.listed(ask(self._connection, *head, *block, "STREAMS", self._stream, ">"))
+                found = tails.listed(ask(self._connection, *head, *block, "STREAMS", self._stream, ">"))
             except (PystreamsError, *BROKEN):
                 self._again = True  # the server may have delivered what never came
                 raise

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from engine.core.protocol.replies import CommandError
-from engine.core.streams.columns import Columns
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import IdColumns
+from engine.core.streams.entry_columns import Columns
 
 _CODECS = ("lz4", "zstd")
 #: The number of what are columns is by so much greater than that of the codec.

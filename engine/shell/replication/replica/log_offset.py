@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.core.environment.durability import Durability
 
 
-class Logged:
+class LogOffset:
     """Position of one replica's log in its master's stream. Offsets are those of the history, in bytes."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from pystreams.commands.verbs import NAME, Run, stream_argument, verb
 from pystreams.errors import fail
 from pystreams.files import rows
 from pystreams.files.read_ahead import ReadAhead
-from pystreams.streams.producing import Producer, Target, paced
+from pystreams.streams.producer import Producer, Target, paced
 from pystreams.values import names, numbers
 
 _QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # rows that are read ahead

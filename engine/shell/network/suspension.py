@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from greenlet import greenlet
 
 
-class Aside:
+class Suspension:
     """Runner of one suspendable work at a time. It is the `engine.core.environment.host.Apart` of that work."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Aside:
         self.reply: Reply = None
         self.is_over = True
 
-    def take(self, work: Callable[[], Reply]) -> Aside:
+    def take(self, work: Callable[[], Reply]) -> Suspension:
         """Prepare new work; the previous work must be over."""
         self._work, self._error, self.reply, self.is_over = work, None, None, False
         return self

@@ -13,7 +13,7 @@ from engine.shell.clock import now_us
 from engine.shell.durability.formats import rdb_file, snapshot
 
 
-class Fresh:
+class IncomingData:
     """One set of databases. All methods raise a DamagedError if the file is invalid."""
 
     def __init__(self, core: Core, *, skip_unknown: bool) -> None:

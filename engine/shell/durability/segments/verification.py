@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine.core.keyspace.database import Database
-from engine.core.streams.compressed.stored import Stored, UnreadableError
+from engine.core.streams.compressed.disk_entries import Stored, UnreadableError
 from engine.core.streams.stream import Stream
 from engine.shell.durability.files import Files
 from engine.shell.durability.segments.file import HEADER_SIZE, SegmentPlace, number_of, padded_size, records

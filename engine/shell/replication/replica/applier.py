@@ -12,11 +12,11 @@ from engine.shell.clock import now_us
 from engine.shell.replication.history import History
 from engine.shell.replication.replica.handshake import command
 from engine.shell.replication.replica.intake import Intake
-from engine.shell.replication.replica.logged import Logged
+from engine.shell.replication.replica.log_offset import LogOffset
 from engine.shell.replication.replica.surroundings import Downstream, Surroundings
 
 
-class ApplyingOwner(Protocol):
+class ApplierOwner(Protocol):
     """Owner of the link."""
 
     def tell_master(self) -> None:
@@ -32,7 +32,7 @@ class ApplyingOwner(Protocol):
         """Stop following: the stream has something that the engine does not support."""
 
 
-class Applying:
+class Applier:
     """The stream of one link. It starts with database ``db`` selected; ``address``: the two addresses of the link."""
 
     def __init__(
@@ -41,8 +41,8 @@ class Applying:
         around: Surroundings,
         downstream: Downstream,
         history: History,
-        logged: Logged,
-        owner: ApplyingOwner,
+        logged: LogOffset,
+        owner: ApplierOwner,
         db: int,
         address: tuple[bytes, bytes],
     ) -> None:

@@ -21,7 +21,7 @@ from engine.core.formats.damage import DamagedError
 from engine.core.keyspace import image
 from engine.settings.special_kinds import SavePoint
 from engine.shell.durability.background.attempt import Attempt
-from engine.shell.durability.background.taking import Soon, run_when_complete
+from engine.shell.durability.background.images import Soon, run_when_complete
 from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import rdb_file, snapshot
@@ -31,7 +31,7 @@ from engine.shell.durability.log.replay import LoadError
 from engine.shell.durability.segments.store import SegmentFiles
 from engine.shell.durability.states.save import Save, SaveEvent, save
 from engine.shell.housekeeping.allocator import give_back
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 #: Seconds until the ``save`` directive tries again after a failure.
 _RETRY = 5.0

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from pystreams.streams import ids
-from pystreams.streams.calls import ask_all, failure, number, pages, pairs
+from pystreams.streams.paged_calls import ask_all, failure, number, pages, pairs
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.link import Link
 from streamclient.streams.lag import Backlog, Budget, backlogs

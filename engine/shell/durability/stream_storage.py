@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.formats.damage import DamagedError
+from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.packing import pack
-from engine.core.streams.compressed.stored import Stored
+from engine.core.streams.compressed.packer import pack
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
@@ -21,7 +21,7 @@ from engine.shell.durability.background.threads import Background
 from engine.shell.durability.files import Files
 from engine.shell.durability.formats import snapshot
 from engine.shell.durability.segments.store import FOLDER, SegmentFiles
-from engine.shell.observation.reporting import LOG
+from engine.shell.observation.log_lines import LOG
 
 #: Seconds between two checks whether a new base of the log would free segment files.
 _CHECK_EVERY = 10.0
@@ -33,7 +33,7 @@ _REST, _REST_AFTER_ERROR = 4, 1.0
 MOST_WAITING, _STORED_AT_ONCE = 512, 64
 
 
-class Keeping:
+class StreamStorage:
     """Segment files of one engine. ``clock`` is monotonic, ``background`` runs work in a thread."""
 
     def __init__(

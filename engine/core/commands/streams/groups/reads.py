@@ -13,7 +13,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import I64_MAX
 from engine.core.protocol.replies import NIL_ARRAY, ByKey, CommandError, Frames, Pages, Raw, Reply
-from engine.core.streams.compressed.stored import UnreadableError
+from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.runs import Run, reply_of
 from engine.core.streams.stream import Stream
