@@ -44,7 +44,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _put(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register it. Spark 4.0 refuses that where it has found the source by itself, which serves as well."""
+    """Register the source. Spark 4.0 refuses this if it has already found the source itself; both work."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - the command line has no use for Spark
 
     try:

@@ -90,7 +90,7 @@ class StreamMonitor(StreamingQueryListener):
         self._maxlen = maxlen
         self._clock = clock
         self._refusal = ""
-        self._elsewhere: set[str] = set()  # queries of which it was said that their streams are not on this server
+        self._elsewhere: set[str] = set()  # queries already reported as having no streams on this server
         self.latest: dict[str, QueryReport] = {}
 
     @classmethod
@@ -167,7 +167,7 @@ class StreamMonitor(StreamingQueryListener):
         )
 
     def _keep(self, stream: str, made: QueryReport) -> None:
-        """Add the report to the stream. A refusal is told once."""
+        """Add the report to the stream. A refusal is logged once."""
         command: Command = ("XADD", stream, "MAXLEN", "~", self._maxlen, "*", *to_fields(made))
         try:
             with borrow(self._address()) as connection:
@@ -230,7 +230,7 @@ class StreamMonitor(StreamingQueryListener):
                 )
 
     def _age(self, first: StreamId, found: int) -> int:
-        """The age in milliseconds of the first entry behind the position; 0 if there is none any more."""
+        """The age in milliseconds of the first entry after the position; 0 if no entry follows."""
         return max(0, round(self._clock() * 1000) - first.ms) if found else 0
 
 
@@ -245,7 +245,7 @@ def _source(start: Any, end: Any, rows: int) -> _Source | None:
 
 
 def _entries(source: _Source) -> dict[str, int]:
-    """How many entries of each stream the batch had, without streams where that is unknown."""
+    """The batch's number of entries per stream; streams with an unknown number are omitted."""
     found: dict[str, int] = {}
     if source.start is None:
         return found

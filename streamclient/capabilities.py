@@ -1,4 +1,4 @@
-"""What a server can do and its user may do, as far as one connection has learned: the only place that remembers it.
+"""Capabilities of a server and its user, as one connection has observed them: the only cache of them.
 
 A connection has its own, for the next one may reach another server, or the same with other rights. Commands beside
 Redis's own are asked for once (COMMAND INFO); everything else is taken for granted until it is refused.
@@ -20,7 +20,7 @@ _MOST_SMALL = 200_000  # names of streams that are remembered
 
 
 class Capabilities:
-    """What was learned about a server. `ask`, a method of the connection, sends commands and returns their replies.
+    """Observed capabilities of a server. `ask`, a method of the connection, sends commands and returns their replies.
 
     It is referenced weakly: a connection that nothing uses any more is closed at once, not by the garbage collector.
     """
@@ -70,7 +70,7 @@ class Capabilities:
         return self.runs_scripts
 
     def learn_size(self, stream: str, size: int) -> None:
-        """The stream's entries have about so many bytes."""
+        """Record the stream's average entry size in bytes."""
         if size > LARGE:
             self.large[stream] = size
             self.small.discard(stream)

@@ -222,7 +222,7 @@ def is_idempotent(command: Command) -> bool:
 
 
 def key_of(command: Command) -> bytes | None:
-    """The first key of a command; None where it has none."""
+    """The first key of a command; None without keys."""
     sent = _BY_WORD.get(str(command[0]).upper())
     at = 1 if sent is None else sent.key
     if at == STREAMS:

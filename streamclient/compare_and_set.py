@@ -1,4 +1,4 @@
-"""Changes to records that hold only if nobody else has changed them since they were read."""
+"""Compare and set: changes to records that apply only if the records have not changed since they were read."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from streamclient.routing import UNREACHABLE, Topology
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
 Resume = Callable[[], list[Command]]
-"""Called where it is not known how much of a request was executed: gives the commands that are left to be sent.
+"""Called if it is unknown how much of a request was executed: returns the commands that are still to be sent.
 
 It may ask the server.
 """
@@ -95,7 +95,7 @@ class Connection:
     def link_to(self, endpoint: Endpoint) -> Link:
         """The link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not exist.
 
-        ECHO marks where replies end (`Link.request`): without the permission they would be waited for in vain.
+        ECHO marks where replies end (`Link.request`): without the permission the wait would never end.
         """
         link = self._links.get(endpoint)
         if link is None:
@@ -119,7 +119,7 @@ class Connection:
         return link
 
     def node_of(self, stream: str) -> Endpoint | None:
-        """The node of a cluster that has the key; None where there is one server, or the node is not known now."""
+        """The node of a cluster that has the key; None for a single server, or while the node is unknown."""
         if not self.topology.is_cluster:
             return None
         try:
@@ -405,7 +405,7 @@ class Connection:
         return bool(self._links)
 
     def mark_idle(self) -> None:
-        """Forget the requests that nobody received, and note the time."""
+        """Drop the requests whose replies were not received, and note the time."""
         self._requests.clear()
         for link in self._links.values():
             link.last_used = time.monotonic()

@@ -69,12 +69,12 @@ class _Checked(CredentialProvider):
 def _ask(provider: Any, answer: Future[Any]) -> None:
     try:
         answer.set_result(provider.get_credentials())
-    except BaseException as problem:  # noqa: BLE001 - whoever asked raises it
+    except BaseException as problem:  # noqa: BLE001 - raised by the caller
         answer.set_exception(problem)
 
 
 def _checked(said: Any) -> Any:
-    """What a provider has said. TypeError, without a word of it, if that is no login."""
+    """The login that a provider returned. TypeError, without its text, if it is not a login."""
     if not isinstance(said, tuple | list):
         raise TypeError(f"what get_credentials returned ({type(said).__name__}) is no tuple of user and password")
     kinds = ", ".join(type(word).__name__ for word in said)
@@ -97,7 +97,7 @@ def provider_of(login: Login) -> CredentialProvider | None:
 
 @functools.cache
 def _provider(name: str) -> Any:
-    """What the function gives that `module:function` names. It is called once in each process."""
+    """The result of the function that `module:function` names. It is called once per process."""
     module, _, function = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), function)()

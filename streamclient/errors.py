@@ -1,4 +1,4 @@
-"""What goes wrong between a program and a server: exceptions, and the conditions that name them.
+"""Errors between a program and a server: exceptions, and their conditions.
 
     PystreamsError
     |-- OptionsError    the options are wrong or contradict each other (also a ValueError)
@@ -154,7 +154,7 @@ error, fail = CONDITIONS.error, CONDITIONS.fail
 
 
 def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
-    """The first of these errors, each of which is about a stream; with several it says how many, and names some."""
+    """The first of these errors, one per stream; with several it gives their number, and names some."""
     first, *others = problems.values()
     if not others:
         return first

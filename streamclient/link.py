@@ -372,7 +372,7 @@ class Link:
 
 
 def _blocks(command: Command) -> float | None:
-    """How many seconds an XREAD, XREADGROUP or WAIT may block: 0.0 if it does not, None for ever."""
+    """Seconds for which an XREAD, XREADGROUP or WAIT may block: 0.0 if it does not block, None if indefinitely."""
     if command[0] == "WAIT":
         ms = int(command[2])
         return ms / 1000 if ms else None

@@ -1,4 +1,4 @@
-"""What an error reply of a server means to the user: which condition it is, with what to do about it.
+"""Error replies of a server as conditions, with what the user can do.
 
 Knows the texts of servers' replies. Whether a reply is worth another attempt is `streamclient.retry`'s to say.
 """
@@ -20,7 +20,7 @@ _MEANINGS = {
     "MISCONF": "it cannot save its data",
     "NOREPLICAS": "fewer replicas are connected than min-replicas-to-write asks for",
 }
-"""What the first word of a refusal says to the user."""
+"""Advice by the first word of a refusal."""
 
 
 class RefusedForNowError(Exception):
@@ -85,7 +85,7 @@ def login_refused(address: Address, reason: Any) -> PystreamsError:
 
 
 def speaks_otherwise(address: Address, *, encrypted: bool) -> PystreamsError:
-    """The error where TLS meets a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
+    """The error if TLS meets a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
     condition = "TLS_NEEDED" if encrypted else "TLS_NOT_SPOKEN"
     scheme, _, rest = address.shown.partition("://")
     plain = scheme.replace("rediss", "redis")

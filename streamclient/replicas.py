@@ -1,7 +1,7 @@
 """Replicas: which servers have copies of a node's keys, how far each copy is, and in which availability zone it is.
 
 What is found is kept for some seconds, for all tasks of this process: which replicas there are, and which of them did
-not answer. How far a copy is, is asked anew by each task.
+not answer. Each task asks again how far a copy is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] =
 _zones: dict[Endpoint, tuple[float, str]] = {}
 _silent: dict[Address, float] = {}
 _untold: set[Endpoint] = set()
-"""Servers of which this process has said that they do not tell how far they are."""
+"""Servers already reported by this process as not saying how far they are."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def leave_alone(replica: Address) -> None:
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
     """The replicas of a cluster's node (None: of the one server), in any order.
 
-    Raises NO_REPLICAS_TOLD where nobody says which there are.
+    Raises NO_REPLICAS_TOLD if no server lists its replicas.
     """
     address, now = connection.address, time.monotonic()
     until, found = _found.get((address, node), (0.0, ()))

@@ -37,7 +37,7 @@ def parse(data: bytes) -> list[Any]:
 def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> int:
     """The position behind `count` IDs that begin at `start`; -1 if there is anything else in between.
 
-    An ID is two lines, of which the first begins with `$` and a digit.
+    An ID is two lines. The first starts with `$` and a digit.
     """
     if not count:
         return start

@@ -18,7 +18,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 
 class Refusal(enum.Enum):
-    """What an error reply is about. Only a refusal of the `ROW` may be remembered: the others pass."""
+    """The subject of an error reply. Only a refusal of the `ROW` is permanent; the others pass."""
 
     LATER = "not now or not here: the command was not executed, and may succeed later or at another node"
     SERVER = "the server's state, the user's rights or a script: the command's arguments were not judged"
@@ -91,7 +91,7 @@ def reason_of(reply: object) -> str:
 
 
 def refusal_of(reply: object) -> Refusal:
-    """What an error reply, or its text, is about."""
+    """The subject of an error reply, or of its text."""
     text = reason_of(reply)
     word = text.partition(" ")[0]
     if word == "ERR":

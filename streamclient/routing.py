@@ -85,7 +85,7 @@ class Topology:
     def learn_moved(self, refusal: str) -> None:
         """Learn from `MOVED slot host:port`. All slots are asked for again: more than one may have moved.
 
-        The refusals of many keys come together: where the slot is known to be there already, nobody is asked.
+        Refusals of many keys arrive together: if the slot is already known to be there, no server is asked.
         """
         _, slot, place = refusal.split()[:3]
         number, target = int(slot), None if place.startswith("?:") else self._endpoint_of(place)
@@ -157,7 +157,7 @@ class Topology:
     ) -> list[tuple[Endpoint, Any]]:
         """The first answer of one of these, with its endpoint, in a list of one. Raises the last failure.
 
-        A refusal that is none for the moment is an error that no retry helps, such as NOT_A_CLUSTER.
+        A refusal that does not pass is an error that no retry helps, such as NOT_A_CLUSTER.
         """
         failure: BaseException | None = None
         for endpoint in dict.fromkeys(endpoints):

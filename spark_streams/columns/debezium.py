@@ -26,12 +26,12 @@ _SCHEMA, _PAYLOAD = b'{"schema":', b',"payload":'
 
 
 def keys(page: Page) -> Any:
-    """Each event's key as JSON; null where it has none."""
+    """Each event's key as JSON; null without a key."""
     return _payloads(_parts(page)[0])
 
 
 def values(page: Page) -> Any:
-    """Each event as JSON; null where there is none, as behind a deletion. No JSON in an entry of neither format."""
+    """Each event as JSON; null without an event, as after a deletion, and in entries of neither format."""
     return _payloads(_parts(page)[1])
 
 
@@ -52,7 +52,7 @@ def _parts(page: Page) -> tuple[Any, Any]:
 
 
 def _payloads(texts: Any) -> Any:
-    """The payloads of texts that have a schema beside them; the others as they are, and null for null."""
+    """The payloads of texts that carry a schema; other texts unchanged, and null for null."""
     texts = pc.if_else(pc.equal(texts, _NULL), pa.scalar(None, texts.type), texts)
     wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
     if not pc.any(wrapped).as_py():

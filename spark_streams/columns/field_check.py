@@ -26,7 +26,7 @@ _warned: set[str] = set()
 
 
 class FieldCheck:
-    """What one task has seen of its columns."""
+    """One task's observations of its columns."""
 
     def __init__(self, schema: ReadSchema) -> None:
         self._schema = schema

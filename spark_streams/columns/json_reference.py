@@ -23,7 +23,7 @@ from spark_streams.columns.types.table import scalar
 
 Convert = Callable[[Any], Any]
 Converted = tuple[Any, Any]
-"""A column, null where a text is missing, empty or wrong; and a boolean array of where it is wrong (None: nowhere)."""
+"""A column, null for missing, empty and malformed texts; and a boolean array of the malformed ones (None: none)."""
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
 _DIGITS = 4000  # Python refuses to make integers of many more

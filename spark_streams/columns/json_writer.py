@@ -38,7 +38,7 @@ def column(values: Any) -> Any:
 
 
 def stored_type(kind: Any) -> Any:
-    """The type with integers in the place of dates and times, of which Python does not have all of Spark's."""
+    """The type with integers for dates and times, because Python cannot represent all of Spark's."""
     return with_scalars(kind, lambda one: scalar(one).stored_kind or one)
 
 
@@ -87,7 +87,7 @@ def _as_key(text: str) -> str:
 
 
 def _variant(value: Any) -> str:
-    """What a variant holds. Doubles have a point or an exponent, decimals never an exponent, as `parse_json` has it."""
+    """JSON of a variant. Doubles have a point or an exponent, decimals never an exponent, as in `parse_json`."""
     if isinstance(value, dict):
         return f"{{{','.join(f'{quoted(name)}:{_variant(each)}' for name, each in value.items())}}}"
     if isinstance(value, list):

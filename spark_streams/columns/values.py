@@ -1,6 +1,6 @@
 """Text to typed columns, and typed columns to text: what a field's bytes mean as a value of Spark.
 
-`from_text` reads text as Spark's CSV source does, where that has an answer; text that is not of the type becomes null.
+`from_text` reads text as Spark's CSV source does, if that defines it; text that is not of the type becomes null.
 `to_text` writes a form that `from_text` turns back into the same value. Both work on whole Arrow arrays. `from_text`
 leaves an array to its slow twin, `from_text_slowly`, unless Arrow is sure to agree with it. What a type's texts are is
 said in `spark_streams.columns.types`. Knows nothing of streams, servers or Spark.
@@ -50,7 +50,7 @@ def without(column: Any, text: bytes) -> Any:
 
 
 def to_text(column: Any) -> Any:
-    """The column as a binary array of text, null where it is null. TypeError for types that have no text.
+    """The column as a binary array of text, null for null. TypeError for types that have no text.
 
     A time with a zone is written in that zone, with its offset.
     """

@@ -21,7 +21,7 @@ def is_variant(kind: Any) -> bool:
 
 
 def from_json(text: str) -> dict[str, bytes]:
-    """The variant of a JSON text. Raises ValueError if it is none, or too large for a variant."""
+    """The variant of a JSON text. Raises ValueError if the text is not JSON, or too large for a variant."""
     try:
         value, metadata = VariantUtils.parse_json(text)
     except _WRONG as refused:
@@ -30,6 +30,6 @@ def from_json(text: str) -> dict[str, bytes]:
 
 
 def to_python(value: dict[str, bytes]) -> Any:
-    """What a variant holds: dictionaries, lists, texts, bytes, numbers, booleans, dates, times (in UTC) and nulls."""
+    """The value of a variant: dictionaries, lists, texts, bytes, numbers, booleans, dates, times (in UTC) and nulls."""
     with decimal.localcontext(_EXACT):  # (Spark multiplies decimals, which the usual context rounds to 28 digits.)
         return VariantUtils.to_python(value["value"], value["metadata"])

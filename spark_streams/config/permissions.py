@@ -1,4 +1,4 @@
-"""What an ACL user must be allowed for what a query does: rules of keys and commands, as ACL SETUSER takes them.
+"""The ACL rules that a query's user needs: keys and commands, in the form of ACL SETUSER.
 
 The commands and their needs are in `streamclient.commands`. Knows no server.
 """

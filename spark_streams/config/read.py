@@ -289,7 +289,7 @@ class LimitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, CommonOptions):
-    """What a reader is told. Times are in milliseconds."""
+    """Options of a reader. Times are in milliseconds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

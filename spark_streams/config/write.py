@@ -126,7 +126,7 @@ class TrimOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, CommonOptions):
-    """What a writer is told. `stream` is None if each row names its own. Times are in milliseconds."""
+    """Options of a writer. `stream` is None if each row names its own. Times are in milliseconds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

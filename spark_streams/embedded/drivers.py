@@ -99,7 +99,7 @@ def check_client(driver: Process) -> None:
 
 
 def check_master(jvm: Process | None) -> None:
-    """Refuse a Spark master that is not local, where it can be told here; else the first task finds out."""
+    """Refuse a Spark master that is not local, if it is known here; otherwise the first task fails."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     master = active.master if active is not None else None if jvm is None else processes.spark_master(jvm.pid)

@@ -84,7 +84,7 @@ class Host(Protocol):
         """Start the engine: STARTED, or NOT_RUNNABLE."""
 
     def next_event(self, seconds: float | None) -> Event | None:
-        """Wait for what happens next, for at most `seconds` (None: for ever); None if nothing did."""
+        """Wait for the next event, for at most `seconds` (None: indefinitely); None if there was no event."""
 
     def entered(self, state: State) -> None:
         """Do what the state demands, and let others know of it."""

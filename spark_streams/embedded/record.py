@@ -1,4 +1,4 @@
-"""What the supervisor writes of its engine's life, and the launcher reads: one small file, replaced as a whole.
+"""State of an embedded engine: one small file, written by the supervisor, read by the launcher, replaced atomically.
 
 There is no file before the first start and after an orderly end.
 """
@@ -34,7 +34,7 @@ class Record:
         return self.state is State.READY and self.engine is not None and self.engine.runs()
 
     def write(self, directory: Path) -> None:
-        """Replace the record of that directory; whoever reads it finds the old one or this one."""
+        """Replace the directory's record atomically: readers see the old one or this one."""
         values = asdict(self) | {
             "state": self.state.value,
             "supervisor": str(self.supervisor),
@@ -46,7 +46,7 @@ class Record:
 
 
 def read(directory: Path) -> Record | None:
-    """The record of that directory; None if there is none."""
+    """The directory's record; None if it does not exist."""
     try:
         values = json.loads((directory / _NAME).read_text())
     except FileNotFoundError:

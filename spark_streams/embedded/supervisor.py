@@ -46,7 +46,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Output:
-    """What the engine prints: searched for its two lines, and copied to the supervisor's own output, the log."""
+    """The engine's output: searched for its two lines, and copied to the supervisor's own output, the log."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -86,7 +86,7 @@ def _port_url(host: str, port: int) -> str:
 
 
 class Notices:
-    """What the driver's user is told of the engine's end: on the driver's standard error, and in the log.
+    """Messages about the engine's end to the driver's user: on the driver's standard error, and in the log.
 
     The file is opened again, so a pipe that is full blocks nobody. It is closed with the last word: until then whoever
     reads the driver's standard error to its end waits.
@@ -189,7 +189,7 @@ class ProcessHost:
             self._lock = None
 
     def _loss(self, state: State) -> str:
-        """What the end of a ready engine costs, in words."""
+        """Consequences of the end of a ready engine, as text."""
         if not discards.notices():
             return ""
         if state is State.STOPPING:

@@ -76,7 +76,7 @@ class StreamCalls(DataSourceStreamReader):
         return self._source
 
     def _next(self, start: dict[str, Any], *, unlimited: bool) -> dict[str, Any]:
-        """The end of the batch after `start`; `start` itself if there is none. Acknowledges everything up to there."""
+        """The end of the batch after `start`; `start` without new entries. Acknowledges everything up to `start`."""
         begin = self._offset(start)
         end = self._source_of(begin).next(begin, unlimited=unlimited, durable=self._durable)
         if end is begin:

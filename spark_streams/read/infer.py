@@ -20,7 +20,7 @@ from streamwire.stream_id import LAST, ZERO
 
 
 def schema(options: ReadOptions, address: Address) -> StructType:
-    """The schema of the first `samplingSize` entries of each stream. CANNOT_INFER_SCHEMA if there are none."""
+    """The schema of the first `samplingSize` entries of each stream. CANNOT_INFER_SCHEMA without entries."""
     entries: list[Entry] = []
     with borrow(address) as connection:
         streams = streams_of(options, open_server(connection))
@@ -31,7 +31,7 @@ def schema(options: ReadOptions, address: Address) -> StructType:
                 left -= page.count
                 if left <= 0:
                     break
-            connection.close()  # the next page may already be requested; nobody will read it
+            connection.close()  # the next page may already be requested; it will not be read
     if not entries:
         fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
     return inference.schema(entries, options.json_field, options.null_value)

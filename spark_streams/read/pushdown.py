@@ -55,7 +55,7 @@ def _streams(one: Filter) -> tuple[set[str] | None]:
 
 
 def _times(one: Filter) -> tuple[StreamId, StreamId]:
-    """A range (after, upto] of IDs, outside of which no row can pass."""
+    """A range (after, upto] of IDs. Rows outside it cannot pass the filters."""
     value: Any = getattr(one, "value", None)
     if getattr(one, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST

@@ -56,7 +56,7 @@ for a day that it is over.
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task has written. `writer` is the task's identity, None if it wrote without fences.
+    """The result of one task. `writer` is the task's identity, None if it wrote without fences.
 
     `brought`: its rows for each stream, in the stream or staged. `floors`: each stream's last ID before a task without
     fences wrote there, for overwriting alone.
@@ -222,7 +222,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @headed
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Rows in the streams stay there; the fences tell the replay. What was staged expires."""
+        """Rows in the streams stay; a replay skips them by their fences. Staged rows expire."""
 
 
 def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:

@@ -58,11 +58,11 @@ class Page(Protocol):
         ...
 
     def integers(self, name: bytes) -> Any:
-        """The values of one field as an array of whole numbers; None where they are not all plain whole numbers."""
+        """The values of one field as an array of whole numbers; None unless all are plain whole numbers."""
         ...
 
     def floats(self, name: bytes) -> Any:
-        """The values of one field as a float64 array; None where they are not all plain numbers."""
+        """The values of one field as a float64 array; None unless all are plain numbers."""
         ...
 
     def fields(self) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""The address of a server: the forms that a URL can have, and the credentials beside it.
+"""Server addresses: the forms of a URL, and its credentials.
 
 An `Address` travels to the workers inside pickled readers, writers and partitions. No password is ever shown: whatever
 is printed, raised or logged is `Address.shown`. Opens nothing.
@@ -106,13 +106,13 @@ class Address:
     retry_ms: int = field(default=RETRY_MS, compare=False)
     """Milliseconds for which a failed connection, or a server that is not ready, is retried."""
     needs: str = field(default="", repr=False, compare=False)
-    """What an ACL user must be allowed for what the address is used for: rules of ACL SETUSER, for an error to name."""
+    """The ACL rules (ACL SETUSER) that the address's user needs, for error messages."""
 
     answer_seconds: float | None = field(default=None, compare=False)
     """Seconds to wait for a reply of a server that is connected; None for a minute."""
 
     says_readonly: bool = False
-    """Whether a connection begins with READONLY: without it a cluster's replica sends everybody to its master."""
+    """Whether a connection starts with READONLY: without it a cluster's replica redirects every read to its master."""
 
     @property
     def shown(self) -> str:

@@ -1,4 +1,4 @@
-"""What an option is: the declaration of a dataclass's field.
+"""Options: their declaration as a dataclass's field.
 
     max_entries: int | None = option("maxEntriesPerTrigger", whole(1), None, "Maximum entries per micro-batch ...")
 
@@ -65,7 +65,7 @@ class Option:
         return _SECRET if self.secret else self.kind.show(value)
 
     def shown_default(self) -> str:
-        """The default as the documents show it; empty if there is none."""
+        """The default as the documents show it; empty without a default."""
         return self.default_text or ("" if self.default in (None, ()) else self.kind.show(self.default))
 
 

@@ -104,14 +104,14 @@ class StreamServer(Protocol):
         ...
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
-        """Cut each range into its number of parts of equal size; into more where one would exceed `most` entries.
+        """Cut each range into its number of parts of equal size, or into more if one would exceed `most` entries.
 
         The last cut is the range's end. With `exact` every part's number of entries is known.
         """
         ...
 
     def average_entry_bytes(self, stream: str, after: StreamId) -> float:
-        """The average size on the wire, in bytes, of the next few entries behind `after`; 0 if there are none."""
+        """The average size on the wire, in bytes, of the next few entries after `after`; 0 without entries."""
         ...
 
     def create_groups(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
@@ -127,7 +127,7 @@ class StreamServer(Protocol):
         ...
 
     def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
-        """Create consumers without entries, each of a stream. Returns the streams where they are now.
+        """Create consumers without entries, each of a stream. Returns the streams that have them now.
 
         A server needs a command for it (Redis 6.2).
         """

@@ -48,7 +48,7 @@ class Delivery:
         answers = self._streams.nths([asked for _, asked in begun])
         counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
         if not self._connection.can_skip_replies():
-            # Replies are received as bytes, at once: nobody needs them parsed.
+            # Replies are received as bytes, at once: they need not be parsed.
             for batch in batches:
                 yield from self._deliver([batch], counts)
             return

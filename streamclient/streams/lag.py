@@ -125,7 +125,7 @@ class _Count:
 
     @property
     def result(self) -> Backlog:
-        """What is known so far."""
+        """The facts known so far."""
         if self.total is not None:
             return Backlog(self.total, self.total, self.total)
         first = self.state.first_id or self.left

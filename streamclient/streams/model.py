@@ -18,7 +18,7 @@ Cut = tuple[StreamId, int | None]
 class Counted:
     """Entries behind a position that were counted: the ID of every `grid`-th one of them, the last included.
 
-    `cuts`: where they were cut into parts already, if they were.
+    `cuts`: the IDs at which it was already cut into parts, if any.
     """
 
     marks: Sequence[StreamId]
@@ -50,7 +50,7 @@ class Range:
 
     @property
     def size(self) -> int | None:
-        """The number of entries, or an estimate of it; None if there is none."""
+        """The number of entries, or an estimate of it; None without either."""
         return self.about if self.count is None else self.count
 
 

@@ -10,5 +10,5 @@ from streamclient.streams.redis import RedisServer
 
 
 def open_server(connection: Connection) -> StreamServer:
-    """The server at the other end of the connection. What it can do is asked once per connection (COMMAND INFO)."""
+    """The server at the other end of the connection. Its capabilities are asked once per connection (COMMAND INFO)."""
     return EngineServer(connection) if connection.capabilities.has(*EXTENSIONS) else RedisServer(connection)

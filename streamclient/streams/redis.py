@@ -221,7 +221,7 @@ class RedisServer(RedisStreams):
     def _acknowledge_few(
         self, consumers: Sequence[tuple[str, bytes]], group: str, uptos: Mapping[str, StreamId]
     ) -> None:
-        """Acknowledge what is pending for these consumers of streams, none of which has more than a page."""
+        """Acknowledge the pending entries of these consumers. Each has at most one page."""
         asked: list[Command] = [
             ("XPENDING", stream, group, "-", str(uptos[stream]), _ACK_PAGE, name) for stream, name in consumers
         ]

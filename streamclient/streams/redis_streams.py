@@ -1,6 +1,6 @@
 """What `StreamServer` asks about streams, with the commands of Redis 5 and later. Counting entries means reading them.
 
-Owns how a stream's state is told, and how it is counted and split where no single command does it. Nothing here decides
+Owns how a stream's state is read, and how it is counted and split if no single command does it. Nothing here decides
 which rows a partition yields. Groups are `streamclient.streams.redis`'s.
 """
 
@@ -26,7 +26,7 @@ from streamwire.slots import slot_of
 from streamwire.stream_id import LAST, StreamId
 
 _SHORT = 1000  # ranges with no more entries than this are read many at a time
-_SAMPLE = 100  # entries read to learn their average size
+_SAMPLE = 100  # entries read to measure their average size
 _COUNTED = 100_000  # up to this number, entries are counted rather than estimated
 _MARKS_PER_PART = 100  # how fine a range is cut: to a hundredth of a part. Each mark's ID has to be parsed.
 _SCAN_PAGE = 10_000
@@ -40,14 +40,14 @@ _Marks = tuple[list[StreamId], int]
 
 
 class RedisStreams:
-    """What `StreamServer` asks about streams, of any server that speaks Redis's protocol and has them."""
+    """The questions of `StreamServer` about streams, for any server with Redis's protocol and streams."""
 
     counts_cheaply = False
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._counted: dict[tuple[str, StreamId], Counted] = {}
-        """What was counted, by stream and the ID before it."""
+        """Counts by stream and the ID before the counted range."""
 
     def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
@@ -307,7 +307,7 @@ class RedisStreams:
         return found, total, after if total < most else None
 
     def _ids(self, stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Ids | None:
-        """What the script says; None if it may not run."""
+        """The script's reply; None if it may not run."""
         (reply,) = self._connection.pipeline([scripts.ids_of(stream, after, upto, count, first, step)])
         if isinstance(reply, redis.ResponseError):
             self._known.runs_scripts = False

@@ -30,7 +30,7 @@ class Ask:
 
 
 Steps = Generator[Ask, Any, T]
-"""What is done about one stream: it yields questions, gets their answers, and returns a result."""
+"""The steps for one stream: a generator that yields questions, gets their answers, and returns a result."""
 
 
 @dataclass(frozen=True)

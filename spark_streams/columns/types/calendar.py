@@ -95,7 +95,7 @@ def local_text(micros: int, between: str = " ", *, short: bool = False) -> str:
 
 
 def offset_text(offset: int) -> str:
-    """Return an offset as `+hh:mm`, with seconds where it has some."""
+    """Return an offset as `+hh:mm`, with seconds unless they are zero."""
     seconds = abs(offset) // SECOND
     text = f"{'-' if offset < 0 else '+'}{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
     return f"{text}:{seconds % 60:02d}" if seconds % 60 else text

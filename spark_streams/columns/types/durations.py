@@ -25,7 +25,7 @@ _LARGEST = 2**63  # microseconds
 
 
 def read_time(text: str) -> datetime.time | None:
-    """The time of day; None if the text is none. Digits below a microsecond are dropped."""
+    """The time of day; None if the text is not one. Digits below a microsecond are dropped."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None

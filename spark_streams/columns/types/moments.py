@@ -241,7 +241,7 @@ def _micros(column: Any) -> Any:
 
 
 def _clock_text(micros: Any) -> Any:
-    """What a clock without a zone shows. Arrow's own text of a time with a zone costs forty times as much."""
+    """Local time without a zone. Arrow's own text of a time with a zone costs forty times as much."""
     return pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string())
 
 
@@ -262,7 +262,7 @@ def _local(micros: Any, zone: str) -> tuple[Any, Any]:
 
 
 def _offset_texts(offsets: Any, colon: str) -> Any:
-    """The text of each offset, of which a zone has few."""
+    """The text of each offset. A zone has few."""
     coded = offsets.dictionary_encode()
     texts = [calendar.offset_text(offset).replace(":", colon) for offset in coded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(coded.indices)

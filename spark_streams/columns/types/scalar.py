@@ -1,4 +1,4 @@
-"""What is known of a scalar type, and what the families of types share: texts of numbers, tests of whole arrays."""
+"""Scalar types: the record of one type, and what the families share: texts of numbers, tests of whole arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Write = Callable[[Any], str]
 
 @dataclass(frozen=True, kw_only=True)
 class ScalarType:
-    """One scalar type of columns. `kind` is always the Arrow type at hand.
+    """One scalar type of columns. `kind` is always the Arrow type.
 
     Every `..._fast` works on whole arrays, and declines with None what it is not sure to do as its slow twin does.
     """

@@ -19,7 +19,7 @@ _BY_ID = {number: each for each in SCALARS for number in each.ids}
 
 
 def scalar(kind: Any) -> ScalarType:
-    """What is known of an Arrow type that is not nested. TypeError if it has no text."""
+    """Return the record of an Arrow type that is not nested. TypeError if it has no text."""
     found = _BY_ID.get(kind.id)
     if found is None:
         raise TypeError(f"{kind} has no text form")

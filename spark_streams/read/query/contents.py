@@ -1,4 +1,4 @@
-"""What a range of a stream must contain, and whether a reader got it: one decision for batch and streaming reads.
+"""Required contents of a range, and whether a reader got them: one decision for batch and streaming reads.
 
 `expect` gives each range what the server says of it at planning time, in one round of questions: its number of entries,
 or its first entry if counting would mean reading. `find_missing` compares that with what was read and with the stream
@@ -27,7 +27,7 @@ from streamwire.stream_id import LAST, StreamId
 
 @dataclass
 class Read:
-    """What a reader has got of a range: the number of entries, and for a range that is not counted what else it saw.
+    """What a reader got of a range: the number of entries, and more facts for a range without a count.
 
     `first`: the ID of the first entry. `sure`: the last ID that had been read when the stream's first entry was last
     looked at. `overtaken`: whether that entry was found behind the reader.
@@ -102,7 +102,7 @@ def _deduced(part: Range, state: StreamState | None) -> Range:
 
 
 def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
-    """What is gone of the range's entries; None if nothing is known to be.
+    """The loss in the range; None if no loss is known.
 
     `known` is what was known of the stream when the range was planned, and `state` is later than all that was read.
     Without `read` nothing was read yet.

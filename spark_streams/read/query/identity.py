@@ -22,7 +22,7 @@ _log = logging.getLogger("spark_streams")
 
 
 def source_of(options: ReadOptions, address: Address, begin: Offsets | None = None) -> Source:
-    """What the offsets of a query with these options belong to; the query's ID is that of the offset before."""
+    """The identity of a query with these options, for its offsets; the query's ID is the previous offset's."""
     pattern = options.pattern
     streams = tuple(sorted(options.streams)) if pattern is None else ()
     return Source(options.consume, streams, pattern, options.group, query_of(begin), address.login.database)

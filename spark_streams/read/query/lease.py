@@ -50,13 +50,13 @@ def _clock() -> float:
 
 
 class Work(Protocol):
-    """What is done beside the batches with what is leased."""
+    """Work on the leased group outside of batches."""
 
     def stop(self) -> None:
         """Begin nothing more."""
 
     def take_back(self, server: StreamServer) -> None:
-        """Undo what no batch needs. Called while nobody else can have the lease."""
+        """Undo what no batch needs. Called only while this query holds the lease."""
 
 
 class Lease:
@@ -92,7 +92,7 @@ class Lease:
         return f"{self._query}:{self._run}"
 
     def begin_anew(self) -> None:
-        """The query has no earlier run: whoever has a lease under its ID is another query with the same options."""
+        """The query has no earlier run: a lease under its ID belongs to another query with the same options."""
         self._is_new = not self._renewed
 
     def renew(self, server: StreamServer) -> None:
@@ -196,7 +196,7 @@ class Lease:
 
 
 def lease_name(options: ReadOptions, *, shared: bool) -> str:
-    """What a query's lease is on: its group; in a `shared` group the names of its consumers."""
+    """The subject of a query's lease: its group, or, in a `shared` group, the names of its consumers."""
     group = options.group or ""
     return f"{len(group)}:{group}" + (f":{options.consumer}" if shared else "")
 

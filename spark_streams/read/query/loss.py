@@ -22,7 +22,7 @@ _log = logging.getLogger("spark_streams")
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was known of a stream when it was read up to `after`.
+    """Facts of a stream when it was read up to `after`.
 
     `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
     the ID of the stream's first entry at that time; None if unknown. `gone`: how many of the entries behind `after`
@@ -37,7 +37,7 @@ class Baseline:
 
 
 class Known(NamedTuple):
-    """What was known of a stream at one moment. None: unknown.
+    """Facts of a stream at one moment. None: unknown.
 
     `last`: an ID that the stream had reached. `added`: entries ever added up to there. `first`: the
     ID of the first entry. `removed`: entries ever removed. `deleted`: the largest deleted ID.
@@ -51,12 +51,12 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, state: StreamState) -> Known:
-        """What a state says."""
+        """The facts in a state."""
         removed = None if state.entries_added is None else state.entries_added - state.length
         return cls(state.last_id, state.entries_added, state.first_id, removed, state.max_deleted_id)
 
     def upto(self, upto: StreamId, added: int | None) -> Known:
-        """What is known if the stream is only read up to an ID; `added`: entries ever added up to there.
+        """The facts at an ID up to which the stream is read; `added`: entries ever added up to there.
 
         What lies behind is left to the next batch: a failover may lose it, and others may write it again.
         """
@@ -127,7 +127,7 @@ def find_another(known: Known, state: StreamState) -> Loss | None:
 
 
 def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None) -> Loss | None:
-    """What is gone behind the baseline's position; None if nothing is known to be.
+    """The loss after the baseline's position; None if no loss is known.
 
     `backlog` is the exact number of entries that are there behind the position; None if it was not counted.
     """
@@ -147,7 +147,7 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
 
 
 def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss | None:
-    """What is gone of the entries that a consumer group has yet to read; None if nothing is known to be.
+    """The loss among the entries that a consumer group has yet to read; None if no loss is known.
 
     `known` is what `group_baseline` said of an earlier state: then only what has gone since counts. Without it, entries
     that were deleted one by one do not count for a group that has read nothing: that may have been before there was the
@@ -161,7 +161,7 @@ def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss |
     backlog = state.exact_backlog(after)
     added = known.added if group.entries_read is None and after == known.after else group.entries_read
     if added is not None and state.entries_added is not None:
-        added = min(added, state.entries_added - (backlog or 0))  # whoever moves a group may say any number
+        added = min(added, state.entries_added - (backlog or 0))  # XGROUP SETID accepts any number
     return find_loss(Baseline(after, added, known.deleted, gone=known.gone), state, backlog)
 
 

@@ -54,7 +54,7 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Source:
-    """What a checkpoint belongs to. `streams` is empty where `pattern` finds them. `query` is an ID of the query.
+    """The identity of a checkpoint. `streams` is empty if `pattern` finds them. `query` is an ID of the query.
 
     `database` is the number of the server's database.
     """
@@ -229,7 +229,7 @@ def _firsts(form: Mapping[str, Any], names: Sequence[str]) -> dict[str, StreamId
 def _in_order(
     values: Mapping[str, Any], names: Sequence[str], text: Callable[[Any], Any]
 ) -> list[Any] | dict[str, Any]:
-    """The values of these names, None where there is none; by name if there are others too."""
+    """The values of these names, None for a missing one; by name if there are other names too."""
     if not values.keys() <= set(names):
         return _sorted(values, text)
     return [text(values[name]) if name in values else None for name in names] if values else []

@@ -65,7 +65,7 @@ def cuts(
 ) -> Planning[dict[str, Sequence[Cut]]]:
     """Where streams are cut into partitions. Streams that need no cut are left out.
 
-    `counts`: numbers of entries between two positions, where they are known. `exact`: count the entries of every part.
+    `counts`: known numbers of entries between two positions. `exact`: count the entries of every part.
     """
     least, most = limits.min_partitions, limits.max_per_partition
     if least <= 1 and most is None:
@@ -96,7 +96,7 @@ def ranges(
 ) -> list[Range]:
     """The ranges between two positions: one for each stream that has moved, or as many as it has cuts.
 
-    `counts` is the number of entries of a stream that is not cut, where it is known; `sizes` are estimates of it.
+    `counts` are the known numbers of entries of streams that are not cut; `sizes` are estimates.
     """
     found: list[Range] = []
     for stream in sorted(ends):

@@ -16,13 +16,13 @@ from streamclient.streams.api import StreamServer
 from streamclient.streams.model import StreamState
 
 _LOOK_SECONDS = 10.0  # all streams are looked at about this often
-_STREAM_SECONDS = 0.005  # and less often where there are many: this much more for each
+_STREAM_SECONDS = 0.005  # with many streams less often: this much more per stream
 _WAIT_STREAMS = 1000  # with so many streams asking costs about as much as a wait saves, so the wait is longer
 _LONGEST_WAIT = 1000
 
 
 class Watch:
-    """What a query has seen of streams in which it has nothing to read.
+    """State of the streams in which a query has nothing to read.
 
     `wait`: how long a trigger waits for a change, in milliseconds. `group` is one whose state matters as well. `clock`
     gives seconds.

@@ -1,4 +1,4 @@
-"""What goes on while the tasks of a batch read: deliveries to a group, and what finds the next batch's end.
+"""Background work while the tasks of a batch read: deliveries to a group, and the search for the next batch's end.
 
 Which rows a batch has does not depend on them, so the tasks need not wait. What does need them waits for their end: the
 batch's acknowledgement, and the next batch. Each kind does one thing at a time, in a thread with a connection of its
@@ -44,7 +44,7 @@ class Background:
                             return
                 except BROKEN as cause:
                     raise connection.unreachable(cause) from cause
-        except Exception as failure:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as failure:  # noqa: BLE001 - raised to the caller that waits
             self._failure = failure
 
     def wait(self) -> None:

@@ -1,4 +1,4 @@
-"""Numbers of entries behind a position, where they can be known exactly at a small cost."""
+"""Number of entries after a position, if it can be known exactly at a small cost."""
 
 from __future__ import annotations
 

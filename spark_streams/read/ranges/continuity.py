@@ -1,4 +1,4 @@
-"""Whether a stream goes on from where it was read: where the next batch begins in it, and what was lost there.
+"""Continuity of a stream: where its next batch starts, and what was lost before.
 
 Owns what is remembered of each stream from one trigger to the next. Which contradictions between an offset and a
 stream's state mean a loss is decided in `spark_streams.read.query.loss`.
@@ -153,7 +153,7 @@ class Continuity:
         return backlog
 
     def check_ends(self, begin: Offsets, end: Offsets) -> None:
-        """Report the streams that are other ones at the end than at the begin. For an end that knew no begin."""
+        """Report streams that were replaced between start and end. For an end that was planned without its start."""
         for stream in sorted(begin.streams.keys() & end.streams):
             if end.is_another(begin, stream):
                 last, first = end.of(stream), end.firsts.get(stream)
@@ -196,13 +196,13 @@ class Continuity:
 
 
 def baseline_in(offset: Offsets, stream: str) -> Baseline:
-    """What an offset knows of a stream."""
+    """An offset's facts of a stream."""
     first = offset.firsts.get(stream)
     return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
 
 
 def baseline_of(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[Baseline]:
-    """What is known of a stream now, where reading begins: nothing that is gone by now counts as lost."""
+    """The present facts of a stream, at the start of reading: earlier losses are not counted."""
     if state is None:
         return Baseline(after, 0 if after == ZERO else None)
     backlog = yield from counted_backlog(server, stream, after, state)

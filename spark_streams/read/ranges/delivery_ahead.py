@@ -29,14 +29,14 @@ class _Begun:
 
 
 class DeliveryAhead:
-    """What was delivered of a batch that is not planned yet, or may have been: of one stream at a time."""
+    """Deliveries of a batch that is not planned yet, certain or possible: of one stream at a time."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._begun: dict[str, _Begun] = {}
 
     def furthest(self, stream: str) -> StreamId | None:
-        """How far the stream's group may be because of a delivery ahead; None if there is none."""
+        """The furthest position of the stream's group after a delivery ahead; None without one."""
         begun = self._begun.get(stream)
         return None if begun is None else begun.reached or LAST
 
@@ -62,7 +62,7 @@ class DeliveryAhead:
         return found
 
     def _free_names(self, taken: set[bytes], parts: int) -> list[str]:
-        """The query's first names of so many consumers, one after the other, none of which is taken."""
+        """The query's first `count` consumer names that are free, in order."""
         for first in itertools.count(0, parts):
             names = [f"{self._options.consumer}-{first + part}" for part in range(parts)]
             if taken.isdisjoint(name.encode() for name in names):
@@ -76,7 +76,7 @@ class DeliveryAhead:
             del self._begun[stream]
 
     def take_back(self, server: StreamServer, *, tells_count: bool) -> None:
-        """Have the group where the last planned batch ends, unless somebody else has moved it."""
+        """Move the group to the end of the last planned batch, unless another client has moved it."""
         group = self._options.group or ""
         for stream, begun in self._begun.items():
             state = server.states([stream], group)[stream]

@@ -84,7 +84,7 @@ class Lookahead:
             server.know(question.stream, question.after, found)
 
     def _settle(self) -> None:
-        """Wait for the search under way. Where it failed, the query asks again, and hears of it then."""
+        """Wait for the search under way. After a failure the query asks again, and gets the error then."""
         try:
             self._background.wait()
         except PystreamsError as problem:

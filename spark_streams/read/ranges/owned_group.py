@@ -73,7 +73,7 @@ class OwnedGroup:
         group = self._options.group
         if group is None:
             return after
-        if changes and (state is None or state.group is None):  # somebody has just created it
+        if changes and (state is None or state.group is None):  # another client has just created it
             state = yield from rounds.state(stream, group)
         found = state.group if state is not None else None
         if found is None:
@@ -101,7 +101,7 @@ class OwnedGroup:
     def start_new(
         self, server: StreamServer, begins: Mapping[str, StreamId], states: Mapping[str, StreamState | None]
     ) -> set[str]:
-        """Create the group, at these IDs, in the streams that do not have it. Returns where that was done."""
+        """Create the group, at these IDs, in the streams that do not have it. Returns those streams."""
         group = self._options.group
         if group is None:
             return set()
@@ -245,7 +245,7 @@ class OwnedGroup:
         server.delete_consumers([(stream, self._mark_name(upto).encode()) for stream, upto in done], group)
 
     def _undelivered(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> dict[str, Delivered]:
-        """What is left of a delivery, with the group's position. Entries that are gone are not delivered."""
+        """The rest of a delivery, with the group's position. Deleted entries are not delivered."""
         behind: dict[str, Delivered] = {}
         for stream, state in server.states(list(wanted), group).items():
             parts, _ = wanted[stream]

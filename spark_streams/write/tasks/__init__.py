@@ -1,4 +1,4 @@
-"""What a writing task does: it sends rows in chunks, in transactions behind fences, or stages them for the driver.
+"""Writing tasks: rows are sent in chunks, in transactions with fences, or staged for the driver.
 
 May import `records`, `rows` and client. Knows nothing of Spark, nor of how a batch ends.
 """

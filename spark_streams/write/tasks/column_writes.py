@@ -10,7 +10,7 @@ from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command, Connection
 
 _MOST_BYTES = 64 << 20
-"""Of the entries that one command makes: a server serves nobody else meanwhile."""
+"""Maximum bytes of the entries of one command: the server serves no other client while it runs."""
 _ENTRY_BYTES, _FIELD_BYTES = 80, 48  # the most that an entry has, besides names and values; of fields for each
 
 

@@ -52,9 +52,9 @@ _ASKING_REPLY = b"+OK\r\n"
 
 @dataclass(frozen=True)
 class Terms:
-    """What all transactions of a task share.
+    """State that all transactions of a task share.
 
-    `fence_ms`: how long a fence is kept after its last change; 0 for ever. `stage`: what the batch's record must say.
+    `fence_ms`: how long a fence is kept after its last change; 0 keeps it permanently. `stage`: the required stage of the batch record.
     """
 
     writer: WriterId
@@ -65,7 +65,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Entry:
-    """What a task found at a stream before its first row, and how it goes on there.
+    """A stream's state before a task's first row, and how the task continues there.
 
     `record` may be replaced by this attempt's own. `done`: rows that are not brought.
     """
@@ -212,7 +212,7 @@ class SlotTransaction:
         return True
 
     def _steps(self, fences: Sequence[StreamFence]) -> list[_Step]:
-        """What is left to write of the pending rows, by their fences."""
+        """The pending rows that are not written yet, by their fences."""
         steps: list[_Step] = []
         for fence, rows in zip(fences, self._pending, strict=True):
             done = fence.unwritten(rows.hashes)
@@ -254,7 +254,7 @@ class SlotTransaction:
         from one node to another, key by key. The stream and its fence must be at the same node: EXISTS of both together
         is refused (TRYAGAIN) while they are not.
         """
-        # What a task before has left watched on this link may have changed since.
+        # Keys that an earlier task watched on this link may have changed since.
         commands: list[Command] = [("UNWATCH",)]
         if self._connection.topology.is_cluster:
             commands += [
@@ -337,7 +337,7 @@ class SlotTransaction:
         if result.refused:
             self._mark_refused(link, sent, result)
         if not result.done:
-            # On a conflict somebody has advanced a fence: a copy of this task, or this transaction's own first attempt.
+            # A conflict means that a fence was advanced: by a copy of this task, or by this transaction's first attempt.
             # The fences will tell.
             if self._by_columns and is_refused(result.refusal):
                 self._columns = False

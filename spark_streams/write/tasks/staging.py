@@ -27,7 +27,7 @@ STAGED_MS = 86_400_000
 """How long staged rows wait for being published."""
 
 _CHUNK_ROWS, _CHUNK_BYTES = 500, 1 << 19
-"""Of a chunk: a server that publishes one serves nobody else meanwhile, for some milliseconds at most."""
+"""Maximum bytes of a chunk: publishing one blocks the server's other clients for a few milliseconds."""
 
 _HEADER = struct.Struct("<QQ")
 
@@ -54,7 +54,7 @@ def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
 
 @dataclass(frozen=True)
 class ChunkState:
-    """What the fence of a task says once a chunk is in the stream. `movable`: whether a server can move it itself."""
+    """The value of a task's fence once a chunk is in the stream. `movable`: whether the server can move it itself."""
 
     digest: RowDigest
     movable: bool
@@ -128,7 +128,7 @@ class Stager:
         return not self._chunks
 
     def finish(self) -> TaskRows:
-        """What the task brought."""
+        """The task's result."""
         fence = self._fence
         base = RowDigest.parse(fence.state.rows, fence.state.digest) or RowDigest()
         differs = self._differs or base.rows > fence.rows

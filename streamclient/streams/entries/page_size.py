@@ -28,7 +28,7 @@ class PageSize:
         return self._is_known
 
     def learn(self, entries: int, size: int, fields: int = 0) -> None:
-        """A page had so many entries, in `size` bytes; the first one had so many fields."""
+        """Record a page of `entries` entries in `size` bytes, whose first entry has `fields` fields."""
         self._is_known = True
         wanted = _ENOUGH * size // max(1, entries) if fields >= _WIDE else 0
         self.bytes = min(_MOST_BYTES, max(TARGET_BYTES, wanted))

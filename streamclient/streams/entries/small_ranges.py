@@ -21,7 +21,7 @@ from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.model import Range
 
 _MOST_RANGES = 256  # in one request
-_UNKNOWN = 100  # entries that are expected of a range of which nothing is known
+_UNKNOWN = 100  # expected entries of an unknown range
 _LINE = b"\r\n"
 _SPARE = bytes(16)  # the codec may look that far behind the last entry
 
@@ -86,7 +86,7 @@ def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request
     while left and len(ranges) < _MOST_RANGES and (not ranges or _expected(left[-1]) <= room):
         part = left.pop()
         ranges.append(part)
-        asked.append(_expected(part) + 1)  # one more: a full reply has entries that nobody expected
+        asked.append(_expected(part) + 1)  # one more: a full reply means unexpected entries
         room -= _expected(part)
     mark = secrets.token_hex(16).encode()
     commands: list[Command] = []

@@ -215,7 +215,7 @@ def short_ids(connection: Connection, asked: Sequence[tuple[str, StreamId, int, 
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
-    """The average size on the wire, in bytes, of the next entries behind `after`; 0 if there are none.
+    """The average size on the wire, in bytes, of the next entries after `after`; 0 without entries.
 
     At most `sample` of them are read: one, then more and more until they have some hundred kilobytes together.
     """
@@ -249,7 +249,7 @@ def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, 
 
 
 def failure(connection: Connection, stream: str, command: str, refusal: ReplyError) -> PystreamsError:
-    """What an error reply to a command that reads entries means: NOT_A_STREAM or SERVER_REFUSED."""
+    """The error for a refused command that reads entries: NOT_A_STREAM or SERVER_REFUSED."""
     if str(refusal).startswith("WRONGTYPE"):
         return error("NOT_A_STREAM", stream=stream, address=connection.address)
     return refused(connection.address, command, refusal, stream)

@@ -58,7 +58,7 @@ def read_new(
 ) -> list[Page] | None:
     """Claim entries and read `count` new ones, in one transaction with the command `first`.
 
-    `also`: an XREADGROUP to send as well, whose entries are none of the result.
+    `also`: an XREADGROUP to send as well. Its entries are not in the result.
     Returns None if a key that is watched on the link was changed: nothing was executed. Raises `BROKEN`,
     RefusedForNowError, GROUP_LOST and SERVER_REFUSED.
     """
@@ -95,7 +95,7 @@ def read_new(
 
 @dataclass(frozen=True)
 class Read:
-    """What is read for a consumer: `claims`, and `count` new entries. The command `first` goes before."""
+    """One read for a consumer: `claims`, and `count` new entries. The command `first` is sent before it."""
 
     consumer: Consumer
     count: int
@@ -283,7 +283,7 @@ def _xreadgroup(consumer: Consumer, count: int, after: str) -> Command:
 
 
 def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | None:
-    """The entries of a reply, None if there are none. Those of XREADGROUP are nested behind the stream's name."""
+    """The entries of a reply, None without entries. Those of XREADGROUP are nested after the stream's name."""
     count, at = _nested(buffer, start) if nested else array_header(buffer, start)
     page = decode_page(buffer, at, stop, count) if count > 0 else None
     return page if page is not None and page.count else None
