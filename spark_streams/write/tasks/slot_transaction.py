@@ -54,7 +54,7 @@ _ASKING_REPLY = b"+OK\r\n"
 class Terms:
     """State that all transactions of a task share.
 
-    `fence_ms`: how long a fence is kept after its last change; 0 keeps it permanently. `stage`: the required stage of the batch record.
+    `fence_ms`: lifetime of a fence after its last change; 0 keeps it permanently. `stage`: required stage of the batch record.
     """
 
     writer: WriterId
@@ -337,8 +337,8 @@ class SlotTransaction:
         if result.refused:
             self._mark_refused(link, sent, result)
         if not result.done:
-            # A conflict means that a fence was advanced: by a copy of this task, or by this transaction's first attempt.
-            # The fences will tell.
+            # A conflict: a fence was advanced, by a copy of this task or by this transaction's first attempt.
+            # The fences will tell which.
             if self._by_columns and is_refused(result.refusal):
                 self._columns = False
             elif result.refusal:
