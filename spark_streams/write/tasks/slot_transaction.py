@@ -54,7 +54,7 @@ _ASKING_REPLY = b"+OK\r\n"
 class Terms:
     """State that all transactions of a task share.
 
-    `fence_ms`: lifetime of a fence after its last change; 0 keeps it permanently. `stage`: required stage of the batch record.
+    `fence_ms`: lifetime of an unchanged fence, 0 without a limit. `stage`: required stage of the batch record.
     """
 
     writer: WriterId
