@@ -1,4 +1,4 @@
-"""The process's memory, in bytes on each system."""
+"""The process's memory in bytes, on each system."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Hand:
             self.finish()
 
     def finish(self) -> None:
-        """Let the thread be done."""
+        """Let the thread finish."""
         self.callback(self)
 
     def cancelled(self) -> bool:
@@ -111,7 +111,7 @@ class Hand:
 
 
 def test_only_what_is_old_enough_is_packed():
-    """However much waits, a segment is packed when it has been sealed for its age, no sooner and no later."""
+    """However many segments wait, each is packed when it has reached its age, no sooner and no later."""
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"1")])
     session, sealed_ever = core.open_session(NOW), []
@@ -211,7 +211,7 @@ def test_every_transition(monkeypatch):
 
 
 def test_what_cannot_happen_is_an_error():
-    """An event that has no line in the table for its state is not passed over."""
+    """An event without a transition from the present state raises."""
     packer = ColdPacker(Config(), filled()[0].streams.storage, Hand())
     with pytest.raises(IllegalTransitionError):
         packer._move(Event.PACK)

@@ -1,4 +1,4 @@
-"""maxmemory: what counts, how often it is looked at, and that nothing is lost when it is reached."""
+"""maxmemory: what counts, how often it is measured, and that nothing is lost when it is reached."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_it_is_the_masters_on_a_replica() -> None:
 
 
 def test_it_is_measured_ten_times_a_second() -> None:
-    """In between, what clients have sent since then counts as used."""
+    """Between measurements, bytes received from clients count as used."""
     machine = Machine(1000)
     looks = machine.looks
     assert not any(machine.full(milliseconds) for milliseconds in range(100))
@@ -87,7 +87,7 @@ def test_it_is_measured_ten_times_a_second() -> None:
 
 
 def test_what_is_free_but_held_is_given_back_first() -> None:
-    """At most once in a second, because that takes its time."""
+    """Memory is returned at most once per second, because that is slow."""
     machine = Machine(1000)
     machine.size, machine.spare = 1500, 600
     assert not machine.full(100)

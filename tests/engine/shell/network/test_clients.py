@@ -1,4 +1,4 @@
-"""The shell over TCP: what clients may send and when, and that none can harm another."""
+"""The shell over TCP: clients may send anything at any time without affecting other clients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client(engine: Running) -> Iterator[Connection]:
 
 
 def test_a_deep_pipeline_is_answered_in_order(client: Connection) -> None:
-    """Ten thousand commands in one go, among them errors, get ten thousand replies in their order."""
+    """Ten thousand pipelined commands, including errors, get ten thousand replies in order."""
     count = 10_000
     data = b"".join(hiredis.pack_command(("ECHO", n) if n % 100 else ("NOSUCH", n)) for n in range(count))
     client.socket.sendall(data)
@@ -98,7 +98,7 @@ def test_http_is_hung_up_on(engine: Running) -> None:
 
 
 def test_a_client_that_dies_in_a_request_disturbs_nobody(client: Connection, engine: Running) -> None:
-    """Half a command and a reset leave no trace but a client less."""
+    """A partial command and a reset leave no trace except a client less."""
     with Connection(engine) as victim:
         number = victim.run("CLIENT", "ID")
         victim.socket.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\nabc")
@@ -325,7 +325,7 @@ def test_a_client_must_log_in_where_there_is_a_password() -> None:
 
 
 def test_a_client_that_has_not_logged_in_is_dropped_where_it_does_not_read() -> None:
-    """Before AUTH next to no replies wait for a client, however much it asks."""
+    """Before AUTH hardly any replies wait for a client, however many requests it sends."""
     with servers.engine("--requirepass", "secret") as engine, Connection(engine) as client:
         client.socket.settimeout(60)
 
@@ -349,7 +349,7 @@ def test_a_request_that_grows_beyond_its_limit_is_dropped() -> None:
 
 
 def test_idle_clients_are_disconnected() -> None:
-    """timeout ends a client that asks nothing, but not one that waits for data."""
+    """timeout disconnects a silent client, but not one that waits for data."""
     with servers.engine("--timeout", "1") as engine, Connection(engine) as waiting, Connection(engine) as idle:
         waiting.send("XREAD", "BLOCK", "0", "STREAMS", "s", "$")
         assert idle.rest() == b""

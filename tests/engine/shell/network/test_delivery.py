@@ -15,7 +15,7 @@ def shell() -> Shell:
 
 
 def test_effects_are_handed_on_before_anybody_hears_of_them(shell: Shell) -> None:
-    """When the effects of a command come, neither its client, nor a subscriber, nor one that it has woken has bytes."""
+    """Effects are handed on before its client, a subscriber, or a woken client gets any bytes."""
     everybody = [shell.client() for _ in range(3)]
     (writer, _), (subscriber, _), (reader, _) = everybody
     reader.data_received(b"XREAD BLOCK 0 STREAMS s $\r\n")

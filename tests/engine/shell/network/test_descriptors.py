@@ -20,7 +20,7 @@ MOST = LIMIT - 32
 
 @pytest.fixture
 def few_files():
-    """Processes that are started in this test may open few files; this one may again afterwards."""
+    """Limit the open files of processes started in this test, and restore the limit afterwards."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The soft limit is inherited; the hard one cannot be raised again, so the servers find it by their own ulimit.
     yield [tools.needed("sh"), "-c", f'ulimit -n {LIMIT}; exec "$@"', "sh"]
@@ -28,7 +28,7 @@ def few_files():
 
 
 def rewrite_log(client: Connection) -> None:
-    """Rewrite the log, and see that it succeeded."""
+    """Rewrite the log, and check that it succeeded."""
     assert b"started" in client.run("BGREWRITEAOF")
     wait_for(lambda: b"aof_rewrite_in_progress:0" in client.run("INFO", "persistence"), "the rewrite to end")
     assert b"aof_last_bgrewrite_status:ok" in client.run("INFO", "persistence")

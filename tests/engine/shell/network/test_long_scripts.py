@@ -113,7 +113,7 @@ def test_a_script_that_wrote_goes_on(engine: servers.Running, caller: Connection
 
 
 def test_in_a_transaction(caller: Connection, other: Connection) -> None:
-    """EXEC is put aside with the script in it; killed, the rest of the transaction runs."""
+    """EXEC is suspended with its script; after that is killed, the rest of the transaction runs."""
     for words in (("MULTI",), ("INCR", "t"), ("EVAL_RO", FOREVER, 0), ("INCR", "t")):
         caller.run(*words)
     caller.send("EXEC")
@@ -138,7 +138,7 @@ def test_functions(caller: Connection, other: Connection) -> None:
 
 
 def test_its_client_goes(engine: servers.Running, other: Connection) -> None:
-    """The script of a client that has gone can be ended as any other."""
+    """The script of a disconnected client can be stopped like any other."""
     with Connection(engine) as caller:
         caller.send("EVAL", FOREVER, 0)
         wait_until_busy(other)

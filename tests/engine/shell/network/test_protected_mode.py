@@ -1,4 +1,4 @@
-"""Protected mode: without a password, clients of other machines are sent away."""
+"""Protected mode: without a password, clients on other machines are rejected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_who_counts_as_local(peer: object, local: bool) -> None:
 
 
 def test_the_rule() -> None:
-    """Refused: from elsewhere, protected mode, and a default user without a password."""
+    """A client is rejected if it is remote, protected mode is on, and the default user has no password."""
     core = Core(Config(), lambda n: 0)
     elsewhere = ("192.0.2.2", 1)
     assert is_refused(core.config, core.accounts, elsewhere)
@@ -59,7 +59,7 @@ def other_address() -> str | None:
 
 
 def test_a_client_from_elsewhere_is_told_why() -> None:
-    """DENIED and the end; with a password, or without protected mode, it is let in."""
+    """It gets DENIED and is disconnected; with a password, or without protected mode, it is accepted."""
     address = other_address()
     if address is None:
         pytest.skip("this machine has no address but loopback; the rule is tested without one")

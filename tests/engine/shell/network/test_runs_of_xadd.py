@@ -1,4 +1,4 @@
-"""Pipelines of XADD over TCP: however they are cut into pieces, the replies are those of the commands one by one."""
+"""Pipelines of XADD over TCP: in any pieces, the replies are those of the single commands."""
 
 from __future__ import annotations
 

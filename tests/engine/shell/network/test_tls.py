@@ -1,4 +1,4 @@
-"""TLS: certificates of a CA of the tests' own, made with the openssl command; clients with and without certificates."""
+"""TLS: certificates of a test CA, made with the openssl command; clients with and without certificates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def settings(directory: Path, port: int, *more: str) -> list[str]:
 
 
 def context(directory: Path, certificate: str = "") -> ssl.SSLContext:
-    """A client's, which trusts the tests' CA."""
+    """Return a client's context, which trusts the test CA."""
     made = ssl.create_default_context(cafile=str(directory / "ca.crt"))
     if certificate:
         made.load_cert_chain(directory / f"{certificate}.crt", directory / f"{certificate}.key")
@@ -80,7 +80,7 @@ def ask(port: int, made: ssl.SSLContext, *words: str) -> object:
 
 
 def served_name(port: int, made: ssl.SSLContext) -> str:
-    """Whose certificate the server shows."""
+    """Return the name in the server's certificate."""
     with (
         socket.create_connection(("127.0.0.1", port), DEADLINE) as raw,
         made.wrap_socket(raw, server_hostname="localhost") as client,
@@ -92,7 +92,7 @@ def served_name(port: int, made: ssl.SSLContext) -> str:
 
 
 def test_clients_with_and_without_certificates(certificates: Path) -> None:
-    """tls-auth-clients yes wants a certificate of the CA, optional one or none, no none; it can change at run time."""
+    """tls-auth-clients yes requires a certificate of the CA, optional accepts one, no ignores it; it can change at run time."""
     port = free_port()
     with servers.engine(*settings(certificates, port, "--port", str(free_port()))) as engine:
         with_one, without = context(certificates, "client"), context(certificates)
@@ -122,7 +122,7 @@ def allowed(port: int, made: ssl.SSLContext) -> Callable[[], bool]:
 
 
 def test_port_0_leaves_tls_alone(certificates: Path) -> None:
-    """With tls-port, port 0 is no port; the ready line names the TLS address, and plain clients get nowhere."""
+    """With tls-port, port 0 means no plain port; the ready line has the TLS address, and plain clients cannot connect."""
     port = free_port()
     with servers.engine(*settings(certificates, port)) as engine:
         assert engine.port == port
@@ -133,7 +133,7 @@ def test_port_0_leaves_tls_alone(certificates: Path) -> None:
 
 
 def test_certificates_are_reloaded(certificates: Path) -> None:
-    """CONFIG SET of a certificate and its key counts for new connections, old ones live on; a wrong one is refused."""
+    """CONFIG SET of a certificate and its key applies to new connections, old ones stay open; a wrong one is rejected."""
     port = free_port()
     flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no")
     with servers.engine(*flags) as engine:
@@ -160,7 +160,7 @@ def test_certificates_are_reloaded(certificates: Path) -> None:
 
 
 def test_protocol_versions(certificates: Path) -> None:
-    """tls-protocols names those that are spoken."""
+    """tls-protocols selects the protocol versions."""
     port = free_port()
     flags = settings(certificates, port, "--tls-auth-clients", "no", "--tls-protocols", "TLSv1.3")
     with servers.engine(*flags):
@@ -234,7 +234,7 @@ def test_what_cannot_be_used_stops_the_start(certificates: Path) -> None:
 
 
 def test_contexts(certificates: Path) -> None:
-    """Locked keys with their password, versions that hang together, ciphers."""
+    """Encrypted keys with their password, contiguous versions, ciphers."""
     config = Config()
     for name, file in (("cert", "server.crt"), ("key", "locked.key"), ("ca-cert", "ca.crt")):
         config.put(f"tls-{name}-file", str(certificates / file).encode())
@@ -369,6 +369,6 @@ def test_a_certificate_of_no_enabled_user_is_reported(
 
 
 def test_another_value_of_tls_auth_clients_user_is_refused(certified: tuple[redis_py.Redis, int]) -> None:
-    """CONFIG SET names the two values that there are."""
+    """The error of CONFIG SET names the two values."""
     with pytest.raises(redis_py.ResponseError, match="one of the following: CN, off"):
         certified[0].config_set("tls-auth-clients-user", "URI")

@@ -23,7 +23,7 @@ class Turns:
         self._soon.append(lambda: work(*words))
 
     def run(self) -> bool:
-        """One iteration; whether there was anything to do."""
+        """Run one iteration; return whether there was anything to do."""
         for _ in range(count := len(self._soon)):
             self._soon.popleft()()
         return bool(count)

@@ -32,7 +32,7 @@ def wait_until_up(replica: redis.Redis) -> None:
 
 
 def wait_until_equal(replica: redis.Redis, master: redis.Redis) -> None:
-    """The replica has done everything that the master has."""
+    """Whether the replica has applied everything of the master."""
 
     def level() -> bool:
         state = replication(replica)

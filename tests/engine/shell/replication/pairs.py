@@ -15,7 +15,7 @@ AT_ONCE = ("--repl-diskless-sync-delay", "0")
 
 
 def info(client: Connection, section: str = "replication") -> dict[str, str]:
-    """A section of INFO."""
+    """Return a section of INFO."""
     lines = client.run("INFO", section).decode().splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
@@ -31,7 +31,7 @@ def wait_until_up(replica: Connection) -> None:
 
 
 def settled(master: Connection) -> None:
-    """All that was written through this connection is at one replica at least."""
+    """Wait until at least one replica has everything written through this connection."""
     assert master.run("WAIT", 1, 20_000) >= 1
 
 

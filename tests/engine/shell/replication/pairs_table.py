@@ -110,7 +110,7 @@ def prepared(member: Member) -> list[real_files.Command]:
 
 
 def fill(master: Member, start: int) -> None:
-    """Some of everything that all of them have, some of it by scripts."""
+    """Write data of every type that all servers have, some of it by scripts."""
     with Connection(master) as client:
         assert client.run("FUNCTION", "LOAD", _LIBRARY % (start, start)) == b"l%d" % start
         assert client.run("FCALL", f"f{start}", 1, f"by function {start}") == b"OK"

@@ -1,4 +1,4 @@
-"""Random commands on a master, and whether its replica is equal afterwards."""
+"""Random commands on a master, and a comparison with its replica."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Pair:
         self._other = other
 
     def difference(self, steps: list[Step]) -> str | None:
-        """How the replica differs from the master after these steps; None if it does not."""
+        """Return the difference of the replica from the master after these steps; None if there is none."""
         with Connection(self._master) as main, Connection(self._master) as other:
             main.run("FLUSHALL")
             clients = [main, other]

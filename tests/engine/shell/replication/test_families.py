@@ -39,7 +39,7 @@ def family(engines):
 
 
 def syncs(client: redis_py.Redis) -> tuple[int, int]:
-    """Full and partial synchronisations that it has given."""
+    """Return the numbers of full and partial synchronisations as a master."""
     found = client.info("stats")
     return found["sync_full"], found["sync_partial_ok"]
 
@@ -131,7 +131,7 @@ def test_keys_expire_again_after_a_promotion(family):
 
 
 def test_who_waits_hears_that_the_role_has_changed(family):
-    """A blocked client gets UNBLOCKED and is cut off when its server becomes a replica."""
+    """A blocked client gets UNBLOCKED and is disconnected when its server becomes a replica."""
     first, second, _ = family
     with redis_py.Redis(port=port_of(first), socket_timeout=20) as waiting:
         connection = waiting.connection_pool.get_connection()

@@ -40,7 +40,7 @@ class Master:
         self.port: int = listener.getsockname()[1]
 
     def accept(self) -> None:
-        """A replica comes, and is taken up to PSYNC."""
+        """Accept a replica, up to PSYNC."""
         self.link, _ = self._listener.accept()
         self.link.settimeout(20)
         self.until(b"PING\r\n")
@@ -97,7 +97,7 @@ def test_while_the_data_come_and_are_read(replica, master):
 
 
 def test_a_file_that_is_not_whole_is_asked_for_again(replica, master):
-    """Damage in the data is an error in INFO; the replica asks again and takes the next ones."""
+    """Damaged data is an error in INFO; the replica requests it again and uses the next transfer."""
     follow(replica, master.port)
     master.accept()
     master.say(FULL + b"$%d\r\n" % len(EMPTY_RDB) + EMPTY_RDB[:9] + b"\xee" + EMPTY_RDB[10:])
@@ -110,7 +110,7 @@ def test_a_file_that_is_not_whole_is_asked_for_again(replica, master):
 
 
 def test_a_master_that_says_nothing_is_left(replica, master):
-    """After repl-timeout without a sign of life the link is given up, in the handshake as later."""
+    """After repl-timeout without any bytes the link is dropped, in the handshake and later."""
     replica.config_set("repl-timeout", 1)
     follow(replica, master.port)
     master.accept()

@@ -1,4 +1,4 @@
-"""The replication stream's history: offsets, ids, and which of its bytes are still there."""
+"""The replication stream's history: offsets, IDs, and the bytes that are still there."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_promoted_replica_covers_both_ids_up_to_the_change():
 
 
 def test_a_full_synchronisation_forgets_what_was():
-    """adopt() takes the master's id and offset; nothing from before is covered, even where the numbers are the same."""
+    """adopt() sets the master's ID and offset; earlier bytes are not covered, even if the numbers are the same."""
     one = fed(history(1000), b"a" * 100)
     before = one.id
     one.adopt(b"m" * 40, 100)
@@ -98,7 +98,7 @@ def test_a_full_synchronisation_forgets_what_was():
 
 
 def test_a_master_that_goes_on_under_another_id_keeps_its_bytes():
-    """rename() keeps the backlog, under the new id and, up to here, under the one from before."""
+    """rename() keeps the backlog, under the new ID and, up to here, under the previous one."""
     one = fed(history(1000), b"a" * 100)
     before = one.id
     one.rename(before)

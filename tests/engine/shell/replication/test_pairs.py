@@ -60,7 +60,7 @@ def replica(engine, master):
 
 
 def fill(master: redis_py.Redis) -> None:
-    """Some of everything, with groups that have read."""
+    """Data of every type, with groups that have read."""
     pipe = master.pipeline()
     for number in range(300):
         pipe.xadd("s", {"number": number, "text": "x" * (number % 50)})
@@ -94,7 +94,7 @@ def test_all_data_and_what_happens_then(master, replica, load):
 
 
 def test_a_link_that_breaks_anywhere(master, replica):
-    """Whatever byte is the last one, the replica comes back, and in the end it has all that its master has."""
+    """Whichever byte is the last one, the replica reconnects, and in the end has all data of its master."""
     chance = random.Random(5)
     fill(master)
     before = master.info("stats")

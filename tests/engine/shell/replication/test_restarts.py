@@ -15,7 +15,7 @@ def has_all(replica: Member, master: Member) -> None:
 
 
 def syncs(master: Member) -> tuple[object, object]:
-    """Full and partial synchronisations that it has given since it was started."""
+    """Return the numbers of full and partial synchronisations as a master since its start."""
     with master.client() as client:
         stats = client.info("stats")
         return stats["sync_full"], stats["sync_partial_ok"]

@@ -1,4 +1,4 @@
-"""Every command that changes something changes a replica in the same way, whatever comes before it."""
+"""Every command that changes data changes a replica in the same way, after any commands."""
 
 from __future__ import annotations
 

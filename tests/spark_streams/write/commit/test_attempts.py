@@ -108,7 +108,7 @@ def test_other_partitions_behind_a_task_that_had_ended_are_refused(
 def test_rows_that_are_all_there_may_come_in_any_partitions_and_order(
     client: redis.Redis, place: servers.Running, mode: str, is_committed: bool
 ) -> None:
-    """A batch that was written completely adds nothing, however it comes again; other rows are refused or ignored."""
+    """A completely written batch adds nothing in any repetition; other rows are rejected or ignored."""
     first = Attempt(place.url, "first", mode).task(0, range(20)).task(1, range(20, 40))
     if is_committed or mode == "staged":
         first.commit()
@@ -176,7 +176,7 @@ def test_a_task_of_an_attempt_that_was_replaced_or_finished_writes_nothing(
 def test_a_publication_that_was_begun_is_finished_by_any_other_attempt(
     client: redis.Redis, place: servers.Running, published: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver dies while it publishes: the next one finishes that, whatever its own plan and rows are."""
+    """If the driver dies while publishing, the next one finishes that, whatever its own plan and rows are."""
     first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
     assert numbers(client) == []
     move, left = Mover.move, [published]
@@ -262,7 +262,7 @@ def test_a_stream_that_was_deleted_gets_its_rows_again(client: redis.Redis, plac
 def test_a_stream_that_was_made_anew_with_more_entries_gets_its_rows_again(
     client: redis.Redis, place: servers.Running, is_committed: bool, before: int
 ) -> None:
-    """Whether its IDs are greater or smaller; a stream whose entries were trimmed or deleted is the same one."""
+    """With greater or smaller IDs; a stream whose entries were trimmed or deleted is the same one."""
     for n in range(before):
         client.xadd("s", {"n": n}, id=f"5-{n + 1}")
     first = Attempt(place.url, "first").task(0, range(20))
@@ -369,7 +369,7 @@ def test_the_run_is_found_among_a_jobs_tags() -> None:
 
 
 def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers.Running) -> None:
-    """Stored and read again they are the same, with IDs and without, whatever the stream is called."""
+    """Stored and read again they are unchanged, with and without IDs, for any stream name."""
     options = WriteOptions(stream="s")
     table = pa.RecordBatch.from_pydict({"_id": ["1-1", None, "2-*"], "n": [1, 2, 3]})
     (rows,) = next(RowEncoder(options, WriteSchema(("n",), False, True, False)).chunks(iter([table])))
@@ -487,7 +487,7 @@ def test_what_was_staged_and_abandoned_is_removed_by_the_next_commit(
 
 
 def test_rows_that_the_server_lost_before_the_commit_are_missed(client: redis.Redis, place: servers.Running) -> None:
-    """A failover lost what finished tasks had written: the driver notices, and the repeated batch writes it again."""
+    """If a failover lost rows of finished tasks, the driver notices, and the repeated batch writes them again."""
     first = Attempt(place.url, "first").task(0, range(10)).task(1, range(10, 20))
     client.delete("s", *client.keys("pystreams:fence:{s}*"))
     with pytest.raises(WriteError, match=r"FENCE_BEHIND.*has 0 rows of this task, but 10 were"):
@@ -500,7 +500,7 @@ def test_rows_that_the_server_lost_before_the_commit_are_missed(client: redis.Re
 def test_staged_rows_come_through_whatever_the_user_may_do(
     client: redis.Redis, place: servers.Running, request: pytest.FixtureRequest, may: str
 ) -> None:
-    """Moved by the server, or by way of the driver where the user may not have it moved: the same entries, in order."""
+    """Moved by the server, or by the driver if the user has no right to that: the same entries, in order."""
     words = may.replace("-ps.append", "") if request.node.callspec.params["place"] == "redis" else may
     client.execute_command("ACL", "SETUSER", "job", "reset", "on", ">x", "~*", *words.split())
     client.config_resetstat()

@@ -21,7 +21,7 @@ QUERY = "0b8e9a10-0000-4000-8000-000000000001"
     "key", [b"s", b"name:{7}", b"", b"{}", b"a}b", b"{}x", b"{a}b}", b"{{a}", b"}{", b"\xff{\xfe}"]
 )
 def test_a_fence_lives_in_its_streams_slot(key: bytes) -> None:
-    """Whatever a stream is called, its fence is a key of the same slot, and another stream's fence another key."""
+    """For any stream name, its fence is a key in the same slot, and different from other streams' fences."""
     assert slot_of(b"x{%b}y" % same_slot_tag(key)) == slot_of(key)
     assert slot_of(WriterId(QUERY, 3, 1).key(key)) == slot_of(key)
     assert WriterId(QUERY, 3, 1).key(key) != WriterId(QUERY, 3, 1).key(key + b"'")
@@ -48,7 +48,7 @@ def stored(batch: int, numbers: list[int], refused: bytes = b"") -> list[bytes |
 @given(rows=HASHES, done=st.integers(0, 12), data=st.data())
 @settings(deadline=None)
 def test_a_fence_skips_exactly_what_is_done(rows: list[int], done: int, data: st.DataObject) -> None:
-    """However the rows are cut into chunks, the rows that the fence counts are skipped, the others are not."""
+    """With any chunks, the rows that the fence counts are skipped, and the others are not."""
     done = min(done, len(rows))
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
     fence.update(stored(5, rows[:done]) if done else [None] * len(FIELDS))

@@ -33,7 +33,7 @@ def test_a_rows_hash_depends_on_the_row_alone(rows):
 
 @given(ROWS)
 def test_fields_hash_the_same_from_columns_and_from_a_map(rows):
-    """A row's fields give the same hash as columns of their own and in a map, in any order."""
+    """A row's fields give the same hash as separate columns and in a map, in any order."""
     in_map = [[pair for pair in zip((b"b", b"a"), row[1::-1], strict=True) if pair[1] is not None] for row in rows]
     offsets = [0]
     for pairs in in_map:

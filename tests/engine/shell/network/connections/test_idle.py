@@ -23,7 +23,7 @@ def check(shell: Shell, connection: Connection, seconds: float) -> None:
 
 
 def test_a_client_that_asks_nothing_is_cut_off(shell: Shell) -> None:
-    """It is cut off after ``timeout`` seconds, not before."""
+    """It is disconnected after ``timeout`` seconds, not before."""
     connection, transport = shell.client()
     connection.data_received(b"PING\r\n")
     check(shell, connection, 10)
@@ -51,7 +51,7 @@ def listening(shell: Shell, connection: Connection) -> None:
 
 @pytest.mark.parametrize("state", [held_back, in_steps, waiting, listening])
 def test_a_client_that_the_engine_keeps_waiting_stays(shell: Shell, state) -> None:
-    """Held back by CLIENT PAUSE, in a long command, blocked or subscribed: it is not the client that is idle."""
+    """Clients held back by CLIENT PAUSE, in a long command, blocked or subscribed do not count as idle."""
     connection, transport = shell.client()
     state(shell, connection)
     check(shell, connection, 1000)
@@ -59,7 +59,7 @@ def test_a_client_that_the_engine_keeps_waiting_stays(shell: Shell, state) -> No
 
 
 def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> None:
-    """As long as some of the reply leaves it stays, however long that takes; when nothing leaves it is cut off."""
+    """It stays while some of the reply leaves, however long that takes; when nothing leaves it is disconnected."""
     connection, transport = shell.client()
     connection.data_received(b"ECHO " + b"x" * 5000 + b"\r\n")
     transport.waiting = 5000
@@ -73,7 +73,7 @@ def test_a_client_that_takes_a_long_reply_stays_while_it_does(shell: Shell) -> N
 
 @pytest.mark.parametrize("paused", [True, False], ids=["its transport is full", "its transport would take more"])
 def test_a_silent_client_above_the_soft_output_limit_is_cut_off(monkeypatch, shell: Shell, paused: bool) -> None:
-    """So many seconds above the soft limit, without a break, and nothing that the client does is needed for it."""
+    """It is disconnected after its seconds above the soft limit without a break, without any action of the client."""
     connection, transport = shell.client()
     shell.runner.core.config.change([(b"client-output-buffer-limit", b"normal 1mb 10kb 5"), (b"timeout", b"0")])
     connection.data_received(b"PING\r\n")

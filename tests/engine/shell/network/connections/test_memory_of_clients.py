@@ -25,7 +25,7 @@ MB = 1 << 20
 
 
 class Watched(Connection):
-    """A connection that a weak reference can be made to."""
+    """A connection that supports weak references."""
 
 
 def resident(server: Running, line: str = "VmRSS") -> int:
@@ -51,7 +51,7 @@ LEAVES: dict[str, bytes] = {
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("leaves", LEAVES)
 def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
-    """Whatever a client was doing when it went, its connection is freed at once: it is part of no cycle."""
+    """Whatever a client was doing when it disconnected, its connection is freed at once: it is in no reference cycle."""
 
     async def main() -> weakref.ref[Watched]:
         runner = Runner(Core(Config(), lambda n: 0), asyncio.get_running_loop())
@@ -152,7 +152,7 @@ def test_a_reply_above_the_hard_limit_ends_its_client():
 
 
 def evicted(client: Client) -> int:
-    """How many clients were cut off because of maxmemory-clients."""
+    """Return the number of clients disconnected because of maxmemory-clients."""
     return int(client.run("INFO", "stats").split(b"evicted_clients:")[1].split(b"\r\n")[0])
 
 

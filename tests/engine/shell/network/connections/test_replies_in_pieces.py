@@ -1,4 +1,4 @@
-"""Long replies leave in pieces, long commands come and are done in pieces: what clients see of it, without a socket."""
+"""Long replies are sent in pieces, long commands are parsed and run in pieces: as seen by clients, without a socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.engine.shell.network.without_sockets import Shell
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """One with a list of 50 elements, whose replies of more than ten have pages of five."""
+    """A shell with a list of 50 elements, where replies of more than ten have pages of five."""
     monkeypatch.setattr(replies, "_SHORT", 10)
     monkeypatch.setattr(replies, "_WORDS", 5)
     shell = Shell()
@@ -35,7 +35,7 @@ def rest(shell: Shell) -> None:
 
 
 def test_others_are_answered_between_two_pieces(shell):
-    """Each iteration brings one piece of a long reply, and another client's commands are answered in between."""
+    """Each iteration sends one piece of a long reply, and another client is served in between."""
     first, reader = shell.client()
     second, other = shell.client()
     first.data_received(LRANGE)
@@ -75,7 +75,7 @@ def test_messages_come_behind_the_last_piece(shell):
 
 
 def test_a_client_that_does_not_read_gets_no_more_pieces(shell):
-    """While the client's bytes pile up, no piece is made; when they have left, the next ones are."""
+    """While the client has many unread bytes no piece is made; after they have left, the next ones are."""
     first, reader = shell.client()
     first.data_received(LRANGE)
     first.pause_writing()
@@ -89,7 +89,7 @@ def test_a_client_that_does_not_read_gets_no_more_pieces(shell):
 
 
 def test_a_connection_that_is_to_be_closed_is_closed_behind_the_last_piece(shell):
-    """A transaction that ends the connection answers in full first."""
+    """A transaction that closes the connection sends its whole reply first."""
     first, reader = shell.client()
     first.data_received(b"CLIENT ID\r\n")
     number = reader.taken()[1:-2]
@@ -100,7 +100,7 @@ def test_a_connection_that_is_to_be_closed_is_closed_behind_the_last_piece(shell
 
 
 def test_a_client_that_goes_leaves_nothing(shell):
-    """With the connection the rest of its reply goes."""
+    """The rest of a reply is dropped with its connection."""
     first, _ = shell.client()
     first.data_received(LRANGE)
     first.connection_lost(None)
@@ -109,7 +109,7 @@ def test_a_client_that_goes_leaves_nothing(shell):
 
 
 def test_a_reply_that_cannot_be_finished_ends_the_connection(shell, monkeypatch):
-    """Where a piece cannot be made, its client is cut off: half a reply must not be followed by another one."""
+    """If a piece cannot be made, its client is disconnected: a partial reply must not be followed by another one."""
     first, reader = shell.client()
 
     def pages(items: list[Any]) -> replies.Pages:
@@ -123,7 +123,7 @@ def test_a_reply_that_cannot_be_finished_ends_the_connection(shell, monkeypatch)
 
 
 def test_muted_clients_get_no_piece(shell):
-    """CLIENT REPLY OFF holds for long replies too."""
+    """CLIENT REPLY OFF applies to long replies too."""
     first, reader = shell.client()
     first.data_received(b"CLIENT REPLY OFF\r\n" + LRANGE + b"CLIENT REPLY ON\r\n")
     rest(shell)
@@ -131,7 +131,7 @@ def test_muted_clients_get_no_piece(shell):
 
 
 def test_a_command_of_very_many_words_is_parsed_in_pieces(shell):
-    """While the words of one client's command come in, some of them in each iteration, others are answered."""
+    """While the arguments of one client's command are parsed, some in each iteration, others are served."""
     first, reader = shell.client()
     second, other = shell.client()
     words = [b"XDEL", b"s", *(b"%d-1" % number for number in range(30_000))]
@@ -218,7 +218,7 @@ def test_nothing_is_read_while_a_command_is_done_in_steps(many_ids):
 
 
 def test_a_command_in_steps_is_finished_though_its_client_has_gone(many_ids):
-    """Nothing is left half done by a client that closes its connection."""
+    """A client that closes its connection leaves nothing half done."""
     first, _ = many_ids.client()
     second, other = many_ids.client()
     first.data_received(XDEL)
@@ -230,7 +230,7 @@ def test_a_command_in_steps_is_finished_though_its_client_has_gone(many_ids):
 
 
 def test_an_error_nobody_foresaw_in_a_step_stops_the_engine(many_ids, monkeypatch):
-    """Half a step is not logged: the engine stops, and the log has the steps before."""
+    """A failed step is not logged: the engine stops, and the log has the steps before it."""
     first, reader = many_ids.client()
     effects: list[Any] = []
     ended: list[bool] = []

@@ -1,4 +1,4 @@
-"""The batch of replies: what leaves at once, what waits for the end of the iteration, what for the disk."""
+"""The batch of replies: replies that leave at once, at the end of the iteration, or after the disk."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_all_leaves_after_one_settling():
 
 
 def test_nobody_is_told_what_may_be_lost():
-    """Where the disk refused, neither yes nor no: the connections are cut off."""
+    """If the disk rejected the write, clients get neither success nor error: their connections are closed."""
     assert iteration(held_work, lambda: False) == (["aborted"], ["aborted", "closed"], [])
 
 
@@ -101,7 +101,7 @@ def test_few_clients_get_their_replies_at_once():
 
 
 def crowd(batch: ReplyBatch) -> None:
-    """Ten others are served, some times."""
+    """Serve ten other clients, some times."""
     others = [Connection() for _ in range(10)]
     for _ in range(5):
         for other in others:

@@ -9,7 +9,7 @@ from tests.servers.connection import Connection
 
 
 class Tap:
-    """One connection to a master that asks for synchronisation."""
+    """A connection to a master that requests synchronisation."""
 
     def __init__(self, master: servers.Running, *capabilities: str) -> None:
         self.client = Connection(master)
@@ -41,7 +41,7 @@ class Tap:
         return taken
 
     def line(self) -> bytes:
-        """The next line that is not empty, without its end."""
+        """Return the next non-empty line, without its end."""
         while True:
             while b"\n" not in self._seen:
                 self._more()
@@ -50,7 +50,7 @@ class Tap:
                 return line.strip()
 
     def full(self) -> tuple[str, int]:
-        """The answer +FULLRESYNC: the history's id and the offset of the file."""
+        """Read the reply +FULLRESYNC; return the history's ID and the offset of the file."""
         word, history_id, offset = self.line().split()
         assert word == b"+FULLRESYNC"
         return history_id.decode(), int(offset)
@@ -67,11 +67,11 @@ class Tap:
         return found
 
     def acknowledge(self, offset: int) -> None:
-        """Say how much is done."""
+        """Send an acknowledgement."""
         self.client.send("REPLCONF", "ACK", offset)
 
     def commands(self, last: bytes) -> list[list[bytes]]:
-        """The commands of the stream up to the one whose last word is ``last``."""
+        """Return the commands of the stream up to the one whose last word is ``last``."""
         reader = hiredis.Reader(notEnoughData=self)
         reader.feed(self._seen)
         self._seen = b""

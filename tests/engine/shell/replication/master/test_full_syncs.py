@@ -34,7 +34,7 @@ FED = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r
 
 @in_loop
 async def test_what_happens_meanwhile_waits_behind_a_file_by_mark_until_it_is_acknowledged(tmp_path):
-    """Nothing follows the mark before the replica has found it; then comes all that has happened since the image."""
+    """Nothing follows the mark before the replica has found it; then the stream since the image follows."""
     world = World(tmp_path)
     world.run(b"SET", b"before", b"v")
     peer = await world.join(b"eof")
@@ -68,7 +68,7 @@ async def test_a_replica_may_be_quicker_than_the_loop(tmp_path):
 
 @in_loop
 async def test_who_has_acknowledged_nothing_does_not_count(tmp_path):
-    """WAIT and WAITAOF count no replica that may still be reading its file, also before anything was fed: offset 0."""
+    """WAIT and WAITAOF do not count a replica that may still be reading its file, not even at offset 0."""
     world = World(tmp_path, "--repl-diskless-sync", "no")
     world.run(*SET)
     peer = await world.join()
@@ -184,7 +184,7 @@ async def test_more_than_the_limit_lets_wait_costs_the_connection(tmp_path):
 
 @in_loop
 async def test_whoever_wants_the_file_alone_is_no_replica(tmp_path):
-    """With rdb-only no effects are recorded, nothing waits and nothing follows, and no backlog is kept."""
+    """With rdb-only no effects are recorded, nothing is queued or sent after the file, and no backlog is kept."""
     world = World(tmp_path)
     peer = await world.join(b"eof", rdb_only=True)
     assert peer.got.endswith(MARK)
@@ -197,7 +197,7 @@ async def test_whoever_wants_the_file_alone_is_no_replica(tmp_path):
 
 @in_loop
 async def test_nobody_follows_for_long_enough(tmp_path):
-    """After repl-backlog-ttl without replicas no effects are recorded any more, and the history has another id."""
+    """After repl-backlog-ttl without replicas no effects are recorded any more, and the history has another ID."""
     world = World(tmp_path, "--repl-backlog-ttl", "1")
     peer = await world.join(b"eof")
     assert world.core.changes.recording

@@ -96,7 +96,7 @@ def test_a_transaction_arrives_whole(master, replica):
 
 
 def test_keys_expire_at_the_replica_when_the_master_says_so(master, replica):
-    """An expired key goes with a DEL in the stream, and the replica has neither of the two keys afterwards."""
+    """An expired key is deleted by a DEL in the stream, and the replica has neither of the two keys afterwards."""
     master.run("SET", "soon", "v", "PX", 30)
     master.run("SET", "asked", "v", "PX", 1)
     wait_for(lambda: master.run("DBSIZE") == 0, "the keys to expire")
@@ -105,7 +105,7 @@ def test_keys_expire_at_the_replica_when_the_master_says_so(master, replica):
 
 
 def test_a_broken_link_goes_on_where_it_broke(master, replica):
-    """A replica whose connection was cut comes back for the bytes that it lacks, and no file is sent again."""
+    """A replica whose connection was cut requests the missing bytes, and no file is sent again."""
     before = info(master, "stats")
     some_of_everything(master.run)
     settled(master)
@@ -167,7 +167,7 @@ def test_the_master_tells_of_its_replicas(master, replica, engine):
 
 
 def test_writing_is_refused_without_replicas_enough(master, replica):
-    """With min-replicas-to-write above the number of replicas commands that write get NOREPLICAS, others run."""
+    """With min-replicas-to-write above the number of replicas, write commands get NOREPLICAS, others run."""
     master.run("CONFIG", "SET", "min-replicas-to-write", 2)
     error = master.run("SET", "k", "v")
     assert isinstance(error, hiredis.ReplyError)

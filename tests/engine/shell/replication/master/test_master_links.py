@@ -28,7 +28,7 @@ def master(engine: servers.Running) -> Iterator[Connection]:
 
 
 def online(engine: servers.Running) -> tuple[Tap, str, int]:
-    """A replica that has had its file, with the history's id and its offset there."""
+    """Return a replica that has its file, with the history's ID and its offset."""
     tap = Tap(engine, "eof", "psync2")
     tap.ask()
     name, offset = tap.full()
@@ -60,7 +60,7 @@ def test_a_link_that_breaks_at_any_byte_of_the_stream_goes_on_there(master, engi
 
 
 def test_a_file_that_is_cut_off_anywhere_disturbs_nobody(master, engine):
-    """A replica that goes in the middle of its file leaves the others with theirs, and the master with its clients."""
+    """A replica that disconnects in the middle of its file affects neither other replicas nor clients."""
     for number in range(3000):
         master.send("SET", f"key:{number}", "x" * 1000)
     for _ in range(3000):
@@ -80,7 +80,7 @@ def test_a_file_that_is_cut_off_anywhere_disturbs_nobody(master, engine):
 
 
 def test_a_replica_that_never_reads_is_cut_off_and_comes_back(master, engine):
-    """Bytes pile up to client-output-buffer-limit, then the connection is closed; a later one gets everything."""
+    """Above client-output-buffer-limit of unread bytes the connection is closed; a later one gets everything."""
     master.run("CONFIG", "SET", "client-output-buffer-limit", "replica 2mb 0 0")
     tap, _, _ = online(engine)
     with tap:
@@ -97,7 +97,7 @@ def test_a_replica_that_never_reads_is_cut_off_and_comes_back(master, engine):
 
 
 def test_a_slow_replica_is_still_heard(master, engine):
-    """The acknowledgements of a replica count, however much waits for it."""
+    """The acknowledgements of a replica count, however many bytes wait for it."""
     tap, _, _ = online(engine)
     with tap:
         for number in range(20):
@@ -108,7 +108,7 @@ def test_a_slow_replica_is_still_heard(master, engine):
 
 
 def test_replicas_that_wait_hear_that_the_master_is_there(master, engine):
-    """While a replica waits for its file it gets line ends, so that it does not take the link for dead."""
+    """While a replica waits for its file it gets line breaks as keepalives."""
     master.run("CONFIG", "SET", "repl-diskless-sync-delay", 60)
     try:
         with Tap(engine, "eof") as tap:
@@ -138,7 +138,7 @@ def test_a_message_arrives_behind_what_was_written_before_it(master, engine):
 
 
 def test_who_waits_in_vain_does_not_fill_the_stream(master, engine):
-    """A replica that answers each question, and is never far enough, is asked a few times and not without end."""
+    """A replica that acknowledges each request, but is always behind, is asked a limited number of times."""
     tap, _, offset = online(engine)
     with tap, Connection(engine) as waiting:
         waiting.run("SET", "k", "v")

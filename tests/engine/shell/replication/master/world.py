@@ -74,7 +74,7 @@ class World:
             self.master.feed(effects)
 
     def run(self, *words: bytes) -> None:
-        """One command of a client."""
+        """Run one command of a client."""
         self.core.execute(self.caller, [*words], self.now)
         self.settle()
 
@@ -86,7 +86,7 @@ class World:
         clogged: bool = False,
         version: bytes = b"",
     ) -> FakePeer:
-        """A replica that asks for everything."""
+        """Return a replica that requests all data."""
         session = self.core.open_session(1)
         session.as_replica = AsReplica(capabilities=frozenset(capabilities), rdb_only=rdb_only, version=version)
         peer = self.connections[session.id] = FakePeer(session)
@@ -96,7 +96,7 @@ class World:
         return peer
 
     def finish(self, error: OSError | None = None) -> None:
-        """The thread has done its work."""
+        """Let the thread finish its work."""
         write, done = self.work.pop(0)
         try:
             write()
@@ -119,7 +119,7 @@ async def whole(peer: FakePeer) -> None:
 
 
 def in_loop(story: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-    """A test whose story runs in an event loop."""
+    """Mark a test whose body runs in an event loop."""
 
     def test(tmp_path: Path) -> None:
         asyncio.run(story(tmp_path))

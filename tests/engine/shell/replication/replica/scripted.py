@@ -13,7 +13,7 @@ HISTORY = b"a" * 40
 
 
 def full(file: bytes, offset: int = 0) -> bytes:
-    """The answer that sends all data."""
+    """Return the reply that sends all data."""
     return b"+FULLRESYNC %b %d\r\n$%d\r\n%b" % (HISTORY, offset, len(file), file)
 
 
@@ -56,7 +56,7 @@ class Master:
 
 
 def hang_up(connection: socket.socket) -> None:
-    """Close a connection as a master does that ends."""
+    """Close a connection like a master that exits."""
     connection.shutdown(socket.SHUT_RDWR)
 
 

@@ -1,4 +1,4 @@
-"""The handshake with a master, and the line and the mark around its data: bytes in, bytes out."""
+"""The handshake with a master, and the frame of its data: bytes in, bytes out."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_history_may_go_on_under_another_name():
     ],
 )
 def test_a_master_that_refuses_is_an_error(lines, what):
-    """The error names the command and the master's answer, and never the password."""
+    """The error has the command and the master's reply, but never the password."""
     shake = Handshake(WHO, None)
     talk(shake, *lines[:-1])
     with pytest.raises(HandshakeError, match=what) as caught:
@@ -96,6 +96,6 @@ def test_the_data_are_what_stands_between(size, marked):
 
 @pytest.mark.parametrize("line", [b"-ERR no\r\n", b"$x\r\n", b"$EOF:short\r\n", b"$" + b"1" * 200])
 def test_what_is_no_data_is_an_error(line):
-    """A line that announces nothing is an error, and so is one without an end."""
+    """An invalid first line is an error, and so is one without an end."""
     with pytest.raises(PayloadError):
         Payload().feed(line)

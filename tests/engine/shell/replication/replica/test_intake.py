@@ -32,7 +32,7 @@ STREAM = (
 
 
 class Replica:
-    """A core with an intake, and all that was passed on."""
+    """A core with an intake, and the bytes that were passed on."""
 
     def __init__(self, *, skip: bool = False) -> None:
         self.core: Core = new_core()
@@ -53,7 +53,7 @@ class Replica:
 
 
 def test_cut_anywhere_it_comes_to_the_same():
-    """In pieces of any size the data, the effects and the bytes passed on are those of the whole."""
+    """In pieces of any size, the data, the effects and the bytes passed on are the same."""
     whole = Replica()
     whole.take(STREAM)
     assert whole.fed == STREAM
@@ -106,7 +106,7 @@ def test_an_expired_key_stays_until_the_master_says_so():
     ],
 )
 def test_what_cannot_be_done_ends_it_with_the_offset(wrong, why):
-    """The error names the command and its offset; what came before is done and passed on, nothing after it is."""
+    """The error has the command and its offset; earlier commands have run and were passed on, later ones not."""
     one = Replica()
     before = command(b"SET", b"a", b"1")
     with pytest.raises(DamagedError, match=why) as caught:
@@ -118,7 +118,7 @@ def test_what_cannot_be_done_ends_it_with_the_offset(wrong, why):
 
 
 def test_what_fails_is_left_out_and_counted_where_that_is_wanted():
-    """With 'load-unknown skip' commands that fail are counted, also within transactions, and the rest is done."""
+    """With 'load-unknown skip' failing commands are counted, also in transactions, and the others run."""
     one = Replica(skip=True)
     unknown = command(b"PFADD", b"text", b"a")
     one.take(unknown + command(b"MULTI") + unknown + command(b"SET", b"a", b"1") + command(b"EXEC") + unknown)
@@ -128,7 +128,7 @@ def test_what_fails_is_left_out_and_counted_where_that_is_wanted():
 
 
 def test_what_redis_8_makes_of_a_float_is_understood():
-    """HSETEX with KEEPTTL, which HINCRBYFLOAT becomes, sets the field and leaves it when it is to expire."""
+    """HSETEX with KEEPTTL, sent for HINCRBYFLOAT, sets the field and keeps its deadline."""
     one, moment = Replica(), b"9999999999999"
     session = one.core.open_session(1)
     one.take(command(b"HSETEX", b"h", b"PXAT", moment, b"FIELDS", b"1", b"f", b"1"))
@@ -159,7 +159,7 @@ def test_the_claims_of_one_delivery_are_one():
 
 
 def test_it_is_asked_how_far_it_is():
-    """REPLCONF GETACK is noticed and counts as a part of the stream."""
+    """REPLCONF GETACK is recognised and counts as part of the stream."""
     one = Replica()
     asked = command(b"REPLCONF", b"GETACK", b"*")
     one.take(asked)

@@ -1,4 +1,4 @@
-"""The socket to the master, on uvloop as the engine has it, against a real one."""
+"""The socket to the master, on uvloop as in the engine, against a real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The link to a master: what REPLICAOF does in each of its states. Its table is walked in `test_states.py`."""
+"""The link to a master: REPLICAOF in each of its states. `test_states.py` tests its transition table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamwire.machine import Machine
 
 
 def test_replicaof_is_heard_in_every_state():
-    """REPLICAOF host port leads to an attempt and NO ONE to none, whatever the link is doing."""
+    """REPLICAOF host port starts an attempt and NO ONE stops it, in every state of the link."""
     for state, (event, target) in itertools.product(
         Link, ((LinkEvent.FOLLOW, Link.WAITING), (LinkEvent.LEAD, Link.OFF))
     ):

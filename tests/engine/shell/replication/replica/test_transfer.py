@@ -1,4 +1,4 @@
-"""All data of a master on their way into a core: by a file or as they come, whole or not at all, and in small steps."""
+"""Transfer of all data into a core: by a file or directly, complete or not at all, and in small steps."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def transfer_of(directory: Path, *, directly: bool = False, files: Disk | None =
 
 
 def finish(transfer: Transfer) -> int:
-    """Read all that has come; in how many steps."""
+    """Load everything that has arrived; return the number of steps."""
     steps = 1
     while transfer.work():
         steps += 1
@@ -63,7 +63,7 @@ def finish(transfer: Transfer) -> int:
 @pytest.mark.parametrize("directly", [False, True])
 @pytest.mark.parametrize("size", [100, 1 << 20])
 def test_the_data_take_the_place_of_the_old_ones(tmp_path, source, payload, directly, size):
-    """Nothing changes before all has been read; then the core is as the master was, and the disk as before."""
+    """Nothing changes before everything is loaded; then the core has the master's data, and no file is left."""
     core, transfer = transfer_of(tmp_path, directly=directly)
     for at in range(0, len(payload), size):
         assert transfer.feed(payload[at : at + size]) == b""
@@ -90,7 +90,7 @@ def test_a_broken_transfer_leaves_nothing(tmp_path, payload):
 
 
 def test_a_full_disk_is_said(tmp_path, payload):
-    """Where the temporary file cannot be made or written, the error names the reason, and nothing is left."""
+    """If the temporary file cannot be made or written, the error has the reason, and nothing is left."""
     full = Disk()
     full.fail("write", errno.ENOSPC)
     _, transfer = transfer_of(tmp_path, files=full)

@@ -32,7 +32,7 @@ def pair(servers: dict[str, Member], names: str) -> Iterator[tuple[Member, Membe
 
 
 def is_online(master: Member, replica: Member) -> bool:
-    """Whether the master has this replica alone, and sends it what happens."""
+    """Whether the master has only this replica, and sends it the stream."""
     info = master.info()
     told: Any = info.get("slave0") or {}
     return (info["connected_slaves"], told.get("port"), told.get("state")) == (1, replica.port, "online")
@@ -146,7 +146,7 @@ def test_a_production_server_moves_with_its_readers(servers, names):
 
 
 def pending_of(member: Member, group: str) -> list[tuple[Any, ...]]:
-    """The pending entries of a group: ID, consumer, and how often it was delivered."""
+    """Return the pending entries of a group: ID, consumer, and delivery count."""
     with member.client() as client:
         found = client.xpending_range("s", group, "-", "+", 1000)
     return [(one["message_id"], one["consumer"], one["times_delivered"]) for one in found]
@@ -232,7 +232,7 @@ def test_who_does_not_want_to_lead_is_left_alone(servers):
 
 @pytest.mark.redis
 def test_only_the_own_master_hands_over(servers):
-    """PSYNC ... FAILOVER is refused by a master, and by a replica where the history is another one."""
+    """PSYNC ... FAILOVER is rejected by a master, and by a replica with another history."""
     with pair(servers, "engine > other engine") as (master, replica):
         name = str(master.info()["master_replid"])
         for member, words, error in (
@@ -260,7 +260,7 @@ def test_only_the_own_master_hands_over(servers):
     ],
 )
 def test_what_is_wrong_is_said_as_redis_says_it(servers, words, error):
-    """Wrong arguments of FAILOVER have the errors of a real server, at a master that has a replica."""
+    """Wrong arguments of FAILOVER get the errors of a real server, on a master with a replica."""
     master = servers["engine"]
     if not is_online(master, servers["redis"]):
         with pair(servers, "engine > redis"):
