@@ -92,7 +92,7 @@ def served_name(port: int, made: ssl.SSLContext) -> str:
 
 
 def test_clients_with_and_without_certificates(certificates: Path) -> None:
-    """tls-auth-clients yes requires a certificate of the CA, optional accepts one, no ignores it; it can change at run time."""
+    """tls-auth-clients requires a certificate, accepts or ignores one; it can change at run time."""
     port = free_port()
     with servers.engine(*settings(certificates, port, "--port", str(free_port()))) as engine:
         with_one, without = context(certificates, "client"), context(certificates)
@@ -122,7 +122,7 @@ def allowed(port: int, made: ssl.SSLContext) -> Callable[[], bool]:
 
 
 def test_port_0_leaves_tls_alone(certificates: Path) -> None:
-    """With tls-port, port 0 means no plain port; the ready line has the TLS address, and plain clients cannot connect."""
+    """With tls-port and port 0, the ready line has the TLS address, and plain clients cannot connect."""
     port = free_port()
     with servers.engine(*settings(certificates, port)) as engine:
         assert engine.port == port
@@ -133,7 +133,7 @@ def test_port_0_leaves_tls_alone(certificates: Path) -> None:
 
 
 def test_certificates_are_reloaded(certificates: Path) -> None:
-    """CONFIG SET of a certificate and its key applies to new connections, old ones stay open; a wrong one is rejected."""
+    """CONFIG SET of a certificate and key applies to new connections only; a wrong one is rejected."""
     port = free_port()
     flags = settings(certificates, port, "--port", str(free_port()), "--tls-auth-clients", "no")
     with servers.engine(*flags) as engine:

@@ -51,7 +51,7 @@ LEAVES: dict[str, bytes] = {
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("leaves", LEAVES)
 def test_a_closed_connection_is_freed_without_the_collector(loop, leaves):
-    """Whatever a client was doing when it disconnected, its connection is freed at once: it is in no reference cycle."""
+    """A disconnected client's connection is freed at once, whatever it was doing: it is in no reference cycle."""
 
     async def main() -> weakref.ref[Watched]:
         runner = Runner(Core(Config(), lambda n: 0), asyncio.get_running_loop())
