@@ -46,7 +46,7 @@ from streamclient.connection import BROKEN, Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams.lag import Budget, backlogs
 from streamclient.streams.model import StreamState
-from streamclient.streams.open import open_server
+from streamclient.streams.server import open_server
 from streamwire.stream_id import LAST, StreamId
 
 _COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell
@@ -193,23 +193,23 @@ class StreamMonitor(StreamingQueryListener):
         group = self._group or (None if belongs is None else belongs.group)
         with borrow(self._address()) as connection:
             server = open_server(connection)
-            states = server.states(streams, group)
+            states = server.states.of(streams, group)
             positions = {
                 stream: state.group.last_delivered_id
                 if shared is not None and state is not None and state.group is not None
                 else source.end.of(stream)
                 for stream, state in states.items()
             }
-            lags = _lags(connection, states, positions, nth=server.counts_cheaply)
+            lags = _lags(connection, states, positions, nth=server.entries.counts_cheaply)
             behind_in = [stream for stream, (lag, _) in lags.items() if lag]
-            firsts = server.nths([(stream, positions[stream], 1, LAST) for stream in behind_in])
+            firsts = server.entries.nths([(stream, positions[stream], 1, LAST) for stream in behind_in])
             ages = {stream: self._age(*first) for stream, first in zip(behind_in, firsts, strict=True)}
             for stream, state in states.items():
                 position, (lag, exact) = positions[stream], lags[stream]
                 count = entries.get(stream)
                 latest = position if state is None else max(state.last_id, position)
                 behind = latest.ms - position.ms if position.ms and state is not None and lag != 0 else 0
-                size = server.average_entry_bytes(stream, position) if lag else 0.0
+                size = server.streams.average_entry_bytes(stream, position) if lag else 0.0
                 yield StreamReport(
                     query=query,
                     batch=batch,

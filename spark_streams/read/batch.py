@@ -27,7 +27,7 @@ from streamclient.config.address import Address
 from streamclient.pool import borrow
 from streamclient.streams import rounds
 from streamclient.streams.model import StreamState, last_id_of
-from streamclient.streams.open import open_server
+from streamclient.streams.server import open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _EARLIEST, _LATEST = Position("earliest"), Position("latest")
@@ -65,7 +65,7 @@ class BatchReader(DataSourceReader):
             streams = streams_of(options, server)
             if self._only is not None:
                 streams = [stream for stream in streams if stream in self._only]
-            states = server.states(streams, options.group)
+            states = server.states.of(streams, options.group)
             if options.fails_missing:
                 self._check_there(states)
             starts: dict[str, StreamId] = {}
@@ -76,7 +76,7 @@ class BatchReader(DataSourceReader):
                 ends[stream] = min(self._resolve(stream, end, state), last_id_of(state), self._upto)
             preference = Preference(options.read_from, options.zone_of_tasks).marked(connection, streams)
             planned = planning.read_once(
-                starts, ends, states, options, counts_cheaply=server.counts_cheaply, cores=os.cpu_count() or 1
+                starts, ends, states, options, counts_cheaply=server.entries.counts_cheaply, cores=os.cpu_count() or 1
             )
             tasks = rounds.run(server, planned)
         known = {stream: Known.of(state) for stream, state in states.items() if state is not None}

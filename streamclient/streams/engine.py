@@ -1,6 +1,6 @@
-"""`StreamServer` on the engine: its own commands (PS.*) tell states and work on ranges without sending entries.
+"""States, entries and deliveries by the engine's own commands (PS.*), which work on ranges without sending entries.
 
-Everything without a command of its own is inherited from `RedisServer`.
+`streamclient.streams.api` describes the methods.
 """
 
 from __future__ import annotations
@@ -8,44 +8,57 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamclient.connection import Command
+from streamclient.connection import Command, Connection
 from streamclient.refusals import RefusedForNowError
 from streamclient.retry import is_transient
-from streamclient.streams.model import Cut, GroupState, Range, StreamState
-from streamclient.streams.redis import RedisServer
+from streamclient.streams.delivery import RedisDelivery
+from streamclient.streams.groups import pending_of
+from streamclient.streams.info import checked
+from streamclient.streams.model import Counted, Cut, GroupState, Range, StreamState
 from streamwire.stream_id import StreamId
 
 _ALL = 2**62
 
 
-class EngineServer(RedisServer):
-    """A server that has all of `EXTENSIONS`. `StreamServer` describes the methods."""
+class EngineStates:
+    """States by PS.STATE, which reads a stream and its group at the same moment."""
 
-    counts_cheaply = True
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
-    def states(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
+    def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
         named: Command = () if group is None else (group,)
         replies = self._connection.pipeline([("PS.STATE", stream, *named) for stream in streams])
-        checked = zip(streams, replies, strict=True)
-        return {stream: _state(self._checked(stream, reply, "PS.STATE")) for stream, reply in checked}
+        replied = zip(streams, replies, strict=True)
+        return {stream: _state(checked(self._connection, stream, reply, "PS.STATE")) for stream, reply in replied}
 
-    def looks(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
+    def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
         del scripted
         return [("PS.STATE", stream, group) for stream in streams]
 
-    def seen(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
+    def parsed(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
         del group  # PS.STATE was asked for it
         for reply in replies:
             if is_transient(reply):
                 raise RefusedForNowError(str(reply))
-        checked = zip(streams, replies, strict=True)
-        return {stream: _state(self._checked(stream, reply, "PS.STATE")) for stream, reply in checked}
+        replied = zip(streams, replies, strict=True)
+        return {stream: _state(checked(self._connection, stream, reply, "PS.STATE")) for stream, reply in replied}
 
-    def states_at_once(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
-        return self.states(streams, group)  # PS.STATE tells both at the same moment
+    def consistent(self, streams: Sequence[str], group: str) -> dict[str, StreamState | None]:
+        return self.of(streams, group)  # PS.STATE tells both at the same moment
 
-    def nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int]:
-        return self.nths([(stream, after, count, upto)])[0]
+    def scripted(self, streams: Iterable[str]) -> frozenset[str]:
+        del streams  # PS.STATE sends no entries
+        return frozenset()
+
+
+class EngineEntries:
+    """Numbers and positions by PS.NTH and PS.SPLIT."""
+
+    counts_cheaply = True
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         found: list[tuple[StreamId, int]] = []
@@ -63,14 +76,11 @@ class EngineServer(RedisServer):
             found[index] = asked[index][3], number
         return found
 
-    def count(self, stream: str, after: StreamId, upto: StreamId) -> int:
-        return self.counts([(stream, after, upto)])[0]
-
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         ends = [(stream, at) for stream, *both in asked for at in both]
         replies = self._connection.pipeline([("PS.NTH", stream, str(at), _ALL) for stream, at in ends])
-        checked = zip(ends, replies, strict=True)
-        numbers = [int(self._checked(stream, reply, "PS.NTH")[1]) for (stream, _), reply in checked]
+        replied = zip(ends, replies, strict=True)
+        numbers = [int(checked(self._connection, stream, reply, "PS.NTH")[1]) for (stream, _), reply in replied]
         return [behind - beyond for behind, beyond in zip(numbers[::2], numbers[1::2], strict=True)]
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
@@ -87,6 +97,21 @@ class EngineServer(RedisServer):
             for (whole, _), reply in zip(wholes, replies, strict=True)
         ]
 
+    def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
+        del stream, after, count, upto  # PS.NTH is quick
+        return None
+
+    def learn(self, stream: str, after: StreamId, counted: Counted) -> None:
+        """Ignore the counts: PS.NTH is quick."""
+
+
+class EngineDelivery:
+    """Delivery by PS.DELIVER, acknowledgement by PS.ACKRANGE. `by_entry` acknowledges in groups shared with others."""
+
+    def __init__(self, connection: Connection, by_entry: RedisDelivery) -> None:
+        self._connection = connection
+        self._by_entry = by_entry
+
     def deliver(
         self, batches: Iterable[tuple[Sequence[Range], StreamId]], group: str, prefix: str, alone: Collection[str]
     ) -> frozenset[str]:
@@ -97,13 +122,13 @@ class EngineServer(RedisServer):
             for part in left
         ]
         for part, reply in zip(left, self._connection.pipeline(commands), strict=True):
-            self._checked(part.stream, reply, "PS.DELIVER")
+            checked(self._connection, part.stream, reply, "PS.DELIVER")
         return frozenset()
 
     def acknowledge(self, uptos: Mapping[str, StreamId], group: str, prefix: str) -> None:
         ours: list[str] = []
         shared: dict[str, StreamId] = {}
-        for stream, (_, counts, others) in self._pending(list(uptos), group, prefix).items():
+        for stream, (_, counts, others) in pending_of(self._connection, list(uptos), group, prefix).items():
             if others:
                 # PS.ACKRANGE acknowledges for every consumer, and some entries in the range are not this query's.
                 shared[stream] = uptos[stream]
@@ -111,9 +136,9 @@ class EngineServer(RedisServer):
                 ours.append(stream)
         acks: list[Command] = [("PS.ACKRANGE", stream, group, "0-0", str(uptos[stream])) for stream in ours]
         for stream, reply in zip(ours, self._connection.pipeline(acks), strict=True):
-            self._checked(stream, reply, "PS.ACKRANGE")
+            checked(self._connection, stream, reply, "PS.ACKRANGE")
         if shared:
-            super().acknowledge(shared, group, prefix)
+            self._by_entry.acknowledge(shared, group, prefix)
 
 
 def _state(reply: Any) -> StreamState | None:

@@ -1,11 +1,28 @@
-"""Replies of XINFO as values: the state of a stream, and of a group in it. Pure."""
+"""Replies about streams as values: the state of a stream, and of a group in it. Sends nothing."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import redis
+
+from streamclient.connection import Connection
+from streamclient.errors import fail
+from streamclient.refusals import refused
 from streamclient.streams.model import GroupState, StreamState
 from streamwire.stream_id import StreamId
+
+
+def checked(connection: Connection, stream: str, reply: Any, command: str) -> Any:
+    """Return the reply; None if the key or its group does not exist (any more). Other refusals are raised."""
+    if isinstance(reply, redis.ResponseError):
+        text = str(reply)
+        if "no such key" in text or "requires the key to exist" in text or text.startswith("NOGROUP"):
+            return None
+        if "WRONGTYPE" in text or "wrong kind of value" in text:
+            fail("NOT_A_STREAM", stream=stream, address=connection.address)
+        raise refused(connection.address, command, text, stream)
+    return reply
 
 
 def pairs(reply: Any) -> dict[bytes, Any]:

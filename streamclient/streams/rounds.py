@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from streamclient.errors import PystreamsError, StreamError, first_of
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import Cut, Range, StreamState
+from streamclient.streams.server import StreamServer
 from streamwire.stream_id import StreamId
 
 T = TypeVar("T")
@@ -86,55 +86,55 @@ def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T
 
 
 def count(stream: str, after: StreamId, upto: StreamId) -> Steps[int]:
-    """See `StreamServer.count`."""
+    """See `Entries.counts`."""
     found: int = yield Ask(_count, (stream, after, upto))
     return found
 
 
 def counts(asked: Sequence[tuple[str, StreamId, StreamId]]) -> Planning[Sequence[int]]:
-    """See `StreamServer.counts`."""
+    """See `Entries.counts`."""
     found: Sequence[int] = yield Round(_count, asked)
     return found
 
 
 def _count(server: StreamServer, asked: list[Any]) -> Sequence[int]:
-    return server.counts(asked)
+    return server.entries.counts(asked)
 
 
 def nth(stream: str, after: StreamId, number: int, upto: StreamId) -> Steps[tuple[StreamId, int]]:
-    """See `StreamServer.nth`."""
+    """See `Entries.nths`."""
     found: tuple[StreamId, int] = yield Ask(_nth, (stream, after, number, upto))
     return found
 
 
 def nths(asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> Planning[Sequence[tuple[StreamId, int]]]:
-    """See `StreamServer.nths`."""
+    """See `Entries.nths`."""
     found: Sequence[tuple[StreamId, int]] = yield Round(_nth, asked)
     return found
 
 
 def _nth(server: StreamServer, asked: list[Any]) -> Sequence[tuple[StreamId, int]]:
-    return server.nths(asked)
+    return server.entries.nths(asked)
 
 
 def splits(wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> Planning[Sequence[Sequence[Cut]]]:
-    """See `StreamServer.splits`."""
+    """See `Entries.splits`."""
     found: Sequence[Sequence[Cut]] = yield Round(partial(_splits, most=most, exact=exact), wholes)
     return found
 
 
 def _splits(server: StreamServer, wholes: list[Any], *, most: int | None, exact: bool) -> Sequence[Sequence[Cut]]:
-    return server.splits(wholes, most, exact=exact)
+    return server.entries.splits(wholes, most, exact=exact)
 
 
 def entry_bytes(asked: Sequence[tuple[str, StreamId]]) -> Planning[Sequence[float]]:
-    """See `StreamServer.average_entry_bytes`."""
+    """See `StreamKeys.average_entry_bytes`."""
     found: Sequence[float] = yield Round(_entry_bytes, asked)
     return found
 
 
 def _entry_bytes(server: StreamServer, asked: list[Any]) -> Sequence[float]:
-    return [server.average_entry_bytes(stream, after) for stream, after in asked]
+    return [server.streams.average_entry_bytes(stream, after) for stream, after in asked]
 
 
 def state(stream: str, group: str) -> Steps[StreamState | None]:
@@ -144,7 +144,7 @@ def state(stream: str, group: str) -> Steps[StreamState | None]:
 
 
 def _state(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | None]:
-    return list(server.states([stream for stream, _ in asked], asked[0][1]).values())
+    return list(server.states.of([stream for stream, _ in asked], asked[0][1]).values())
 
 
 def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
@@ -154,7 +154,7 @@ def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
 
 
 def _state_at_once(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | None]:
-    return list(server.states_at_once([stream for stream, _ in asked], asked[0][1]).values())
+    return list(server.states.consistent([stream for stream, _ in asked], asked[0][1]).values())
 
 
 def consumers(stream: str, group: str) -> Steps[list[tuple[bytes, int]]]:
@@ -164,7 +164,7 @@ def consumers(stream: str, group: str) -> Steps[list[tuple[bytes, int]]]:
 
 
 def _consumers(server: StreamServer, asked: list[Any]) -> Sequence[list[tuple[bytes, int]]]:
-    return list(server.consumers_in([stream for stream, _ in asked], asked[0][1]).values())
+    return list(server.groups.consumers([stream for stream, _ in asked], asked[0][1]).values())
 
 
 def is_held(stream: str, name: str) -> Steps[bool]:
@@ -174,58 +174,58 @@ def is_held(stream: str, name: str) -> Steps[bool]:
 
 
 def _is_held(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
-    held = server.held([stream for stream, _ in asked], asked[0][1])
+    held = server.leases.held([stream for stream, _ in asked], asked[0][1])
     return [stream in held for stream, _ in asked]
 
 
 def first_pending_id(stream: str, group: str, prefix: str) -> Steps[StreamId | None]:
-    """See `StreamServer.first_pending_ids`."""
+    """See `Groups.first_pending_ids`."""
     found: StreamId | None = yield Ask(_first_pending_id, (stream, group, prefix))
     return found
 
 
 def _first_pending_id(server: StreamServer, asked: list[Any]) -> Sequence[StreamId | None]:
-    found = server.first_pending_ids([stream for stream, *_ in asked], *asked[0][1:])
+    found = server.groups.first_pending_ids([stream for stream, *_ in asked], *asked[0][1:])
     return [found.get(stream) for stream, *_ in asked]
 
 
 def create_group(stream: str, group: str, position: StreamId, read: int | None = None) -> Steps[bool]:
-    """Create the group in the stream as `StreamServer.create_groups` does. False if it exists."""
+    """Create the group in the stream as `Groups.create` does. False if it exists."""
     created: bool = yield Ask(_create_group, (stream, group, position, read))
     return created
 
 
 def _create_group(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
-    created = server.create_groups({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
+    created = server.groups.create({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
     return [stream in created for stream, *_ in asked]
 
 
 def set_position(stream: str, group: str, position: StreamId, read: int | None) -> Steps[None]:
-    """Set the group's last-delivered ID as `StreamServer.set_group_positions` does."""
+    """Set the group's last-delivered ID as `Groups.set_positions` does."""
     yield Ask(_set_position, (stream, group, position, read))
 
 
 def _set_position(server: StreamServer, asked: list[Any]) -> Sequence[None]:
-    server.set_group_positions({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
+    server.groups.set_positions({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
     return [None] * len(asked)
 
 
 def create_consumer(stream: str, group: str, name: str) -> Steps[bool]:
-    """See `StreamServer.create_consumers`."""
+    """See `Groups.create_consumers`."""
     created: bool = yield Ask(_create_consumer, (stream, group, name))
     return created
 
 
 def _create_consumer(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
-    created = server.create_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
+    created = server.groups.create_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
     return [stream in created for stream, *_ in asked]
 
 
 def delete_consumer(stream: str, group: str, name: str) -> Steps[None]:
-    """See `StreamServer.delete_consumers`."""
+    """See `Groups.delete_consumers`."""
     yield Ask(_delete_consumer, (stream, group, name))
 
 
 def _delete_consumer(server: StreamServer, asked: list[Any]) -> Sequence[None]:
-    server.delete_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
+    server.groups.delete_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
     return [None] * len(asked)

@@ -35,8 +35,7 @@ from spark_streams.errors import PystreamsError, ServerError, fail
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.routing import UNREACHABLE
-from streamclient.streams.api import StreamServer
-from streamclient.streams.open import open_server
+from streamclient.streams.server import StreamServer, open_server
 
 _log = logging.getLogger("spark_streams")
 _STOP_SECONDS = 2.0  # the longest that the end of a query waits for a renewal under way
@@ -121,7 +120,7 @@ class Lease:
             # Of two queries that begin at the same time, the one that gets the first stream gets the others too.
             taken = self._take(server, old) or self._take_new(server, new[:1]) or self._take_new(server, new[1:])
             if taken is not None:
-                server.let_go(new, self._name, self._holder)
+                server.leases.release(new, self._name, self._holder)
         except ServerError as refusal:
             if refusal.condition != "SERVER_REFUSED" and refusal.condition not in _FOR_GOOD:
                 raise
@@ -145,7 +144,7 @@ class Lease:
         if not streams:
             return None
         now = self._clock()
-        owners = server.hold(streams, self._name, self._holder, self._options.lease, forced)
+        owners = server.leases.take(streams, self._name, self._holder, self._options.lease, forced)
         others = {stream: owner for stream, owner in owners.items() if owner is not None and owner != self._holder}
         self._renewed.update(dict.fromkeys(owners.keys() - others.keys(), now))
         return next(iter(others.items()), None)
@@ -191,7 +190,7 @@ class Lease:
                 if self._work is not None and self._lost is None and self._take(server, list(self._renewed)) is None:
                     with contextlib.suppress(PystreamsError):
                         self._work.take_back(server)
-                server.let_go(list(self._renewed), self._name, self._holder)
+                server.leases.release(list(self._renewed), self._name, self._holder)
         self._renewed.clear()
 
 

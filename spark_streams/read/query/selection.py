@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import StreamState, last_id_of
+from streamclient.streams.server import StreamServer
 
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
     """The streams that the options name, or those that match their pattern now."""
-    return options.streams if options.pattern is None else server.find_streams(options.pattern)
+    return options.streams if options.pattern is None else server.streams.find(options.pattern)
 
 
 class Selection:

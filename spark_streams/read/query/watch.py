@@ -1,7 +1,7 @@
 """Which streams a trigger must look at: those that have changed since it was seen that nothing is to be read in them.
 
 Asking for the state of a stream, and working out what it means, costs far more than asking whether it has changed; and
-the server can be asked to answer when a stream has (`StreamServer.changed`). So a trigger costs what the streams cost
+the server can be asked to answer when a stream has (`StreamKeys.changed`). So a trigger costs what the streams cost
 that have changed, and an idle query waits at the server. What is decided about a batch never comes from here: a stream
 that has changed, or about which nothing is known, is looked at.
 """
@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spark_streams.read.query.offsets import Offsets
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import StreamState
+from streamclient.streams.server import StreamServer
 
 _LOOK_SECONDS = 10.0  # all streams are looked at about this often
 _STREAM_SECONDS = 0.005  # with many streams less often: this much more per stream
@@ -47,7 +47,7 @@ class Watch:
         known = {stream: self._states[stream] for stream in streams if stream in self._states}
         is_all = len(known) == len(streams)
         wait = min(_LONGEST_WAIT, self._wait * (1 + len(streams) // _WAIT_STREAMS))
-        changed = server.changed(known, self._group, wait if waits and is_all else 0)
+        changed = server.streams.changed(known, self._group, wait if waits and is_all else 0)
         if changed is None:
             self._states = {}
             return streams

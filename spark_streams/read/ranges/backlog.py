@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamclient.streams import rounds
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import StreamState
 from streamclient.streams.rounds import Steps
+from streamclient.streams.server import StreamServer
 from streamwire.stream_id import StreamId
 
 
@@ -14,7 +14,7 @@ def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: S
     if state is None:
         return 0
     backlog = state.exact_backlog(after)
-    if backlog is None and server.counts_cheaply:
+    if backlog is None and server.entries.counts_cheaply:
         # Entries that arrived after the state was asked do not count: its other numbers do not have them either.
         backlog = yield from rounds.count(stream, after, state.last_id)
     return backlog

@@ -21,9 +21,9 @@ from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import BatchPlan, Begin
 from streamclient.config.address import Address
 from streamclient.streams import rounds
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import Range, StreamState
 from streamclient.streams.rounds import Steps
+from streamclient.streams.server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -85,7 +85,7 @@ class Continuity:
             and state.max_deleted_id < end
         }
         if suspects:
-            self._forgotten = server.missing(suspects)
+            self._forgotten = server.streams.missing(suspects)
 
     def begins(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
@@ -164,7 +164,7 @@ class Continuity:
         self, server: StreamServer, begin: Offsets, end: Offsets, by_stream: Mapping[str, Sequence[Range]]
     ) -> dict[str, StreamState]:
         """Report what was lost of a batch since it was planned. Returns the states of the streams that exist."""
-        states = server.states([*by_stream], self._options.group)
+        states = server.states.of([*by_stream], self._options.group)
         checks = {
             stream: self._check_ranges(server, begin, end, parts, states[stream]) for stream, parts in by_stream.items()
         }

@@ -13,8 +13,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from spark_streams.config.read import ReadOptions
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import Counted
+from streamclient.streams.server import StreamServer
 from streamwire.stream_id import LAST, StreamId
 
 
@@ -47,9 +47,9 @@ class DeliveryAhead:
     def deliver(
         self, server: StreamServer, stream: str, count: int, parts: int
     ) -> Generator[None, None, Counted | None]:
-        """Deliver as many entries, in parts of equal size; see `StreamServer.deliver_ahead`."""
+        """Deliver as many entries, in parts of equal size; see `GroupReads.ahead`."""
         group, begun = self._options.group or "", self._begun[stream]
-        consumers = server.consumers_in([stream], group)[stream]
+        consumers = server.groups.consumers([stream], group)[stream]
         if not consumers:  # the running batch has some: the user may not see them
             return None
         begun.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
@@ -57,7 +57,7 @@ class DeliveryAhead:
         shares = [
             (name, end - begin) for name, (begin, end) in zip(begun.consumers, itertools.pairwise(ends), strict=True)
         ]
-        found = yield from server.deliver_ahead(stream, begun.after, shares, group)
+        found = yield from server.group_reads.ahead(stream, begun.after, shares, group)
         begun.reached = None if found is None else found.marks[-1]
         return found
 
@@ -79,7 +79,7 @@ class DeliveryAhead:
         """Move the group to the end of the last planned batch, unless another client has moved it."""
         group = self._options.group or ""
         for stream, begun in self._begun.items():
-            state = server.states([stream], group)[stream]
+            state = server.states.of([stream], group)[stream]
             position = None if state is None or state.group is None else state.group.last_delivered_id
             if (
                 position is None
@@ -88,6 +88,6 @@ class DeliveryAhead:
                 or begun.reached not in (None, position)
             ):
                 continue
-            server.set_group_positions({stream: (begun.after, begun.added if tells_count else None)}, group)
-            server.delete_consumers([(stream, name.encode()) for name in begun.consumers], group)
+            server.groups.set_positions({stream: (begun.after, begun.added if tells_count else None)}, group)
+            server.groups.delete_consumers([(stream, name.encode()) for name in begun.consumers], group)
         self._begun.clear()

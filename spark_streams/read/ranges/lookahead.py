@@ -1,8 +1,8 @@
 """The end of the next batch, found while the tasks of this one read.
 
 A server without the engine's commands does not count: to find a batch's last entry, all of its entries are read once
-(`StreamServer.nths`), or they are delivered to the query's group, which has to be done sooner or later
-(`StreamServer.deliver_ahead`). A query that has more to read than a batch may have begins with that when the tasks of a
+(`Entries.nths`), or they are delivered to the query's group, which has to be done sooner or later
+(`GroupReads.ahead`). A query that has more to read than a batch may have begins with that when the tasks of a
 batch begin, in a thread with a connection of its own, so that the next trigger does not wait for it.
 
 What was found decides nothing by itself: it answers the next batch's question if that is the same one, and if nothing
@@ -20,8 +20,8 @@ from spark_streams.read.ranges.background import Background
 from spark_streams.read.ranges.owned_group import OwnedGroup
 from spark_streams.read.ranges.plan import Facts, Question
 from streamclient.config.address import Address
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import Counted
+from streamclient.streams.server import StreamServer
 
 _log = logging.getLogger("spark_streams")
 
@@ -65,7 +65,7 @@ class Lookahead:
         found = None
         if delivers:
             found = yield from self._group.deliver_ahead(server, question.stream, question.count, question.parts)
-        self._found = found or server.look_ahead(question.stream, question.after, question.count, question.upto)
+        self._found = found or server.entries.look_ahead(question.stream, question.after, question.count, question.upto)
         yield
 
     def tell(self, server: StreamServer, generation: int, facts: Facts) -> None:
@@ -81,7 +81,7 @@ class Lookahead:
         if found.cuts and state.group is None:  # as the group to which it was delivered, the stream may be another one
             return
         if question.has_all(state):
-            server.know(question.stream, question.after, found)
+            server.entries.learn(question.stream, question.after, found)
 
     def _settle(self) -> None:
         """Wait for the search under way. After a failure the query asks again, and gets the error then."""

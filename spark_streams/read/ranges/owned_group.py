@@ -20,9 +20,9 @@ from spark_streams.read.ranges.backlog import added_upto
 from spark_streams.read.ranges.delivery_ahead import DeliveryAhead
 from streamclient.config.address import Address
 from streamclient.streams import rounds
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import Counted, Range, StreamState
 from streamclient.streams.rounds import Steps
+from streamclient.streams.server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 Batch = tuple[Sequence[Range], StreamState, int | None]
@@ -182,7 +182,8 @@ class OwnedGroup:
         wanted = {parts[0].stream: (parts, positions[parts[0].stream]) for parts, _, _ in batches}
         marked = self._mark_large(server, group, wanted, aside)
         now = [batch for stream, batch in wanted.items() if stream not in marked]
-        left = server.deliver(now, group, self._options.consumer, set(alone) - set(aside)) if now else frozenset()
+        prefix = self._options.consumer
+        left = server.delivery.deliver(now, group, prefix, set(alone) - set(aside)) if now else frozenset()
         if marked:
             later = {stream: batch for stream, batch in wanted.items() if stream in marked}
             self._background.begin(partial(self._deliver_aside, group, later))
@@ -196,7 +197,7 @@ class OwnedGroup:
         The mark is a consumer whose name says how far it goes. It is there until all is delivered: if the driver is
         killed before that, and the batch finished all the same, the next run knows why the group is behind.
         """
-        if server.counts_cheaply or not self._may_mark:
+        if server.entries.counts_cheaply or not self._may_mark:
             return set()
         large = {
             stream: parts
@@ -205,7 +206,7 @@ class OwnedGroup:
         }
         if sum(part.count or 0 for parts in large.values() for part in parts) <= _MANY:
             return set()
-        server.check_may_deliver(next(iter(large.values()))[0], group, self._options.consumer)
+        server.group_reads.check_permission(next(iter(large.values()))[0], group, self._options.consumer)
         marking = {stream: self._mark_until(stream, group, parts[-1].upto) for stream, parts in large.items()}
         try:
             marked = rounds.for_each(server, marking)
@@ -237,22 +238,22 @@ class OwnedGroup:
         """Deliver, page by page; remove the marks where all is delivered."""
         left = wanted
         for _ in range(_ATTEMPTS):
-            yield from server.deliver_pages(left.values(), group, self._options.consumer)
+            yield from server.group_reads.pages(left.values(), group, self._options.consumer)
             left = self._undelivered(server, group, wanted)
             if not left:
                 break
         done = [(stream, parts[-1].upto) for stream, (parts, _) in wanted.items() if stream not in left]
-        server.delete_consumers([(stream, self._mark_name(upto).encode()) for stream, upto in done], group)
+        server.groups.delete_consumers([(stream, self._mark_name(upto).encode()) for stream, upto in done], group)
 
     def _undelivered(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> dict[str, Delivered]:
         """The rest of a delivery, with the group's position. Deleted entries are not delivered."""
         behind: dict[str, Delivered] = {}
-        for stream, state in server.states(list(wanted), group).items():
+        for stream, state in server.states.of(list(wanted), group).items():
             parts, _ = wanted[stream]
             if state is not None and state.group is not None and state.group.last_delivered_id < parts[-1].upto:
                 behind[stream] = parts, state.group.last_delivered_id
         ends = [(stream, position, 1, parts[-1].upto) for stream, (parts, position) in behind.items()]
-        found = server.nths(ends)
+        found = server.entries.nths(ends)
         return {stream: behind[stream] for (stream, *_), (_, number) in zip(ends, found, strict=True) if number}
 
     @property
@@ -353,13 +354,14 @@ class OwnedGroup:
         reached = {stream: upto for stream, upto in finished.streams.items() if upto != ZERO}
         moved = {stream: upto for stream, upto in reached.items() if self._finished.get(stream) != upto}
         if group is not None and moved and options.ack == "commit":
-            server.acknowledge(moved, group, options.consumer)
+            server.delivery.acknowledge(moved, group, options.consumer)
         elif group is not None and moved and options.ack == "cursor":
             self._move_forward(server, group, moved, finished.added)
         if options.trims and durable:
             trims = {stream: upto for stream, upto in reached.items() if self._trimmed.get(stream) != upto}
-            unfinished = server.first_unfinished_ids(list(trims))
-            server.trim_before({stream: min(upto.next(), unfinished[stream] or LAST) for stream, upto in trims.items()})
+            unfinished = server.groups.first_unfinished_ids(list(trims))
+            befores = {stream: min(upto.next(), unfinished[stream] or LAST) for stream, upto in trims.items()}
+            server.streams.trim_before(befores)
             self._trimmed.update(trims)
         self._finished.update(moved)
         self._last = finished, durable
@@ -369,7 +371,7 @@ class OwnedGroup:
     ) -> None:
         positions = {
             stream: (uptos[stream], added.get(stream))
-            for stream, state in server.states(list(uptos), group).items()
+            for stream, state in server.states.of(list(uptos), group).items()
             if state is not None and state.group and state.group.last_delivered_id < uptos[stream] <= state.last_id
         }
-        server.set_group_positions(positions, group)
+        server.groups.set_positions(positions, group)

@@ -34,9 +34,8 @@ from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
 from streamclient.streams import rounds
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import Range, StreamState, last_id_of
-from streamclient.streams.open import open_server
+from streamclient.streams.server import StreamServer, open_server
 from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -82,7 +81,7 @@ class RangeSource:
             self._lease.begin_anew()
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._streams(server), self._options.group)
+            states = server.states.of(self._streams(server), self._options.group)
             begins = self._begins(server, states, starts or {})
             asked = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
             baselines = rounds.for_each(server, asked)
@@ -96,11 +95,12 @@ class RangeSource:
         """The end of a batch of which nobody has said where it begins: where the streams end now. Changes no server."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._streams(server), self._options.group)
+            states = server.states.of(self._streams(server), self._options.group)
             starts = self._begins(server, states, {}, changes=False)
             source = identity.source_without_begin(self._options, self._address)
+            counts_cheaply = server.entries.counts_cheaply
             planned = plan_without_begin(
-                starts, states, source, self._options, counts_cheaply=server.counts_cheaply, cores=os.cpu_count() or 1
+                starts, states, source, self._options, counts_cheaply=counts_cheaply, cores=os.cpu_count() or 1
             )
             end = rounds.run(server, planned)
         self._continuity.see(states)
@@ -149,7 +149,7 @@ class RangeSource:
         """Fix the end of a query that stops when it has read what is there now."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._streams(server), None)
+            states = server.states.of(self._streams(server), None)
         self._watch.forget()
         present = [(stream, state) for stream, state in states.items() if state is not None]
         self._targets = {stream: (state.last_id, state.entries_added) for stream, state in present}
@@ -182,7 +182,7 @@ class RangeSource:
     ) -> Facts:
         """What a batch is planned from. `due`: the streams that may have changed."""
         options = self._options
-        states = server.states(due, options.group)
+        states = server.states.of(due, options.group)
         self._note_ends(streams, states)
         self._continuity.check_history(connection.generation, server, states)
         return Facts(
@@ -190,7 +190,7 @@ class RangeSource:
             states,
             self._continuity.begins(server, begin, states),
             identity.source_of(options, self._address, begin),
-            counts_cheaply=server.counts_cheaply,
+            counts_cheaply=server.entries.counts_cheaply,
             finds_streams=options.pattern is not None,
             acknowledges=self._group.delivers_ahead,
             targets=self._targets,
@@ -215,7 +215,7 @@ class RangeSource:
         if len(streams) > _FEW:
             self._watch.settle(planned.end, planned.read, planned.noted - planned.read.keys())
         question = planned.question
-        is_scripted = question is not None and bool(server.scripted([question.stream]))
+        is_scripted = question is not None and bool(server.states.scripted([question.stream]))
         self._lookahead.note(None if is_scripted else question, connection.generation)
 
     def _note_ends(self, streams: Sequence[str], states: States) -> None:
@@ -278,7 +278,7 @@ class RangeSource:
             replace(part, head=end.heads[part.stream]) if part.stream in end.heads and not part.index else part
             for part in itertools.chain.from_iterable(by_stream.values())
         ]
-        expected = rounds.run(server, expect(parts, there, counts_cheaply=server.counts_cheaply))
+        expected = rounds.run(server, expect(parts, there, counts_cheaply=server.entries.counts_cheaply))
         return {(part.stream, part.index): part for part in expected}
 
     def _deliver(

@@ -28,7 +28,7 @@ from streamclient.streams.entries import xrange
 from streamclient.streams.entries.small_ranges import Pages
 from streamclient.streams.entries.xrange import Delivery
 from streamclient.streams.model import Range, StreamState
-from streamclient.streams.open import open_server
+from streamclient.streams.server import open_server
 from streamwire.stream_id import LAST, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -90,7 +90,7 @@ class RangePartition(InputPartition):
         yield from replica_reads.pages(connection, only_read, self.page_size, self.preference, fields)
         if self.group is None or not self.delivers:
             return
-        states = open_server(connection).states(sorted(self.delivers), self.group)
+        states = open_server(connection).states.of(sorted(self.delivers), self.group)
         for part in self.ranges:
             if part.stream not in self.delivers:
                 continue
@@ -103,7 +103,7 @@ class RangePartition(InputPartition):
         stream = part.stream
 
         def position() -> StreamId | None:
-            state = open_server(connection).states([stream], group)[stream]
+            state = open_server(connection).states.of([stream], group)[stream]
             return None if state is None or state.group is None else state.group.last_delivered_id
 
         if state is None or state.group is None:
@@ -115,7 +115,7 @@ class RangePartition(InputPartition):
     def _losses(self, connection: Connection, progress: Mapping[Range, Read]) -> Iterator[tuple[str, PystreamsError]]:
         """The streams that have lost entries of a range, and the errors that say so."""
         known = dict(self.known)
-        states = open_server(connection).states([*dict.fromkeys(part.stream for part in progress)], None)
+        states = open_server(connection).states.of([*dict.fromkeys(part.stream for part in progress)], None)
         for part, found in progress.items():
             stream = part.stream
             loss = find_missing(part, known.get(stream, Known(part.upto)), states[stream], found)
@@ -129,7 +129,7 @@ def _id(ids: Any, at: int) -> StreamId:
 
 
 def _state(connection: Connection, stream: str) -> StreamState | None:
-    return open_server(connection).states([stream], None)[stream]
+    return open_server(connection).states.of([stream], None)[stream]
 
 
 def known_of(parts: Sequence[Range], known: Mapping[str, Known]) -> tuple[tuple[str, Known], ...]:

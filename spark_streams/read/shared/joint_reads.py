@@ -19,11 +19,10 @@ from streamclient.codec.reply import Page
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import RefusedForNowError
 from streamclient.routing import UNREACHABLE
-from streamclient.streams.api import StreamServer
 from streamclient.streams.entries import xreadgroup
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer, Read
-from streamclient.streams.open import open_server
+from streamclient.streams.server import StreamServer, open_server
 
 _MOST_TASKS = 100
 MOST_ENTRIES = 10_000
@@ -149,7 +148,7 @@ def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> l
     Raises RefusedForNowError.
     """
     streams, group = [*dict.fromkeys(task.stream for task in tasks)], tasks[0].group
-    looks = server.looks(streams, group, {task.stream for task in tasks if task.scripted})
+    looks = server.states.requests(streams, group, {task.stream for task in tasks if task.scripted})
     commands: list[Command] = [*looks, ("WATCH", *map(_key, tasks))]
     commands += [("HMGET", _key(task), protocol.DONE, task.line) for task in tasks]
     commands += [("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer) for task in tasks]
@@ -157,7 +156,7 @@ def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> l
     watched, *replies = answers[len(looks) :]
     if isinstance(watched, redis.ResponseError):
         return []
-    states = server.seen(streams, group, answers[: len(looks)])
+    states = server.states.parsed(streams, group, answers[: len(looks)])
     fresh: list[SharedTask] = []
     for task, fields, pending in zip(tasks, replies[: len(tasks)], replies[len(tasks) :], strict=True):
         if isinstance(fields, redis.ResponseError) or pending != []:

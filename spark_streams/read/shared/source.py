@@ -32,10 +32,9 @@ from streamclient.config.address import Address
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams import rounds
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import GroupState, StreamState, last_id_of
-from streamclient.streams.open import open_server
 from streamclient.streams.rounds import Steps
+from streamclient.streams.server import StreamServer, open_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -82,11 +81,11 @@ class SharedSource:
             self._lease.begin_anew()
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._selection.streams(server), self._group)
+            states = server.states.of(self._selection.streams(server), self._group)
             starts = {**self._starts(states), **((end and end.starts) or {})}
             missing = {stream: starts[stream] for stream, state in states.items() if state is None or not state.group}
             self._groups.update(dict.fromkeys(missing, GroupState(ZERO, None, 0)))
-            server.create_groups({stream: (start, None) for stream, start in missing.items()}, self._group)
+            server.groups.create({stream: (start, None) for stream, start in missing.items()}, self._group)
             for stream, start in missing.items():
                 self._known[stream] = _unread_from(start, states[stream])
             if end is not None and end.shared is not None:
@@ -116,7 +115,7 @@ class SharedSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             streams = self._selection.streams(server)
-            states = server.states(streams, self._group)
+            states = server.states.of(streams, self._group)
             starts = self._starts(states)
             rounds.for_each(server, {stream: self._check_loss(stream, state) for stream, state in states.items()})
             since = self._last_batch(connection, server, streams)
@@ -125,7 +124,7 @@ class SharedSource:
             source = identity.source_without_begin(self._options, self._address)
             facts = Facts(unread, claims, source, starts, cores=os.cpu_count() or 1)
             number = max(since + 2, time.time_ns() // 1_000_000)
-            self._noted = number, server.scripted(states)
+            self._noted = number, server.states.scripted(states)
             for stream, state in states.items():
                 if stream in starts:
                     self._known[stream] = _unread_from(starts[stream], state)
@@ -136,7 +135,7 @@ class SharedSource:
     def _last_batch(self, connection: Connection, server: StreamServer, streams: Sequence[str]) -> int:
         """The largest batch number in the streams' ledgers and among the consumers of their groups."""
         done = connection.commands([("HGET", self._ledger_key(stream), protocol.DONE) for stream in streams])
-        consumers = itertools.chain.from_iterable(server.consumers_in(streams, self._group).values())
+        consumers = itertools.chain.from_iterable(server.groups.consumers(streams, self._group).values())
         batches = (protocol.batch_of(name, self._options.consumer) for name, _ in consumers)
         return max(itertools.chain(map(int, filter(None, done)), filter(None, batches)), default=0)
 
@@ -147,7 +146,7 @@ class SharedSource:
         """Fix the end of a query that stops when it has read what is there now."""
         with borrow(self._address) as connection:
             server = open_server(connection)
-            states = server.states(self._selection.streams(server), self._group)
+            states = server.states.of(self._selection.streams(server), self._group)
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
@@ -167,11 +166,11 @@ class SharedSource:
             due = self._watch.due(server, begin, streams, waits=self._target is None)
             if not due and streams:
                 return begin
-            states = server.states(due, self._group)
+            states = server.states.of(due, self._group)
             facts = self._facts(connection, server, begin, last, states)
             limits = planning.unlimited(self._options) if unlimited else self._options
             end = plan(last.number + 1, last.since, facts, limits)
-            self._noted = last.number + 1, server.scripted(states)
+            self._noted = last.number + 1, server.states.scripted(states)
             self._watch.settle(begin, self._quiet(states, facts))
             if end.shared is None or end.shared.is_empty:
                 return begin
@@ -294,9 +293,9 @@ class SharedSource:
         if position >= end:
             return 0
         lag = None if state.group is None else state.group.lag
-        if lag is not None and (end == state.last_id or not server.counts_cheaply):
+        if lag is not None and (end == state.last_id or not server.entries.counts_cheaply):
             return lag
-        if server.counts_cheaply:
+        if server.entries.counts_cheaply:
             return (yield from rounds.count(stream, position, end))
         _, found = yield from rounds.nth(stream, position, 1, LAST)
         return state.backlog(position)[0] if found else 0
@@ -308,7 +307,7 @@ class SharedSource:
         idle = self._options.claim_idle
         streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
         asked: list[tuple[str, Command]] = []
-        for stream, consumers in server.consumers_in(streams, self._group).items():
+        for stream, consumers in server.groups.consumers(streams, self._group).items():
             for name, pending in consumers:
                 batch = protocol.batch_of(name, self._options.consumer)
                 if not pending or (batch is not None and batch > last.since) or (batch is None and idle is None):
@@ -330,9 +329,9 @@ class SharedSource:
             server = open_server(connection)
             self._lease.hold(server, identity.query_of(end), batch.reads)
             if end.starts is not None and not options.fails:  # that batch was made without looking for lost groups
-                states = server.states([*batch.reads], self._group)
+                states = server.states.of([*batch.reads], self._group)
                 lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}
-                for stream in sorted(server.create_groups(lost, self._group)):
+                for stream in sorted(server.groups.create(lost, self._group)):
                     _log.warning("The group %s of the stream %s was lost; it is created again.", self._group, stream)
         planned: list[SharedTask] = []
         number, scripted = self._noted
@@ -380,18 +379,18 @@ class SharedSource:
         streams = sorted(finished.reads) if self._finished == finished.number - 1 >= 0 else everything
         if finished.number > finished.since:
             gone: list[tuple[str, bytes]] = []
-            for stream, consumers in server.consumers_in(streams, self._group).items():
+            for stream, consumers in server.groups.consumers(streams, self._group).items():
                 for name, pending in consumers:
                     batch = protocol.batch_of(name, self._options.consumer)
                     if batch is None or batch > finished.number or (batch <= finished.since and pending):
                         continue
                     gone.append((stream, name))
             # What is pending for a consumer that is deleted is acknowledged thereby.
-            server.delete_consumers(gone, self._group)
+            server.groups.delete_consumers(gone, self._group)
             self._write_done(connection, streams, finished.number)
         if self._options.trims:
-            unfinished = server.first_unfinished_ids(everything)
-            server.trim_before({stream: before for stream, before in unfinished.items() if before is not None})
+            unfinished = server.groups.first_unfinished_ids(everything)
+            server.streams.trim_before({stream: before for stream, before in unfinished.items() if before is not None})
         self._finished = finished.number
 
     def _write_done(self, connection: Connection, streams: Sequence[str], batch: int) -> None:

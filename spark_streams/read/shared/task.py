@@ -35,7 +35,7 @@ from streamclient.streams.entries import xreadgroup
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer
 from streamclient.streams.model import StreamState
-from streamclient.streams.open import open_server
+from streamclient.streams.server import open_server
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -157,7 +157,8 @@ def _attempt(
     """The partition's entries; None if the ledger was changed meanwhile."""
     server = open_server(connection)
     streams = [task.stream] if task.reads else []
-    looks = server.looks(streams, task.group, streams if task.scripted else ())  # they go first: EXEC ends a WATCH
+    # The states go first: EXEC ends a WATCH.
+    looks = server.states.requests(streams, task.group, streams if task.scripted else ())
     had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
     *states, watched, fields, pending = link.pipeline(
         [*looks, ("WATCH", key), ("HMGET", key, protocol.DONE, task.line), had]
@@ -174,7 +175,7 @@ def _attempt(
         line = b""
     if line is None and int(done or 0) < task.batch:
         if task.reads:
-            _check_loss(connection, task, server.seen(streams, task.group, states)[task.stream])
+            _check_loss(connection, task, server.states.parsed(streams, task.group, states)[task.stream])
         claims = _claims(connection, task, consumer) if task.claims else []
         write = ("HSET", key, task.line, task.run)
         pages = xreadgroup.read_new(connection, link, consumer, write, claims, task.reads)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from spark_streams.read.query.loss import Baseline, Loss
 from spark_streams.read.query.offsets import Offsets, Source
 from spark_streams.read.ranges.plan import Begin, Facts
 from streamclient.streams.model import Cut, Range, StreamState
+from streamclient.streams.server import StreamServer
 from streamwire.stream_id import ZERO, StreamId
+
+
+def server_with(entries: object) -> StreamServer:
+    """Return a server whose parts for entries and for streams as keys are this object."""
+    return cast(StreamServer, SimpleNamespace(entries=entries, streams=entries))
 
 
 def at(ms: int) -> StreamId:
@@ -111,7 +118,7 @@ class Memory:
         return self.streams[stream].between(after, upto)
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
-        """See `StreamServer`, as the following."""
+        """See `Entries`, as the following."""
         self.asked.append("counts")
         return [len(self.between(*one)) for one in asked]
 

@@ -16,7 +16,7 @@ from spark_streams.read.batch import BatchReader
 from spark_streams.read.ranges.task import RangePartition
 from streamclient.config import address
 from streamclient.connection import Connection
-from streamclient.streams import redis_streams
+from streamclient.streams import counting
 from tests.spark_streams.driver import Site, schema_of
 
 PLANS: dict[str, dict[str, Any]] = {
@@ -36,8 +36,8 @@ PLANS: dict[str, dict[str, Any]] = {
 def plan(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The options of a plan. A stream that is sampled has more entries than would be counted."""
     if request.param == "sampled":
-        monkeypatch.setattr(redis_streams, "_COUNTED", 1)
-        monkeypatch.setattr(redis_streams, "_SHORT", 1)
+        monkeypatch.setattr(counting, "_COUNTED", 1)
+        monkeypatch.setattr(counting, "_SHORT", 1)
     return PLANS[request.param]
 
 

@@ -18,7 +18,7 @@ from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from streamclient.config import address
 from streamclient.link import Link
-from streamclient.streams import redis_streams
+from streamclient.streams import counting
 from tests.spark_streams.driver import Query, Site, schema_of
 from tests.suite.waiting import wait_for
 
@@ -285,7 +285,7 @@ def test_round_trips_of_planning_do_not_grow_with_the_streams(
 ) -> None:
     """Whatever the driver finds in its streams, it asks about all of them at once."""
     if "long streams" in request.node.callspec.id:
-        monkeypatch.setattr(redis_streams, "_SHORT", 2)
+        monkeypatch.setattr(counting, "_SHORT", 2)
     sent: list[int] = []
     send = Link.send
 

@@ -22,7 +22,7 @@ from streamclient import link as link_module
 from streamclient import pool
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams import delivery
+from streamclient.streams import group_reads
 from tests.chaos.proxy import Proxy, proxy
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import wait_for
@@ -55,7 +55,7 @@ def test_a_query_rides_through_cuts(
 ) -> None:
     """Every entry comes out once, in order, and nothing stays pending, whichever byte is the last to get through."""
     said = dict(said)
-    monkeypatch.setattr(delivery, "PAGE", said.pop("deliver", delivery.PAGE))
+    monkeypatch.setattr(group_reads, "PAGE", said.pop("deliver", group_reads.PAGE))
     options = {"stream": "s", "startingOffsets": "earliest", "retryTimeoutMs": 5000, **said}
     options = {name: value for name, value in options.items() if value is not None}
     site.add("s", 1)

@@ -9,12 +9,11 @@ import redis
 
 from spark_streams.errors import StreamError
 from streamclient.connection import Connection
-from streamclient.streams import redis as redis_server
-from streamclient.streams.engine import EngineServer
+from streamclient.streams import delivery as redis_delivery
+from streamclient.streams.engine import EngineEntries
 from streamclient.streams.entries import xrange
 from streamclient.streams.model import Range, StreamState
-from streamclient.streams.open import open_server
-from streamclient.streams.redis import RedisServer
+from streamclient.streams.server import extended_server, open_server, plain_server
 from streamwire.stream_id import LAST, ZERO, StreamId
 from tests.spark_streams.driver import add_entries as add
 
@@ -25,7 +24,7 @@ def test_a_key_of_another_kind_is_an_error(client: redis.Redis, connection: Conn
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
         list(xrange.pages(connection, "text", ZERO, LAST, 8))
     with pytest.raises(StreamError, match="NOT_A_STREAM"):
-        RedisServer(connection).states(["text"], None)
+        plain_server(connection).states.of(["text"], None)
 
 
 def test_states(client: redis.Redis, connection: Connection) -> None:
@@ -33,7 +32,7 @@ def test_states(client: redis.Redis, connection: Connection) -> None:
     add(client, "s", 10)
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "c", {"s": ">"}, count=4)
-    states = RedisServer(connection).states(["s", "t"], "g")
+    states = plain_server(connection).states.of(["s", "t"], "g")
     state = states["s"]
     assert states["t"] is None
     assert state is not None
@@ -51,21 +50,21 @@ def test_large_entries_stay_at_the_server(client: redis.Redis, connection: Conne
     add(client, "s", 30, size=100_000)
     client.xgroup_create("s", "g", "0")
     server = open_server(connection)
-    seen = server.states(["s"], "g")  # Redis sends two entries once; after that it is known that they are large
+    seen = server.states.of(["s"], "g")  # Redis sends two entries once; after that it is known that they are large
     before = client.info("stats")["total_net_output_bytes"]
-    assert server.states(["s", "none"], "g") == {**seen, "none": None}
-    assert server.count("s", StreamId(4, 0), StreamId(20, 0)) == 16
-    assert server.nth("s", StreamId(4, 0), 9, LAST) == (StreamId(13, 0), 9)
-    assert server.nth("s", StreamId(4, 0), 99, StreamId(30, 0)) == (StreamId(30, 0), 26)
-    (cuts,) = server.splits([(Range("s", ZERO, StreamId(30, 0), 0), 3)], None, exact=True)
+    assert server.states.of(["s", "none"], "g") == {**seen, "none": None}
+    assert server.entries.counts([("s", StreamId(4, 0), StreamId(20, 0))]) == [16]
+    assert server.entries.nths([("s", StreamId(4, 0), 9, LAST)]) == [(StreamId(13, 0), 9)]
+    assert server.entries.nths([("s", StreamId(4, 0), 99, StreamId(30, 0))]) == [(StreamId(30, 0), 26)]
+    (cuts,) = server.entries.splits([(Range("s", ZERO, StreamId(30, 0), 0), 3)], None, exact=True)
     assert cuts == [(StreamId(10, 0), 10), (StreamId(20, 0), 10), (StreamId(30, 0), 10)]
     assert client.info("stats")["total_net_output_bytes"] - before < 20_000
     # The engine has no command for the size of entries: a few of them are read, or many if they are small.
-    assert server.average_entry_bytes("s", ZERO) == pytest.approx(100_001, rel=0.01)
+    assert server.streams.average_entry_bytes("s", ZERO) == pytest.approx(100_001, rel=0.01)
     moved = client.info("stats")["total_net_output_bytes"] - before
-    assert moved < (1_200_000 if isinstance(server, EngineServer) else 20_000)
+    assert moved < (1_200_000 if isinstance(server.entries, EngineEntries) else 20_000)
     add(client, "small", 200, size=10)
-    assert server.average_entry_bytes("small", ZERO) == pytest.approx(40, abs=10)
+    assert server.streams.average_entry_bytes("small", ZERO) == pytest.approx(40, abs=10)
 
 
 def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, connection: Connection) -> None:
@@ -73,11 +72,11 @@ def test_a_server_that_runs_no_scripts_sends_the_entries(client: redis.Redis, co
     add(client, "s", 5, size=100_000)
     try:
         client.execute_command("ACL", "SETUSER", "default", "-eval")
-        server = RedisServer(connection)
-        seen = server.states(["s"], None)
-        assert server.states(["s"], None) == seen
-        assert server.nth("s", ZERO, 3, LAST) == (StreamId(3, 0), 3)
-        assert server.average_entry_bytes("s", ZERO) > 100_000
+        server = plain_server(connection)
+        seen = server.states.of(["s"], None)
+        assert server.states.of(["s"], None) == seen
+        assert server.entries.nths([("s", ZERO, 3, LAST)]) == [(StreamId(3, 0), 3)]
+        assert server.streams.average_entry_bytes("s", ZERO) > 100_000
     finally:
         client.execute_command("ACL", "SETUSER", "default", "+@all")
 
@@ -88,9 +87,9 @@ def test_a_server_says_whether_anything_has_changed(client: redis.Redis, connect
     server = open_server(connection)
 
     def seen() -> dict[str, StreamState | None]:
-        return server.states(["s", "t"], None)
+        return server.states.of(["s", "t"], None)
 
-    assert server.changed(seen(), None, 0) == set()
+    assert server.streams.changed(seen(), None, 0) == set()
     for stream, change in (
         ("s", lambda: client.xadd("s", {"n": 6})),
         ("s", lambda: client.xdel("s", "2-0")),
@@ -99,30 +98,30 @@ def test_a_server_says_whether_anything_has_changed(client: redis.Redis, connect
         ("s", lambda: client.delete("s")),
     ):
         states = seen()
-        assert server.changed(states, None, 0) == set()
+        assert server.streams.changed(states, None, 0) == set()
         change()
-        assert server.changed(states, None, 0) == {stream}
+        assert server.streams.changed(states, None, 0) == {stream}
     states = seen()
     adding = threading.Timer(0.05, lambda: client.xadd("s", {"n": 1}))
     adding.start()
-    assert server.changed(states, None, 60_000) == {"s"}
+    assert server.streams.changed(states, None, 60_000) == {"s"}
     adding.join()
     client.set("u", "x")
-    assert server.changed({"u": None}, None, 0) is None
+    assert server.streams.changed({"u": None}, None, 0) is None
 
 
 def test_the_nth_entry(client: redis.Redis, connection: Connection) -> None:
     """The ID of the n-th entry after an ID, or the end and how many there are."""
     add(client, "s", 30)
-    server = RedisServer(connection)
-    assert server.nth("s", ZERO, 7, LAST) == (StreamId(7, 0), 7)
-    assert server.nth("s", StreamId(7, 0), 3, StreamId(30, 0)) == (StreamId(10, 0), 3)
-    assert server.nth("s", StreamId(25, 0), 9, StreamId(28, 0)) == (StreamId(28, 0), 3)
-    assert server.nth("s", StreamId(30, 0), 9, LAST) == (LAST, 0)
+    server = plain_server(connection)
+    assert server.entries.nths([("s", ZERO, 7, LAST)]) == [(StreamId(7, 0), 7)]
+    assert server.entries.nths([("s", StreamId(7, 0), 3, StreamId(30, 0))]) == [(StreamId(10, 0), 3)]
+    assert server.entries.nths([("s", StreamId(25, 0), 9, StreamId(28, 0))]) == [(StreamId(28, 0), 3)]
+    assert server.entries.nths([("s", StreamId(30, 0), 9, LAST)]) == [(LAST, 0)]
     several = [("s", StreamId(n, 0), count, StreamId(28, 0)) for n in (0, 7, 25, 28) for count in (1, 3, 2000)]
     several.append(("missing", ZERO, 3, LAST))
     for kind in (server, open_server(connection)):
-        assert kind.nths(several) == [kind.nth(*one) for one in several]
+        assert kind.entries.nths(several) == [kind.entries.nths([one])[0] for one in several]
 
 
 @pytest.mark.parametrize("many", [20_000, 5])
@@ -130,45 +129,45 @@ def test_acknowledging_up_to_an_id(
     client: redis.Redis, connection: Connection, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only this query's consumers, and only entries up to the ID, are acknowledged, however many there are."""
-    monkeypatch.setattr(redis_server, "_MANY_PENDING", many)
-    monkeypatch.setattr(redis_server, "_ACK_PAGE", 4)
+    monkeypatch.setattr(redis_delivery, "_MANY_PENDING", many)
+    monkeypatch.setattr(redis_delivery, "_ACK_PAGE", 4)
     add(client, "s", 30)
     client.xgroup_create("s", "g", "0")
     client.xreadgroup("g", "job-0", {"s": ">"}, count=10)
     client.xreadgroup("g", "other", {"s": ">"}, count=3)
     client.xreadgroup("g", "job-1", {"s": ">"}, count=7)
-    server = RedisServer(connection)
-    server.acknowledge({"s": StreamId(16, 0)}, "g", "job")
+    server = plain_server(connection)
+    server.delivery.acknowledge({"s": StreamId(16, 0)}, "g", "job")
     assert client.xpending("s", "g")["consumers"] == [
         {"name": b"job-1", "pending": 4},
         {"name": b"other", "pending": 3},
     ]
-    server.acknowledge({"s": StreamId(20, 0)}, "g", "job")
+    server.delivery.acknowledge({"s": StreamId(20, 0)}, "g", "job")
     assert client.xpending("s", "g")["consumers"] == [{"name": b"other", "pending": 3}]
-    assert server.first_pending_ids(["s"], "g", "job") == {}
+    assert server.groups.first_pending_ids(["s"], "g", "job") == {}
     client.xreadgroup("g", "job-x", {"s": ">"}, count=2)
-    assert server.first_pending_ids(["s"], "g", "job") == {}
+    assert server.groups.first_pending_ids(["s"], "g", "job") == {}
     client.xreadgroup("g", "job-12", {"s": ">"}, count=2)
     client.xreadgroup("g", "job-2", {"s": ">"}, count=2)
-    assert server.first_pending_ids(["s"], "g", "job") == {"s": StreamId(23, 0)}
-    server.acknowledge({"s": LAST}, "nobody", "job")
-    server.acknowledge({"nothing": LAST}, "g", "job")
+    assert server.groups.first_pending_ids(["s"], "g", "job") == {"s": StreamId(23, 0)}
+    server.delivery.acknowledge({"s": LAST}, "nobody", "job")
+    server.delivery.acknowledge({"nothing": LAST}, "g", "job")
 
 
 def test_a_group_is_made_once(client: redis.Redis, connection: Connection) -> None:
     """A group is created together with its stream; an existing one is unchanged."""
-    server = RedisServer(connection)
-    assert server.create_groups({"s": (StreamId(5, 0), None)}, "g") == {"s"}
-    assert server.create_groups({"s": (StreamId(9, 0), None)}, "g") == set()
+    server = plain_server(connection)
+    assert server.groups.create({"s": (StreamId(5, 0), None)}, "g") == {"s"}
+    assert server.groups.create({"s": (StreamId(9, 0), None)}, "g") == set()
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"5-0"
-    server.set_group_positions({"s": (StreamId(9, 0), None)}, "g")
+    server.groups.set_positions({"s": (StreamId(9, 0), None)}, "g")
     assert client.xinfo_groups("s")[0]["last-delivered-id"] == b"9-0"
 
 
 def test_the_engine_is_known_by_its_commands(connection: Connection, request: pytest.FixtureRequest) -> None:
     """A server with all of the engine's commands is asked with them, any other with Redis's."""
-    expected = EngineServer if request.node.callspec.params["place"] == "engine" else RedisServer
-    assert type(open_server(connection)) is expected
+    is_engine = request.node.callspec.params["place"] == "engine"
+    assert open_server(connection).entries.counts_cheaply == is_engine
 
 
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
@@ -177,18 +176,19 @@ def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connecti
     add(client, "s", 300)
     client.xdel("s", "7-0", "150-0")
     answers = []
-    for kind in (RedisServer, EngineServer):
+    for kind in (plain_server, extended_server):
         server = kind(connection)
         group = kind.__name__
         ids = [StreamId(n, 0) for n in (0, 6, 7, 149, 299, 300)]
-        counts = [server.count("s", after, upto) for after in ids for upto in ids if after <= upto]
-        found = [server.nth("s", after, count, StreamId(250, 0)) for after in ids[:-2] for count in (1, 90, 1000)]
-        (cuts,) = server.splits([(Range("s", ZERO, LAST, 0), 3)], 100, exact=True)
-        server.create_groups({"s": (ZERO, None)}, group)
+        counts = server.entries.counts([("s", after, upto) for after in ids for upto in ids if after <= upto])
+        asked = [("s", after, count, StreamId(250, 0)) for after in ids[:-2] for count in (1, 90, 1000)]
+        found = [server.entries.nths([one])[0] for one in asked]
+        (cuts,) = server.entries.splits([(Range("s", ZERO, LAST, 0), 3)], 100, exact=True)
+        server.groups.create({"s": (ZERO, None)}, group)
         parts = [Range("s", ZERO, StreamId(20, 0), 0, 19), Range("s", StreamId(20, 0), StreamId(30, 0), 1, 10)]
-        assert server.deliver([(parts, ZERO)], group, "job", ()) == frozenset()
-        pending = server.consumers_in(["s"], group)
-        server.acknowledge({"s": StreamId(25, 0)}, group, "job")
+        assert server.delivery.deliver([(parts, ZERO)], group, "job", ()) == frozenset()
+        pending = server.groups.consumers(["s"], group)
+        server.delivery.acknowledge({"s": StreamId(25, 0)}, group, "job")
         answers.append(
             (
                 counts,
@@ -196,7 +196,7 @@ def test_both_ways_of_asking_give_the_same_answers(client: redis.Redis, connecti
                 cuts[-1][0],
                 sum(count or 0 for _, count in cuts),
                 pending,
-                server.first_pending_ids(["s"], group, "job"),
+                server.groups.first_pending_ids(["s"], group, "job"),
             )
         )
     assert answers[0] == answers[1]
@@ -206,13 +206,13 @@ def test_a_delivery_that_is_refused_in_one_stream_is_made_in_the_others(
     client: redis.Redis, connection: Connection
 ) -> None:
     """Ranges of many streams go to their group in one request; a key of another type among them stops no other."""
-    server = RedisServer(connection)
+    server = plain_server(connection)
     for stream in ("a", "b", "c"):
         add(client, stream, 10)
-        server.create_groups({stream: (ZERO, None)}, "g")
+        server.groups.create({stream: (ZERO, None)}, "g")
     client.delete("b")
     client.set("b", "x")
     parts = [Range(stream, ZERO, StreamId(7, 0), 0, 7) for stream in ("a", "b", "c")]
     with pytest.raises(StreamError, match=r"NOT_A_STREAM.*\bb\b"):
-        server.deliver([([part], ZERO) for part in parts], "g", "job", ())
-    assert server.consumers_in(["a", "c"], "g") == {"a": [(b"job-0", 7)], "c": [(b"job-0", 7)]}
+        server.delivery.deliver([([part], ZERO) for part in parts], "g", "job", ())
+    assert server.groups.consumers(["a", "c"], "g") == {"a": [(b"job-0", 7)], "c": [(b"job-0", 7)]}

@@ -15,6 +15,7 @@ from spark_streams.read.query.loss import Known, Loss
 from streamclient.streams.model import Range, StreamState
 from streamclient.streams.rounds import run
 from streamwire.stream_id import ZERO, StreamId
+from tests.spark_streams.read.memory import server_with
 
 
 def at(ms: int) -> StreamId:
@@ -95,9 +96,9 @@ class Reader:
         self.stream, self.page, self.at = stream, page, after
         state = stream.state
         assert state is not None
-        asked = Asked(stream)
+        asked = server_with(Asked(stream))
         part = Range("s", at(after), at(upto), 0)
-        (self.part,) = run(asked, expect([part], {"s": state}, counts_cheaply=cheap))  # type: ignore[arg-type]
+        (self.part,) = run(asked, expect([part], {"s": state}, counts_cheaply=cheap))
         self.known = Known.of(state)
         self.planned = stream.between(after, upto)
         self.found: list[tuple[int, int]] = []
@@ -362,7 +363,7 @@ def test_whatever_xsetid_said_before_planning_is_taken_as_it_is() -> None:
 
 def _deduced_from(state: StreamState, after: int, upto: int) -> Range:
     part = Range("s", at(after), at(upto), 0)
-    return run(Asked(Stream(TEN)), expect([part], {"s": state}, counts_cheaply=False))[0]  # type: ignore[arg-type]
+    return run(server_with(Asked(Stream(TEN))), expect([part], {"s": state}, counts_cheaply=False))[0]
 
 
 EVENTS = st.lists(

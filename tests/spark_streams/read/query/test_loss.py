@@ -9,9 +9,8 @@ import pytest
 from spark_streams.read.query import loss
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.streams.api import StreamServer
 from streamclient.streams.model import StreamState
-from streamclient.streams.open import open_server
+from streamclient.streams.server import StreamServer, open_server
 from tests.spark_streams.driver import Site, numbers
 
 
@@ -65,7 +64,7 @@ class Past:
 
 
 def state_of(server: StreamServer) -> StreamState:
-    state = server.states(["s"], "g")["s"]
+    state = server.states.of(["s"], "g")["s"]
     assert state is not None
     return state
 

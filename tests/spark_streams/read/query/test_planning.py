@@ -13,6 +13,7 @@ from spark_streams.read.query import planning
 from streamclient.streams.model import Range
 from streamclient.streams.rounds import run
 from streamwire.stream_id import ZERO, StreamId
+from tests.spark_streams.read.memory import server_with
 
 unhurried = settings(deadline=None)
 BACKLOGS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 1000), max_size=8)
@@ -82,7 +83,7 @@ def test_a_limit_is_met_exactly(entries: dict[str, list[StreamId]], limit: int, 
             return [nth(*one) for one in asked]
 
     limited = planning.limited(limit, starts, ends, guesses, data.draw(st.integers(0, 5)))
-    reached, counts = run(Server(), limited)  # type: ignore[arg-type]
+    reached, counts = run(server_with(Server()), limited)
     taken = sum(len(between(name, starts[name], reached[name])) for name in entries)
     there = sum(len(between(name, starts[name], ends[name])) for name in entries)
     assert counts == {name: len(between(name, starts[name], reached[name])) for name in entries}

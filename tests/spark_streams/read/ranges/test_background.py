@@ -11,8 +11,9 @@ import pytest
 
 from spark_streams.errors import ServerError, StreamError, error
 from spark_streams.read.ranges import owned_group
-from streamclient.streams import delivery as redis_delivery
-from streamclient.streams.redis import RedisServer
+from streamclient.streams import group_reads
+from streamclient.streams.group_reads import GroupReads
+from streamclient.streams.groups import Groups
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import DEADLINE
 
@@ -25,7 +26,7 @@ dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadException
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of a hundred entries is delivered in the background, in five pages or more."""
     monkeypatch.setattr(owned_group, "_MANY", 10)
-    monkeypatch.setattr(redis_delivery, "PAGE", _PAGE)
+    monkeypatch.setattr(group_reads, "PAGE", _PAGE)
 
 
 def query_of(site: Site) -> Query:
@@ -34,8 +35,8 @@ def query_of(site: Site) -> Query:
 
 def delivering(monkeypatch: pytest.MonkeyPatch, as_said: Pages) -> None:
     """Put something between the pages of deliveries in the background."""
-    pages = RedisServer.deliver_pages
-    monkeypatch.setattr(RedisServer, "deliver_pages", lambda *words: as_said(pages(*words)))
+    pages = GroupReads.pages
+    monkeypatch.setattr(GroupReads, "pages", lambda *words: as_said(pages(*words)))
 
 
 def killed_after(pages: int) -> Pages:
@@ -165,7 +166,7 @@ def test_where_no_mark_can_be_left_all_is_delivered_first(
 ) -> None:
     """Redis before 6.2 cannot create a consumer without entries, and some users may not: then tasks start later."""
     if lacks == "the command":
-        monkeypatch.setattr(RedisServer, "create_consumers", lambda *_: set())
+        monkeypatch.setattr(Groups, "create_consumers", lambda *_: set())
     rule = {"the permission to create": "-xgroup|createconsumer", "the permission to delete": "-xgroup|delconsumer"}
     site.client.acl_setuser("limited", enabled=True, passwords=["+pw"], commands=["+@all"], keys=["*"], reset=True)
     site.client.execute_command("ACL", "SETUSER", "limited", rule.get(lacks, "+@all"))

@@ -12,9 +12,9 @@ import pytest
 
 from spark_streams.read.ranges import owned_group, plan
 from streamclient.connection import Connection
-from streamclient.streams import delivery, delivery_ahead, sampling
-from streamclient.streams import redis as redis_server
-from streamclient.streams.redis import RedisServer
+from streamclient.streams import delivery, group_reads, sampling
+from streamclient.streams.group_reads import GroupReads
+from streamclient.streams.server import plain_server
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.suite.waiting import DEADLINE, wait_for
@@ -30,9 +30,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch of a hundred entries is delivered ahead, in six pages, and acknowledged by deleting its consumers."""
     monkeypatch.setattr(plan, "_MANY", 10)
     monkeypatch.setattr(owned_group, "_MANY", 10)
-    monkeypatch.setattr(delivery, "PAGE", _PAGE)
+    monkeypatch.setattr(group_reads, "PAGE", _PAGE)
     monkeypatch.setattr(sampling, "_MANY", 100)
-    monkeypatch.setattr(redis_server, "_MANY_PENDING", 10)
+    monkeypatch.setattr(delivery, "_MANY_PENDING", 10)
 
 
 def query_of(site: Site, **said: Any) -> Query:
@@ -59,10 +59,10 @@ def pending(site: Site) -> dict[str, int]:
 
 def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> None:
     """Call `act` after each page of a delivery ahead, with its number from 1 on."""
-    deliver = delivery_ahead.deliver
+    ahead = GroupReads.ahead
 
     def acting(*words: Any) -> Pages:
-        pages = deliver(*words)
+        pages = ahead(*words)
         number = 0
         while True:
             try:
@@ -73,7 +73,7 @@ def between_pages(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -
             act(number)
             yield
 
-    monkeypatch.setattr(delivery_ahead, "deliver", acting)
+    monkeypatch.setattr(GroupReads, "ahead", acting)
 
 
 def drained(query: Query, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:
@@ -399,5 +399,5 @@ def test_a_part_of_a_consumers_entries_is_acknowledged_one_by_one(site: Site, co
     site.client.xgroup_create("s", "g", "0")
     for consumer in ("spark-0", "spark-1", "spark-2"):
         site.client.xreadgroup("g", consumer, {"s": ">"}, count=20)
-    RedisServer(connection).acknowledge({"s": StreamId(30, 1)}, "g", "spark")
+    plain_server(connection).delivery.acknowledge({"s": StreamId(30, 1)}, "g", "spark")
     assert pending(site) == {"spark-1": 10, "spark-2": 20}

@@ -13,10 +13,10 @@ from spark_streams.read.ranges.plan import Question
 from streamclient.config import address
 from streamclient.refusals import refused
 from streamclient.streams import sampling
+from streamclient.streams.counting import RedisEntries
 from streamclient.streams.entries import xrange
 from streamclient.streams.entries.xrange import Counting
 from streamclient.streams.model import StreamState
-from streamclient.streams.redis import RedisServer
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
 from tests.spark_streams.read.ranges.test_losses import LOSSES, lose
@@ -104,7 +104,7 @@ def test_a_look_ahead_that_fails_is_as_none(site: Site, monkeypatch: pytest.Monk
     def fails(*words: Any) -> Any:
         raise refused(address.parse(site.url), "XRANGE", "ERR no")
 
-    monkeypatch.setattr(RedisServer, "look_ahead", fails)
+    monkeypatch.setattr(RedisEntries, "look_ahead", fails)
     site.add("s", 30)
     query = site.query(stream="s", maxEntriesPerTrigger=10)
     assert numbers(query.drain()) == list(range(30))

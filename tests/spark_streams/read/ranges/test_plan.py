@@ -17,7 +17,7 @@ from spark_streams.read.ranges.parts import tasks_between
 from spark_streams.read.ranges.plan import BatchPlan, plan
 from streamclient.streams.model import Range
 from streamclient.streams.rounds import run
-from tests.spark_streams.read.memory import Memory, Stream, at
+from tests.spark_streams.read.memory import Memory, Stream, at, server_with
 
 _LIMITS = {each.name for each in fields(LimitOptions)}
 
@@ -40,7 +40,7 @@ def planned(memory: Memory, begin: Offsets, **said: Any) -> BatchPlan:
     """Return the plan for these streams; `said` are limits and facts."""
     limits = LimitOptions(**{name: value for name, value in said.items() if name in _LIMITS})
     facts = memory.facts(**{name: value for name, value in said.items() if name not in _LIMITS})
-    return run(memory, plan(begin, facts, limits))  # type: ignore[arg-type]
+    return run(server_with(memory), plan(begin, facts, limits))
 
 
 def text(begin: Offsets, found: BatchPlan) -> str:

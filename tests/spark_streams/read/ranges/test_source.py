@@ -9,7 +9,7 @@ import pytest
 
 from spark_streams.errors import StreamError
 from streamclient.link import Command, Link
-from streamclient.streams import delivery, sampling
+from streamclient.streams import group_reads, sampling
 from streamclient.streams.entries import xrange
 from streamwire.stream_id import StreamId
 from tests.spark_streams.driver import Query, Site, numbers
@@ -83,7 +83,7 @@ def test_a_long_range_is_delivered_a_page_at_a_time(site: Site, monkeypatch: pyt
     requests: list[list[Command]] = []
     send = Link.send
     monkeypatch.setattr(Link, "send", lambda link, commands: requests.append([*commands]) or send(link, commands))
-    monkeypatch.setattr(delivery, "PAGE", 100)
+    monkeypatch.setattr(group_reads, "PAGE", 100)
     site.add("s", 1050)
     query = site.query(stream="s", minPartitions=4, group="g")
     assert numbers(query.trigger() or []) == list(range(1050))

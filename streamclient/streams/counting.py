@@ -1,0 +1,215 @@
+"""Counting and splitting ranges of entries on any Redis: no command counts them, so they are read.
+
+Short ranges of many streams are read together, large entries are counted by a read-only script, and ranges that need no
+exact number are cut by samples. `streamclient.streams.api.Entries` describes the methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import redis
+
+from streamclient.capabilities import Capabilities
+from streamclient.connection import Command, Connection
+from streamclient.streams import sampling, scripts
+from streamclient.streams.api import States
+from streamclient.streams.entries import xrange
+from streamclient.streams.info import checked
+from streamclient.streams.model import Counted, Cut, Range, StreamState
+from streamclient.streams.scripts import Ids
+from streamwire.stream_id import StreamId
+
+_SHORT = 1000  # ranges with no more entries than this are read many at a time
+_COUNTED = 100_000  # up to this number, entries are counted rather than estimated
+_MARKS_PER_PART = 100  # how fine a range is cut: to a hundredth of a part. Each mark's ID has to be parsed.
+_ALL = 2**62  # more entries than a stream has
+
+_Asked = tuple[str, StreamId, StreamId, int, int]
+"""Entries to be counted: (stream, after, upto, grid, most)."""
+
+_Marks = tuple[list[StreamId], int]
+"""The ID of every grid-th of them, and their number."""
+
+
+class RedisEntries:
+    """Numbers and positions of entries on any server that has streams."""
+
+    counts_cheaply = False
+
+    def __init__(self, connection: Connection, states: States) -> None:
+        self._connection = connection
+        self._states = states
+        self._counted: dict[tuple[str, StreamId], Counted] = {}
+        """Counts by stream and the ID before the counted range."""
+
+    @property
+    def _known(self) -> Capabilities:
+        return self._connection.capabilities
+
+    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        answers = [self._known_nth(*one) for one in asked]
+        left = [at for at, answer in enumerate(answers) if answer is None]
+        grids = [sampling.grid_of(asked[at][2]) for at in left]
+        several = zip((asked[at] for at in left), grids, strict=True)
+        found = self._marks([(stream, after, upto, grid, count) for (stream, after, count, upto), grid in several])
+        for at, grid, (marks, total) in zip(left, grids, found, strict=True):
+            stream, after, count, upto = asked[at]
+            answers[at] = (marks[-1], count) if total == count else (upto, total)
+            if total == count:
+                self._counted[stream, after] = Counted(marks, grid)  # they are cut into parts next, most likely
+        return [answer for answer in answers if answer is not None]
+
+    def _known_nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int] | None:
+        known = self._counted.get((stream, after))
+        return (known.marks[-1], count) if known and known.total == count and known.marks[-1] <= upto else None
+
+    def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
+        ((_, found),) = self.nths([(stream, after, count, upto)])
+        return self._counted.get((stream, after)) if found == count else None
+
+    def learn(self, stream: str, after: StreamId, counted: Counted) -> None:
+        self._counted[stream, after] = counted
+
+    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        return [number for _, number in self.nths([(stream, after, _ALL, upto) for stream, after, upto in asked])]
+
+    def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        found: dict[Range, list[Cut]] = {}
+        for whole, parts in wholes:
+            known = self._counted.get((whole.stream, whole.after))
+            if known is None or known.marks[-1] != whole.upto:
+                continue
+            if len(known.cuts) == parts and all(most is None or (count or 0) <= most for _, count in known.cuts):
+                found[whole] = [*known.cuts]
+            elif most is None and len(known.marks) >= parts * _MARKS_PER_PART:
+                found[whole] = sampling.cut(known.marks, known.grid, known.total, whole.upto, parts, None)
+        left = [(whole, parts) for whole, parts in wholes if whole not in found]
+        found.update(zip((whole for whole, _ in left), self._splits(left, most, exact=exact), strict=True))
+        return [found[whole] for whole, _ in wholes]
+
+    def _marks(self, asked: Sequence[_Asked]) -> list[_Marks]:
+        """Of each: the ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
+        found = self._short_marks(asked)
+        begun: dict[int, tuple[list[StreamId], xrange.Counting]] = {}
+        for at, (stream, after, upto, grid, most) in enumerate(asked):
+            if found[at] is None:
+                marks, total, left_from = self._scripted_marks(stream, after, upto, grid, most)
+                if left_from is None:
+                    found[at] = marks, total
+                else:
+                    begun[at] = marks, (stream, left_from, upto, grid, total, most)
+        rest = xrange.marks(self._connection, [counting for _, counting in begun.values()])
+        for (at, (marks, _)), (more, total) in zip(begun.items(), rest, strict=True):
+            found[at] = [*marks, *more], total
+        return [one for one in found if one is not None]
+
+    def _short_marks(self, asked: Sequence[_Asked]) -> list[_Marks | None]:
+        """What `_marks` says, where few entries are to be counted; many streams are asked at a time."""
+        known = self._known
+        found: list[_Marks | None] = [None] * len(asked)
+        scriptable = (at for at, one in enumerate(asked) if known.prefers_script(one[0]))
+        large = [at for at in scriptable if asked[at][4] <= known.script_page(asked[at][0])]
+        scripted = [
+            scripts.ids_of(stream, after, upto, most, grid, grid)
+            for stream, after, upto, grid, most in (asked[at] for at in large)
+        ]
+        for at, reply in zip(large, self._connection.pipeline(scripted), strict=True):
+            if isinstance(reply, redis.ResponseError):
+                known.runs_scripts = False
+            else:
+                ids = scripts.parsed_ids(reply)
+                found[at] = [*ids.marks], ids.count
+        small = [at for at, one in enumerate(asked) if one[4] <= _SHORT and one[0] not in known.large]
+        heads = [at for at in small if asked[at][4] == 1]
+        commands = [xrange.command(*asked[at][:3], 1) for at in heads]
+        for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):
+            rows = checked(self._connection, asked[at][0], reply, "XRANGE")
+            found[at] = [StreamId.parse(rows[0][0])] if rows else [], len(rows)
+        small = [at for at in small if found[at] is None]
+        ranges = [(stream, after, most, upto) for stream, after, upto, _, most in (asked[at] for at in small)]
+        for at, entry_ids in zip(small, xrange.short_ids(self._connection, ranges), strict=True):
+            grid = asked[at][3]
+            found[at] = [*map(StreamId.parse, entry_ids[grid - 1 :: grid])], len(entry_ids)
+        return found
+
+    def _scripted_marks(
+        self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int
+    ) -> tuple[list[StreamId], int, StreamId | None]:
+        """What `_marks` says, as far as it is asked for by script, and where there may be more; None: nowhere."""
+        known = self._known
+        found: list[StreamId] = []
+        total = 0
+        while total < most and known.prefers_script(stream):
+            asked = min(known.script_page(stream), most - total)
+            page = ids_by_script(self._connection, stream, after, upto, asked, grid - total % grid, grid)
+            if page is None:
+                break
+            found += page.marks
+            total += page.count
+            if page.last is None or page.count < asked:
+                return found, total, None
+            after = page.last
+        return found, total, after if total < most else None
+
+    def _splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
+        """What `splits` says of ranges whose entries were not counted before."""
+        states = self._states.of([whole.stream for whole, _ in wholes], None)
+        counted: dict[Range, _Asked] = {}
+        for whole, parts in wholes:
+            state = states[whole.stream]
+            if state is None:
+                continue
+            backlog, _ = state.backlog(whole.after)
+            is_short = state.length < _SHORT  # it is read whole, together with others
+            if exact or most is not None or is_short or backlog <= _COUNTED:
+                about = backlog if whole.count is None else whole.count
+                grid = max(1, about // (parts * _MARKS_PER_PART))
+                entries = max(1, state.length) if is_short else _ALL
+                counted[whole] = whole.stream, whole.after, whole.upto, min(grid, most or grid), entries
+        marks = dict(zip(counted, self._marks([*counted.values()]), strict=True))
+        found: list[list[Cut]] = []
+        for whole, parts in wholes:
+            state = states[whole.stream]
+            if whole in marks:
+                found.append(sampling.cut(marks[whole][0], counted[whole][3], marks[whole][1], whole.upto, parts, most))
+            elif state is None:
+                found.append([(whole.upto, None)])
+            else:
+                found.append(self._sampled(whole, parts, state))
+        return found
+
+    def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
+        """Cut a range where samples of it say that the parts have about the same size."""
+        probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
+        windows = self._windows(whole, probes)
+        return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
+
+    def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
+        """The IDs of the first few entries of the range at or behind each probe."""
+        windows: list[Sequence[StreamId]] = []
+        if self._known.prefers_script(whole.stream):
+            for at in probes:
+                page = ids_by_script(self._connection, whole.stream, at.before(), whole.upto, sampling.WINDOW, 1, 1)
+                if page is None:
+                    break
+                windows.append(page.marks)
+        commands: list[Command] = [
+            ("XRANGE", whole.stream, str(at), str(whole.upto), "COUNT", sampling.WINDOW)
+            for at in probes[len(windows) :]
+        ]
+        for reply in self._connection.pipeline(commands):
+            rows = checked(self._connection, whole.stream, reply, "XRANGE")
+            windows.append([StreamId.parse(row[0]) for row in rows])
+        return windows
+
+
+def ids_by_script(
+    connection: Connection, stream: str, after: StreamId, upto: StreamId, count: int, first: int, step: int
+) -> Ids | None:
+    """Return the reply of the script `scripts.ids_of`; None if the server does not run it."""
+    (reply,) = connection.pipeline([scripts.ids_of(stream, after, upto, count, first, step)])
+    if isinstance(reply, redis.ResponseError):
+        connection.capabilities.runs_scripts = False
+        return None
+    return scripts.parsed_ids(reply)

@@ -1,0 +1,222 @@
+"""Delivery by XREADGROUP: ranges of streams go to the consumers of a group, a page of entries at a time.
+
+XREADGROUP delivers the next entries of a stream and takes a count, no IDs. So this module owns how many entries each
+range's consumer is to read, in which order, and what is left of that after a connection broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import redis
+
+from streamclient.config.address import Endpoint
+from streamclient.connection import Command, Connection
+from streamclient.refusals import refused
+from streamclient.streams.api import Entries, States
+from streamclient.streams.entries import xrange
+from streamclient.streams.model import Counted, Cut, GroupState, Range
+from streamwire.stream_id import LAST, StreamId
+
+#: The ranges of one stream, in order, and the group's last-delivered ID in it: what lies up to there is skipped.
+Batch: TypeAlias = tuple[Sequence[Range], StreamId]
+
+PAGE = 10_000  # entries in one XREADGROUP
+_STREAMS = 500  # streams in one request to deliver
+
+
+class GroupReads:
+    """Reads for a group without receiving the entries. `states` and `entries` use the same `connection`.
+
+    `prefix` is the prefix of a query's consumer names; a hyphen and the index of a range are appended to it.
+    """
+
+    def __init__(self, connection: Connection, states: States, entries: Entries) -> None:
+        self._connection = connection
+        self._states = states
+        self._entries = entries
+
+    def pages(self, batches: Iterable[Batch], group: str, prefix: str) -> Iterator[None]:
+        """Deliver all ranges, each to the consumer of its index, a page of entries at each step of the iterator."""
+        return _Delivery(self._connection, self._states, self._entries, group, prefix).pages(list(batches))
+
+    def ahead(
+        self, stream: str, after: StreamId, shares: Sequence[tuple[str, int]], group: str
+    ) -> Generator[None, None, Counted | None]:
+        """Deliver the entries after `after` to consumers, to each its number of them in turn, a page at each step.
+
+        To find a batch's end its entries are passed once, and to have them pending they are delivered. A delivery
+        without its reply is both: afterwards XINFO GROUPS tells the ID that the group has reached. That ID is the
+        batch's end only if the group started at the batch's start, and if no other client has read from it meanwhile.
+        Redis 7 counts what a group reads, as long as no entries are deleted in between. A page whose connection breaks
+        is not sent again: it may have been delivered.
+
+        Returns the argument for `Entries.learn`. None if the group is not at `after`, which changes nothing, or if it
+        is uncertain that it has passed these entries and no others: its position is unknown then.
+        """
+        begun = self._group_of(stream, group)
+        if begun is None or begun.last_delivered_id != after or begun.entries_read is None:
+            return None
+        if not self._connection.can_skip_replies():
+            return None
+        cuts: list[Cut] = []
+        read = begun.entries_read
+        for consumer, count in shares:
+            left = count
+            while left:
+                some = min(left, PAGE)
+                page = ("XREADGROUP", "GROUP", group, consumer, "COUNT", some, "STREAMS", stream, ">")
+                self._connection.receive(
+                    self._connection.request([("CLIENT", "REPLY", "SKIP"), page, xrange.empty_read(stream)])
+                )
+                left -= some
+                yield
+            read += count
+            now = self._group_of(stream, group)
+            if now is None or now.entries_read != read:
+                return None
+            cuts.append((now.last_delivered_id, count))
+        return Counted([cuts[-1][0]], sum(count for _, count in shares), cuts)
+
+    def _group_of(self, stream: str, group: str) -> GroupState | None:
+        state = self._states.of([stream], group)[stream]
+        return None if state is None else state.group
+
+    def check_permission(self, part: Range, group: str, prefix: str) -> None:
+        """Raise NOT_PERMITTED for a user who may not read for a group."""
+        # Deliveries skip replies, and with them errors. A consumer's history is read instead, from the last ID but one
+        # on (the last one means '>'): that changes nothing.
+        if self._connection.capabilities.delivers:
+            return
+        stream, behind_all = part.stream, str(LAST.before())
+        look: Command = ("XREADGROUP", "GROUP", group, f"{prefix}-{part.index}", "STREAMS", stream, behind_all)
+        (reply,) = self._connection.pipeline([look])
+        if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+            raise refused(self._connection.address, "XREADGROUP", reply, stream)
+        self._connection.capabilities.delivers = True
+
+
+class _Delivery:
+    """Delivers to the consumers of one group that are called `prefix`, a hyphen, and the index of their range.
+
+    `states` and `entries` use the same `connection`.
+    """
+
+    def __init__(self, connection: Connection, states: States, entries: Entries, group: str, prefix: str) -> None:
+        self._states = states
+        self._entries = entries
+        self._connection = connection
+        self._group = group
+        self._prefix = prefix
+
+    def pages(self, batches: Sequence[Batch]) -> Iterator[None]:
+        """Deliver all ranges, a page at each step."""
+        begun = [
+            (part, (part.stream, position, part.count, part.upto))
+            for parts, position in batches
+            for part in parts
+            if part.count is not None and part.after < position < part.upto
+        ]
+        answers = self._entries.nths([asked for _, asked in begun])
+        counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
+        if not self._connection.can_skip_replies():
+            # Replies are received as bytes, at once: they need not be parsed.
+            for batch in batches:
+                yield from self._deliver([batch], counts)
+            return
+        for some in self._together(batches):
+            yield from self._deliver(some, counts)
+
+    def _together(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
+        """The batches in groups, each of one node's streams, with not too many entries."""
+        nodes: dict[Endpoint | None, list[Batch]] = {}
+        for batch in batches:
+            nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)
+        for of_node in nodes.values():
+            some: list[Batch] = []
+            entries = 0
+            for batch in of_node:
+                some.append(batch)
+                entries += sum(part.count or 0 for part in batch[0])
+                if entries >= PAGE or len(some) == _STREAMS:
+                    yield some
+                    some, entries = [], 0
+            if some:
+                yield some
+
+    def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[None]:
+        """Deliver ranges of one node's streams, a page at a time: a server's other clients wait for one request.
+
+        If some are refused, they are delivered stream by stream. What a broken request has left is delivered at once.
+        """
+        resumed = False
+
+        def remaining() -> list[Command]:
+            nonlocal resumed
+            resumed = True
+            return self._remaining([parts for parts, _ in batches])
+
+        for page in self._commands(batches, counts):
+            buffer, stop = self._connection.receive(self._connection.request(page, remaining))
+            if resumed:
+                return
+            if len(batches) > 1 and buffer[:stop].count(b"*0\r\n") * len(b"*0\r\n") < stop:
+                for parts, _ in batches:
+                    left = self._remaining([parts])
+                    if left:
+                        again = partial(self._remaining, [parts])
+                        self._connection.receive(self._connection.request(left, again))
+                return
+            yield
+
+    def _remaining(self, wanted: Sequence[Sequence[Range]]) -> list[Command]:
+        """The commands that deliver what the group has not got of the ranges of these streams."""
+        states = self._states.of([parts[0].stream for parts in wanted], self._group)
+        left = [
+            (parts, state.group.last_delivered_id)
+            for parts in wanted
+            if (state := states[parts[0].stream]) is not None and state.group is not None
+        ]
+        return [command for page in self._commands(left, {}) for command in page]
+
+    def _commands(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[list[Command]]:
+        """The commands that deliver what lies behind the positions, page by page.
+
+        Where replies are skipped, each stream's end with one that reads nothing, and each page does.
+        """
+        skips = self._connection.can_skip_replies()
+        page: list[Command] = []
+        entries = 0
+        for parts, position in batches:
+            stream = parts[0].stream
+            for name, count in self._due(parts, position, counts):
+                if skips:
+                    page.append(("CLIENT", "REPLY", "SKIP"))
+                page.append(("XREADGROUP", "GROUP", self._group, name, "COUNT", count, "STREAMS", stream, ">"))
+                entries += count
+                if entries >= PAGE:
+                    yield [*page, xrange.empty_read(stream)] if skips else page
+                    page, entries = [], 0
+            if page and skips:
+                page.append(xrange.empty_read(stream))
+        if page:
+            yield page
+
+    def _due(
+        self, parts: Sequence[Range], position: StreamId, counts: Mapping[Range, int]
+    ) -> Iterator[tuple[str, int]]:
+        """How many entries each consumer gets, a page at most; `counts` are numbers behind the position, if known."""
+        for part in parts:
+            if part.upto <= position:
+                continue
+            if part in counts:
+                left = counts[part]
+            elif part.count is None or part.after < position:
+                (left,) = self._entries.counts([(part.stream, max(part.after, position), part.upto)])
+            else:
+                left = part.count
+            while left > 0:
+                yield f"{self._prefix}-{part.index}", min(left, PAGE)
+                left -= PAGE

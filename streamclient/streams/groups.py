@@ -1,0 +1,137 @@
+"""Consumer groups of streams: positions, consumers, and IDs that are yet to be read or acknowledged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import redis
+
+from streamclient.connection import Command, Connection
+from streamclient.refusals import refused
+from streamclient.retry import Refusal, refusal_of
+from streamclient.streams.info import checked, pairs
+from streamwire.stream_id import ZERO, StreamId
+
+Pending = tuple[StreamId, dict[bytes, int], int]
+"""A group's largest pending ID, a query's consumers with their pending entries, and the others' number of them."""
+
+
+class Groups:
+    """The consumer groups of streams, with the commands of any Redis.
+
+    `prefix` is the prefix of a query's consumer names; `-<number>` is appended to it.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def create(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> set[str]:
+        """Create the group at these last-delivered IDs, and streams that are missing; return the streams of new groups.
+
+        The number is that of entries ever added up to the ID; without it a server may not know the group's lag.
+        """
+        replies = self._connection.pipeline(
+            [
+                ("XGROUP", "CREATE", stream, group, str(position), "MKSTREAM", *_entries_read(read))
+                for stream, (position, read) in wanted.items()
+            ]
+        )
+        created: set[str] = set()
+        for stream, reply in zip(wanted, replies, strict=True):
+            if isinstance(reply, redis.ResponseError) and ("BUSYGROUP" in str(reply) or "already exists" in str(reply)):
+                continue
+            checked(self._connection, stream, reply, "XGROUP CREATE")
+            created.add(stream)
+        return created
+
+    def set_positions(self, wanted: Mapping[str, tuple[StreamId, int | None]], group: str) -> None:
+        """Set the group's last-delivered ID in these streams, if it exists; the number is as in `create`."""
+        replies = self._connection.pipeline(
+            [
+                ("XGROUP", "SETID", stream, group, str(position), *_entries_read(read))
+                for stream, (position, read) in wanted.items()
+            ]
+        )
+        for stream, reply in zip(wanted, replies, strict=True):
+            checked(self._connection, stream, reply, "XGROUP SETID")
+
+    def create_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> set[str]:
+        """Create consumers without entries, each of a stream; return the streams that have them now (Redis 6.2)."""
+        replies = self._connection.pipeline(
+            [("XGROUP", "CREATECONSUMER", stream, group, name) for stream, name in consumers]
+        )
+        answered = zip(consumers, replies, strict=True)
+        return {stream for (stream, _), reply in answered if not isinstance(reply, redis.ResponseError)}
+
+    def consumers(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
+        """Return name and number of pending entries of each consumer in each stream; none without the group."""
+        replies = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group) for stream in streams])
+        for stream, reply in zip(streams, replies, strict=True):
+            if isinstance(reply, redis.ResponseError) and refusal_of(reply) is not Refusal.ROW:
+                raise refused(self._connection.address, "XINFO CONSUMERS", reply, stream)
+        return {
+            stream: []
+            if isinstance(reply, redis.ResponseError)
+            else [(info[b"name"], int(info[b"pending"])) for info in map(pairs, reply)]
+            for stream, reply in zip(streams, replies, strict=True)
+        }
+
+    def delete_consumers(self, consumers: Sequence[tuple[str, bytes]], group: str) -> None:
+        """Delete consumers, each of a stream, with their pending entries; nothing happens without the group."""
+        replies = self._connection.pipeline(
+            [("XGROUP", "DELCONSUMER", stream, group, name) for stream, name in consumers]
+        )
+        for (stream, _), reply in zip(consumers, replies, strict=True):
+            checked(self._connection, stream, reply, "XGROUP DELCONSUMER")
+
+    def first_pending_ids(self, streams: Sequence[str], group: str, prefix: str) -> dict[str, StreamId]:
+        """Return the smallest ID pending for the query's consumers, of the streams that have one."""
+        pending = pending_of(self._connection, streams, group, prefix)
+        asked = [(stream, name) for stream, (_, counts, _) in pending.items() for name in counts]
+        replies = self._connection.pipeline([("XPENDING", stream, group, "-", "+", 1, name) for stream, name in asked])
+        found: dict[str, StreamId] = {}
+        for (stream, _), reply in zip(asked, replies, strict=True):
+            if rows := checked(self._connection, stream, reply, "XPENDING"):
+                first = StreamId.parse(rows[0][0])
+                found[stream] = min(first, found.get(stream, first))
+        return found
+
+    def first_unfinished_ids(self, streams: Sequence[str]) -> dict[str, StreamId | None]:
+        """Return each stream's smallest ID that any group has yet to read or acknowledge; None without a group."""
+        smallest: dict[str, StreamId | None] = dict.fromkeys(streams)
+        asked: list[tuple[str, bytes]] = []
+        listed = self._connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])
+        for stream, reply in zip(streams, listed, strict=True):
+            for group in map(pairs, checked(self._connection, stream, reply, "XINFO GROUPS") or ()):
+                position = StreamId.parse(group[b"last-delivered-id"]).next()
+                smallest[stream] = min(position, smallest[stream] or position)
+                asked.append((stream, group[b"name"]))
+        replies = self._connection.pipeline([("XPENDING", stream, group) for stream, group in asked])
+        for (stream, _), reply in zip(asked, replies, strict=True):
+            summary = checked(self._connection, stream, reply, "XPENDING")  # None: it was destroyed since it was listed
+            if summary is not None and summary[0]:
+                found = StreamId.parse(summary[1])
+                smallest[stream] = min(found, smallest[stream] or found)
+        return smallest
+
+
+def pending_of(
+    connection: Connection, streams: Sequence[str], group: str, prefix: str
+) -> dict[str, tuple[StreamId, dict[bytes, int], int]]:
+    """The group's largest pending ID, the query's consumers with their pending entries, and the others' entries."""
+    ours = re.compile(re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}")  # of a partition, or of a batch and one
+    found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}
+    replies = connection.pipeline([("XPENDING", stream, group) for stream in streams])
+    for stream, summary in zip(streams, replies, strict=True):
+        if checked(connection, stream, summary, "XPENDING") is None:
+            continue  # no such stream or group: nothing is pending there
+        counts = {name: int(count) for name, count in summary[3] or () if ours.fullmatch(name)}
+        others = int(summary[0]) - sum(counts.values())
+        found[stream] = StreamId.parse(summary[2]) if summary[0] else ZERO, counts, others
+    return found
+
+
+def _entries_read(read: int | None) -> Command:
+    """The words of XGROUP that say how far a group has read. Known only where the server counts, and has the words."""
+    return () if read is None else ("ENTRIESREAD", read)
