@@ -1,4 +1,4 @@
-"""How streams come to be and grow: the ID of the next entry, new streams, and their memory of idempotent producers."""
+"""Stream creation and growth: the ID of the next entry, new streams, and their records of idempotent producers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 from engine.text.messages import streams
 
-#: From so many numbers on, numpy counts them more quickly.
+#: Minimum count from which numpy is faster.
 _MANY = 64
 
 
 class Streams:
-    """What the streams of one core share."""
+    """State shared by all streams of one core."""
 
     __slots__ = ("_config", "storage")
 
@@ -28,22 +28,22 @@ class Streams:
         self.storage = Storage()
 
     def new(self) -> Stream:
-        """An empty stream, which is not in the keyspace yet."""
+        """Return an empty stream that is not in the keyspace yet."""
         return Stream(self.storage)
 
     def producers_of(self, stream: Stream) -> Producers:
-        """What the stream remembers of idempotent producers; made with the configured limits at first use."""
+        """Return the stream's idempotency records, created with the configured limits on first use."""
         producers = stream.producers
         if producers is None:
             integer = self._config.integer
             producers = Producers(integer("stream-idmp-duration"), integer("stream-idmp-maxsize"))
         if not producers.by_producer:
-            # (Also of a stream that had forgotten all, and is about to remember something.)
+            # An existing but empty record is registered again: it may have been dropped when its last producer expired.
             stream.remember_producers(producers)
         return producers
 
     def expire_producers(self, now: int) -> None:
-        """Forget what producers sent too long before ``now`` (milliseconds since the epoch)."""
+        """Expire idempotent IDs that are too old at ``now`` (milliseconds since the epoch)."""
         idempotent = self.storage.idempotent
         for stream in list(idempotent):
             producers = stream.producers
@@ -53,7 +53,7 @@ class Streams:
 
 
 def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
-    """The ID that ``*``, ``ms-*`` or an explicit ID stands for, above the stream's last one."""
+    """Resolve ``*``, ``ms-*`` or an explicit ID to an ID above the stream's last one."""
     last_id = stream.last_id if stream is not None else 0
     if word == b"*":
         if last_id == ids.MAX_ID:
@@ -80,7 +80,7 @@ def next_id(stream: Stream | None, word: bytes, now_ms: int) -> int:
 
 
 def counted(first: int, count: int) -> array[int]:
-    """``count`` numbers from ``first`` on, as sequence numbers are kept."""
+    """Return ``count`` consecutive numbers from ``first``, in the array type used for sequence numbers."""
     if count < _MANY:
         return array("Q", range(first, first + count))
     numbers = array("Q")

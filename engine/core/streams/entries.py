@@ -1,11 +1,11 @@
-"""Entries in ID order, as frames back to back in one buffer with an index over them: what a segment consists of first.
+"""Plain entries: frames in ID order, back to back in one buffer, with an index. Every segment starts with them.
 
-Frames (:mod:`streamwire.frames`) are only sliced here. Once a segment is cold, its entries are replaced by
-packed ones (:class:`engine.core.streams.compressed.packed.Packed`), which have the same methods. Nobody else reads the
-fields of either, except snapshots.
+Frames (:mod:`streamwire.frames`) are only sliced here. When a segment becomes cold, its entries are replaced by
+packed ones (:class:`engine.core.streams.compressed.packed.Packed`), which have the same methods. The fields of both
+classes are private to them and to snapshots.
 
-Replies hold views of a buffer for any time, so its bytes must not change. The ``bytearray`` of entries that still grow
-cannot be resized while there is a view of it: :meth:`Plain.views` copies from that one.
+Replies can hold views of a buffer for any time, so its bytes must not change. A growing ``bytearray`` cannot be resized
+while a view of it exists, so :meth:`Plain.views` copies from it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from engine.core.protocol.ids import U64_MAX, position
 from engine.core.streams.entry_columns import Columns
 
-#: Frames of at most so many bytes together are copied, because a view keeps the whole buffer alive.
+#: Maximum total size of frames that are copied instead of viewed. A view keeps the whole buffer alive.
 _VIEW_BYTES = 512
 
 #: IDs as two columns, milliseconds and sequence numbers.
 IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
 
-#: How many bytes each of many frames has.
+#: Size of each frame in bytes.
 Sizes = Sequence[int] | NDArray[np.int64]
 
 
 class Plain:
-    """Entries 0 .. n-1. ``data`` is a ``bytearray`` as long as entries may be added."""
+    """Entries 0 .. n-1. ``data`` is a ``bytearray`` while entries can be added, and a ``memoryview`` afterwards."""
 
     __slots__ = ("data", "ms", "offsets", "seq")
 
@@ -39,7 +39,7 @@ class Plain:
 
     def __init__(self) -> None:
         self.data = bytearray()
-        #: Where each frame begins in ``data``.
+        #: Offset of each frame in ``data``.
         self.offsets = array("I")
         self.ms = array("Q")
         self.seq = array("Q")
@@ -73,7 +73,7 @@ class Plain:
         return self.offsets[index] if index < len(self.offsets) else len(self.data)
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """The frames [low, high) as one buffer: a copy where they are short or ``data`` may grow, else a view."""
+        """Return the frames [low, high) as one buffer: a copy if they are short or ``data`` can grow, else a view."""
         begin, end = self.offsets[low], self._end(high)
         if end - begin > _VIEW_BYTES and not isinstance(self.data, bytearray):
             return [memoryview(self.data)[begin:end]]
@@ -89,24 +89,24 @@ class Plain:
         return [bytes(data[begin:end]) for begin, end in pairwise([*self.offsets[low:high], self._end(high)])]
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """(ID, frame) of the entries [low, high), one by one as the caller goes on."""
+        """Yield (ID, frame) of the entries [low, high) lazily."""
         for index in range(low, high):
             yield self.id_at(index), self.frame_at(index)
 
     def columns(self, low: int, high: int) -> Columns | None:  # noqa: ARG002  # as packed columns have it
-        """The fields of the entries [low, high), at least one, as columns; None where they are kept as frames."""
+        """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
         return None
 
     def append(self, entry_id: int, entry: bytes) -> None:
         """Add one entry at the end."""
         data = self.data
         self.offsets.append(len(data))
-        data += entry  # type: ignore[operator]  # in place: what grows is a bytearray
+        data += entry  # type: ignore[operator]  # # in place: a growing buffer is a bytearray
         self.ms.append(entry_id >> 64)
         self.seq.append(entry_id & U64_MAX)
 
     def extend(self, data: bytes | bytearray | memoryview, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
-        """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
+        """Append entries, given their frames back to back, the size of each, and their IDs."""
         if isinstance(sizes, np.ndarray):
             begins = np.cumsum(sizes) - sizes + len(self.data)
             self.offsets.frombytes(begins.astype(np.uint32).tobytes())
@@ -117,12 +117,12 @@ class Plain:
         self.seq += seq
 
     def freeze(self) -> None:
-        """No entry will be added: views of the buffer are handed out from now on."""
+        """Stop accepting entries; the buffer can be viewed from now on."""
         self.data = memoryview(self.data)
 
     def copy(self) -> Plain:
         """An independent copy; frozen entries share their buffers with it."""
-        # (Without the empty buffers of a new one: an image of a million small streams copies as many.)
+        # Skip __init__: its empty buffers are costly when an image copies a million small streams.
         other = Plain.__new__(Plain)
         if isinstance(self.data, bytearray):
             other.data = bytearray(self.data)

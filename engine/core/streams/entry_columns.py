@@ -1,9 +1,8 @@
-"""Entries that are alike, as columns: the names of their fields once, and the values of each field back to back.
+"""Uniform entries as columns: the field names once, and the values of each field back to back.
 
-Entries are alike if they have the same field names in the same order. ``spans`` finds the parts of columns in their
-frames, or reports that they are not alike: it follows all frames at once (`streamwire.walker`) to the very end of each.
-Frames that differ from what `streamwire.frames.frame` writes are not alike, so columns and IDs give the same
-bytes again.
+Entries are uniform ("alike") if they have the same field names in the same order. ``spans`` locates the columns in
+their frames or reports that they are not alike. It follows all frames at once (`streamwire.walker`) to their ends.
+Frames that differ from the output of `streamwire.frames.frame` are not alike, so columns and IDs reproduce the exact
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from streamwire.walker import AFTER, BEFORE, Mismatch, Walker
 
 Ints = npt.NDArray[np.int64]
 
-#: Entries with more fields are not alike: each field costs some twenty calls of numpy, however few the entries are.
+#: Maximum number of fields of alike entries. Each field costs about twenty numpy calls, regardless of the entry count.
 MOST_FIELDS = 64
 _LINE_END = b"\r\n"
-#: Values longer than that on average are sliced one by one; of shorter ones each byte is gathered.
+#: Average value length above which values are sliced one by one. Shorter values are gathered byte by byte.
 _LONG = 64
-#: So many bytes can be counted with 32 bits and a sign.
+#: Maximum size in bytes that a signed 32-bit offset can address.
 _MOST_BYTES = (1 << 31) - 1
 
 
@@ -33,20 +32,20 @@ class Columns:
     """The fields of some entries. The value of entry i in a column is ``values[bounds[i]:bounds[i + 1]]``."""
 
     names: tuple[bytes, ...]
-    #: For each name: where its values begin, and the end of the last one; int32, one more than there are entries.
+    #: For each name, the start of each value and the end of the last one; int32, one more than there are entries.
     bounds: tuple[npt.NDArray[np.int32], ...]
-    #: For each name: its values back to back.
+    #: For each name, its values back to back.
     values: tuple[bytes, ...]
 
 
 def spans(
     data: bytes | bytearray | memoryview, offsets: Sequence[int] | npt.NDArray[np.integer]
 ) -> tuple[tuple[bytes, ...], tuple[Ints, Ints], list[tuple[Ints, Ints]]] | None:
-    """Of alike frames: the names of their fields; where in ``data`` the texts of IDs begin, and their lengths; and the
-    same of each field's values. None if the frames are not alike.
+    """Locate the columns of alike frames; None if the frames are not alike.
 
-    Frame i is ``data[offsets[i]:offsets[i + 1]]``: one offset more than there are frames, of which there is at least
-    one. The first frame is a whole one; nothing is assumed of the others.
+    Frame i is ``data[offsets[i]:offsets[i + 1]]``. There is at least one frame, and one offset more than frames. The
+    first frame must be valid; nothing is assumed about the others. Returns the field names, the starts and lengths
+    of the ID texts in ``data``, and the starts and lengths of each field's values.
     """
     view = memoryview(data)
     first = fields_of(view[offsets[0] : offsets[1]])
@@ -54,7 +53,7 @@ def spans(
     if not names or len(names) > MOST_FIELDS or len(view) > _MOST_BYTES:
         return None
     begin, end = int(offsets[0]), int(offsets[-1])
-    # From the line end before each frame on, so that a frame's last line end is checked with the next frame's head.
+    # Start at the line end before each frame, so that a frame's last line end is checked with the next frame's head.
     edges = np.array(offsets, np.int64) + (BEFORE - begin)
     walker = Walker(b"".join((bytes(BEFORE), _LINE_END, view[begin:end], bytes(AFTER))), edges[:-1])
     try:
@@ -69,12 +68,12 @@ def spans(
 
 
 def gathered(data: memoryview, starts: Ints, lengths: Ints) -> bytes:
-    """The bytes of ``data`` from each of ``starts`` on, as many as ``lengths`` says, back to back."""
+    """Concatenate the slices of ``data`` with these starts and lengths."""
     size = int(lengths.sum())
     if size > _LONG * len(starts):
         ends = (starts + lengths).tolist()
         return b"".join([data[begin:end] for begin, end in zip(starts.tolist(), ends, strict=True)])
-    # Byte number i of the result comes from i + (where its value begins - where that begins in the result).
+    # Byte i of the result comes from i + (start of its value in data - start of its value in the result).
     places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
     places += np.arange(size)
     return np.frombuffer(data, np.uint8).take(places, mode="clip").tobytes()

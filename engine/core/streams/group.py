@@ -1,7 +1,7 @@
 """A consumer group: its position in the stream, its consumers, its pending entries list.
 
-It does not know its stream: the stream's counters are passed in where the position needs them. Times come in as
-arguments, in milliseconds since the epoch.
+A group has no reference to its stream: methods that need the stream's counters receive them. Times are arguments, in
+milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.core.streams.runs import Run, id_columns
 
 
 class Consumer:
-    """A consumer. Times are in milliseconds since the epoch; ``active_time`` is -1 until it has got an entry."""
+    """A consumer. Times are in milliseconds since the epoch; ``active_time`` is -1 before its first entry."""
 
     __slots__ = ("active_time", "name", "number", "seen_time")
 
@@ -33,14 +33,14 @@ class Consumer:
 
 
 class Listing:
-    """The consumers of a group at one moment, for a reply that is made page by page while the group changes."""
+    """Snapshot of a group's consumers, for a reply that is sent page by page while the group changes."""
 
     __slots__ = ("__weakref__", "_consumers", "_pending", "_times")
 
     def __init__(self, group: Group) -> None:
         self._consumers = list(group.consumers.values())
         self._pending = group.pending.per_owner.copy()
-        #: The times of those that have been seen since.
+        #: Times at the moment of the snapshot, for consumers whose times have changed since.
         self._times: dict[Consumer, tuple[int, int]] = {}
         group.listings[ref(self, group.listings.pop)] = None
 
@@ -48,19 +48,22 @@ class Listing:
         return len(self._consumers)
 
     def keep(self, consumer: Consumer) -> None:
-        """To be called before a consumer's times change."""
+        """Save a consumer's times. Must be called before they change."""
         self._times.setdefault(consumer, (consumer.seen_time, consumer.active_time))
 
     def times(self, consumer: Consumer) -> tuple[int, int]:
-        """When the consumer was seen last, and when it got an entry last."""
+        """Return when the consumer was last seen and when it last received an entry."""
         return self._times.get(consumer) or (consumer.seen_time, consumer.active_time)
 
     def pending_of(self, consumer: Consumer) -> int:
-        """How many entries were pending with the consumer."""
+        """Return the number of entries that were pending for the consumer."""
         return self._pending.get(consumer.number, 0)
 
     def batches(self) -> Iterator[list[Consumer]]:
-        """All consumers, by name. Between two batches, of which the first ones are empty, others may do something."""
+        """Yield all consumers by name, in batches.
+
+        The first batches are empty. Other commands can run between batches.
+        """
         runs = []
         for at in range(0, len(self._consumers), _SORTED_AT_ONCE):
             runs.append(sorted(self._consumers[at : at + _SORTED_AT_ONCE], key=_name_of))
@@ -70,7 +73,7 @@ class Listing:
             yield batch
 
 
-#: Consumers that a :class:`Listing` sorts, or gives, at once.
+#: Number of consumers that a :class:`Listing` sorts and yields at once.
 _SORTED_AT_ONCE, _BATCH = 4000, 500
 _name_of = attrgetter("name")
 
@@ -87,16 +90,16 @@ class Group:
         self.consumers: dict[bytes, Consumer] = {}
         self.by_number: dict[int, Consumer] = {}
         self.pending = PendingList()
-        #: IDs of the records that no consumer owns (XNACK), in the order in which they were given back.
+        #: IDs of records without an owner (XNACK), in the order in which they were released.
         self.nacked: dict[int, None] = {}
         self._last_number = NOBODY
-        #: Replies that list the consumers. A consumer's times change in a command that has called :meth:`consumer`.
+        #: Open snapshots of the consumers. Commands that change a consumer's times call :meth:`consumer` first.
         self.listings: dict[ref[Listing], None] = {}
 
     # -- consumers --------------------------------------------------------------------------------------------------
 
     def consumer(self, name: bytes, now: int) -> tuple[Consumer, bool]:
-        """The consumer of this name, seen ``now``, created where there is none; and whether it was created."""
+        """Return the consumer of this name, marked as seen at ``now`` and created if missing; and whether it is new."""
         consumer = self.consumers.get(name)
         if consumer is not None:
             if self.listings:
@@ -115,20 +118,20 @@ class Group:
                 listing.keep(consumer)
 
     def delete_consumer(self, consumer: Consumer) -> int:
-        """Delete a consumer with its pending records; returns how many those were."""
+        """Delete a consumer and its pending records; return how many records it had."""
         del self.consumers[consumer.name], self.by_number[consumer.number]
         return self.pending.remove_owner(consumer.number)
 
     def sorted_consumers(self) -> list[Consumer]:
-        """All consumers, by name."""
+        """Return all consumers, by name."""
         return [self.consumers[name] for name in sorted(self.consumers)]
 
     def pending_of(self, consumer: Consumer) -> int:
-        """How many entries are pending with it."""
+        """Return the number of entries pending for a consumer."""
         return self.pending.per_owner.get(consumer.number, 0)
 
     def owner_name(self, record: Record) -> bytes:
-        """The name of the record's consumer, empty where it has none."""
+        """Return the name of the record's consumer, empty if it has no owner."""
         block, index = record
         number = block.owner_at(index)
         return self.by_number[number].name if number != NOBODY else b""
@@ -136,9 +139,9 @@ class Group:
     # -- the position -----------------------------------------------------------------------------------------------
 
     def advance(self, stream: Counters, first: int, last: int, count: int) -> None:
-        """Move the position over ``count`` new entries, the IDs from ``first`` to ``last``."""
+        """Advance the position over ``count`` new entries with the IDs ``first`` to ``last``."""
         if self.entries_read != UNKNOWN and not stream.max_deleted_id and self.last_id >= stream.first_id:
-            # The usual case, in which nothing was ever deleted, without the calls.
+            # Fast path: nothing was ever deleted.
             self.entries_read += count
         else:
             self.entries_read = position.read_after_delivery(
@@ -147,13 +150,13 @@ class Group:
         self.last_id = last
 
     def lag(self, stream: Counters) -> int | None:
-        """How many entries of the stream have yet to be delivered; None where that is unknown."""
+        """Return the number of entries not yet delivered to the group; None if unknown."""
         return position.lag(stream, self.last_id, self.entries_read)
 
     # -- deliveries -------------------------------------------------------------------------------------------------
 
     def deliver(self, stream: Counters, runs: list[Run], consumer: Consumer, now: int, noack: bool) -> None:
-        """Deliver new entries to ``consumer``; with ``noack`` they do not become pending."""
+        """Deliver new entries to ``consumer``. With ``noack`` they do not become pending."""
         ms, seq = id_columns(runs)
         first, last = ms[0] << 64 | seq[0], ms[-1] << 64 | seq[-1]
         self.advance(stream, first, last, len(ms))
@@ -161,7 +164,7 @@ class Group:
             return
         consumer.active_time = now
         if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
-            # (Those that were given back and then deleted are not delivered, and stay as they are.)
+            # Only delivered entries are assigned: released records of deleted entries keep their place.
             for one_ms, one_seq in zip(ms, seq, strict=True):
                 self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)
@@ -171,32 +174,32 @@ class Group:
             del self.nacked[entry_id]
 
     def acknowledge(self, entry_id: int) -> bool:
-        """Remove an entry from the pending ones; whether it was there."""
+        """Remove an entry from the pending entries list; return whether it was pending."""
         if self.nacked:
             self.nacked.pop(entry_id, None)
         return self.pending.remove(entry_id)
 
     def acknowledge_many(self, entry_ids: list[int]) -> int:
-        """Remove entries from the pending ones; how many were there."""
+        """Remove entries from the pending entries list; return how many were pending."""
         for entry_id in self.nacked and entry_ids:
             self.nacked.pop(entry_id, None)
         return self.pending.remove_many(entry_ids)
 
     def acknowledge_range(self, low: int, high: int) -> int:
-        """Remove all pending entries of the range; how many there were."""
+        """Remove all pending entries of a range; return how many there were."""
         if self.nacked:
             self._forget_nacked(low, high)
         return self.pending.remove_range(low, high)
 
     def assign(self, record: Record, consumer: Consumer, time: int, count: int) -> None:
-        """Give a pending record to ``consumer``, with a new delivery time and count."""
+        """Assign a pending record to ``consumer`` with a new delivery time and count."""
         block, index = record
         if self.nacked:
             self.nacked.pop(block.id_at(index), None)
         self.pending.change(record, consumer.number, time, count)
 
     def give_back(self, entry_id: int, record: Record | None, count: int) -> None:
-        """Take the entry's record from its consumer, or create one, and queue it behind those given back before."""
+        """Release the entry's record from its consumer, or create one, and append it to the released records."""
         if record is None:
             self.pending.put(entry_id, NOBODY, 0, count)
         else:
@@ -205,15 +208,15 @@ class Group:
         self.nacked[entry_id] = None
 
     def references(self, entry_id: int) -> bool:
-        """Whether the group has not read or not acknowledged the entry yet."""
+        """Return whether the group has not yet read, or not yet acknowledged, the entry."""
         return self.last_id < entry_id or entry_id in self.pending
 
     def records(self, low: int = 0, high: int = MAX_ID, consumer: Consumer | None = None) -> list[Record]:
-        """All pending records of a range, in ID order."""
+        """Return all pending records of a range, in ID order."""
         return list(self.pending.records(low, high, consumer.number if consumer is not None else None))
 
     def copy(self) -> Group:
-        """An independent group that is equal in everything."""
+        """Return an independent copy of the group."""
         other = Group(self.last_id, self.entries_read)
         other._last_number = self._last_number
         for consumer in self.consumers.values():

@@ -1,20 +1,20 @@
-"""Idempotent producers of a stream: (producer ID, idempotent ID) -> the ID of the entry that was added for them.
+"""Idempotent producers of a stream: a map of (producer ID, idempotent ID) to the ID of the added entry.
 
 The newest ``maxsize`` idempotent IDs of each producer are kept, each for ``duration`` seconds after its entry's time.
-A look-up does not test the age: :meth:`Producers.expire` must be called about once a second.
+Lookups do not check the age: :meth:`Producers.expire` must be called about once per second.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
-#: The largest limits that a stream can have.
+#: Upper bounds of a stream's limits.
 MOST_IDMP_SECONDS = 86_400
 MOST_IDMP_IDS = 10_000
 
 
 def content_id(fields: list[bytes]) -> bytes:
-    """The idempotent ID of an entry's content, 16 bytes; the order of its field-value pairs does not matter."""
+    """Return a 16-byte idempotent ID of an entry's content, independent of the order of its field-value pairs."""
     total = 0
     for name, value in zip(fields[::2], fields[1::2], strict=True):
         digest = blake2b(b"%d:%b%b" % (len(name), name, value), digest_size=16).digest()
@@ -32,16 +32,16 @@ class Producers:
         self.maxsize = maxsize
         #: Producer ID -> idempotent ID -> entry ID, oldest first.
         self.by_producer: dict[bytes, dict[bytes, int]] = {}
-        #: Counters since the beginning: new idempotent IDs, and duplicates that were not added again.
+        #: Totals: new idempotent IDs, and rejected duplicates.
         self.added = 0
         self.duplicates = 0
 
     def find(self, producer: bytes, iid: bytes) -> int | None:
-        """The ID of the entry that the producer sent as ``iid``, None if there is none or it was forgotten."""
+        """Return the ID of the entry that the producer sent as ``iid``; None if unknown or expired."""
         return self.by_producer.get(producer, {}).get(iid)
 
     def remember(self, producer: bytes, iid: bytes, entry_id: int) -> None:
-        """Record a new entry, and forget the producer's oldest where it has more than ``maxsize``."""
+        """Record a new entry; drop the producer's oldest IDs beyond ``maxsize``."""
         sent = self.by_producer.setdefault(producer, {})
         sent[iid] = entry_id
         self.added += 1
@@ -49,7 +49,7 @@ class Producers:
             del sent[next(iter(sent))]
 
     def configure(self, duration: int, maxsize: int) -> bool:
-        """Set both limits; whether one changed. If so, everything recorded is forgotten."""
+        """Set both limits and return whether one changed. A change drops all records."""
         if (duration, maxsize) == (self.duration, self.maxsize):
             return False
         self.duration, self.maxsize = duration, maxsize
@@ -57,7 +57,7 @@ class Producers:
         return True
 
     def expire(self, now_ms: int) -> None:
-        """Forget IDs older than ``duration``, and producers without any left."""
+        """Drop IDs older than ``duration`` and producers without IDs."""
         limit = now_ms - self.duration * 1000
         for producer, sent in list(self.by_producer.items()):
             while sent:
@@ -69,7 +69,7 @@ class Producers:
                 del self.by_producer[producer]
 
     def tracked(self) -> int:
-        """How many idempotent IDs are recorded."""
+        """Return the number of recorded idempotent IDs."""
         return sum(map(len, self.by_producer.values()))
 
     def copy(self) -> Producers:

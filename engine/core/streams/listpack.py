@@ -1,7 +1,7 @@
-"""Listpacks, in which Redis keeps the entries of a stream's node: the size of an element, for one or for many.
+"""Sizes of listpack elements, one at a time or vectorised. Redis keeps the entries of a stream node in a listpack.
 
-An element is a number of 64 bits or a string, with its length behind it. A string that is the canonical text of a
-number is kept as that number.
+An element is a 64-bit integer or a string, followed by its length. A string that is the canonical text of an integer is
+stored as that integer.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
 _INT64 = 1 << 63
-#: The most digits of a number of 64 bits.
+#: Maximum number of digits of a 64-bit integer.
 _DIGITS = 19
 _MINUS, _ZERO = b"-0"
 
 
 def listpack_int(value: int) -> int:
-    """Bytes of an integer in a listpack."""
+    """Return the size of an integer in a listpack, in bytes."""
     if 0 <= value <= 127:
         return 2
     if -4096 <= value <= 4095:
@@ -34,7 +34,7 @@ def listpack_int(value: int) -> int:
 
 
 def int_sizes(values: Ints) -> Ints:
-    """As :func:`listpack_int`, for many numbers."""
+    """Vectorised :func:`listpack_int`."""
     sizes = np.where(values < 0, ~values, values)
     wider = (sizes >= 1 << 12) + (sizes >= 1 << 15).astype(np.int64) + (sizes >= 1 << 23) + 4 * (sizes >= 1 << 31)
     return np.where((values >= 0) & (values < 128), 2, 3 + wider)
@@ -51,7 +51,7 @@ def _with_back_length(size: int) -> int:
 
 
 def listpack_word(word: bytes) -> int:
-    """Bytes of a string in a listpack, which stores the canonical text of a 64-bit integer as that integer."""
+    """Return the size of a string in a listpack, in bytes. Canonical 64-bit integers are stored as integers."""
     size = len(word)
     if size <= 20:
         digits = word[1:] if word[:1] == b"-" else word
@@ -65,9 +65,9 @@ def listpack_word(word: bytes) -> int:
 
 
 def word_sizes(buffer: Bytes, begins: Ints, sizes: Ints) -> Ints:
-    """As :func:`listpack_word`, for the words of these sizes that begin at these places of the buffer."""
+    """Vectorised :func:`listpack_word` for the words with these starts and sizes in ``buffer``."""
     head = np.where(sizes < 64, 1, np.where(sizes < 4096, 2, 5))
-    # (Behind an element stands its length, in 7 bits of each byte.)
+    # An element is followed by its length, in 7 bits of each byte.
     found = sizes + head
     found += 1 + (found > 127) + (found >= 16383) + (found >= 2097151) + (found >= 268435455)
     places, values = numbers_among(buffer, begins, sizes)
@@ -76,7 +76,7 @@ def word_sizes(buffer: Bytes, begins: Ints, sizes: Ints) -> Ints:
 
 
 def numbers_among(buffer: Bytes, begins: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-    """Which of these words are kept as numbers, and the numbers."""
+    """Return which of these words are stored as integers, and their values."""
     first = buffer[begins]
     places = np.flatnonzero(((first - np.uint8(_ZERO) < 10) | (first == _MINUS)) & (sizes <= _DIGITS + 1))
     if not len(places):
@@ -86,7 +86,7 @@ def numbers_among(buffer: Bytes, begins: Ints, sizes: Ints) -> tuple[Ints, Ints]
 
 
 def _numbers(buffer: Bytes, begins: Ints, sizes: Ints) -> tuple[npt.NDArray[np.bool_], Ints]:
-    """Which of these words are canonical texts of signed numbers of 64 bits, and the numbers."""
+    """Return which of these words are canonical texts of signed 64-bit integers, and their values."""
     minus = buffer[begins] == _MINUS
     begins, digits = begins + minus, sizes - minus
     are = (digits > 0) & (digits <= _DIGITS) & ((buffer[begins] != _ZERO) | (sizes == 1))

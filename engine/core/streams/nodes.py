@@ -1,15 +1,15 @@
-"""The node map: which entries Redis would have stored together, as far as clients can see it.
+"""The node map: the nodes in which Redis would have stored the entries, as far as clients can see them.
 
-Approximate trimming, its LIMIT and the node counts of XINFO speak of *nodes*: listpacks of up to
-``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Our segments are cut differently, so the
-nodes are derived from the frames. This is lazy, from the oldest entry on, each entry once: when somebody asks, and
-before a deletion changes what they are derived from. A stream that is never trimmed approximately costs nothing.
+Approximate trimming, its LIMIT, and the node counts of XINFO are defined by *nodes*: listpacks of up to
+``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Segments have other boundaries, so nodes
+are derived from the frames: lazily, from the oldest entry on, each entry once, on demand or before a deletion changes
+the frames. A stream that is never trimmed approximately has no cost.
 
-Each segment has a map of its own, so a node ends where its segment does. Segments end at multiples of
-``stream-node-max-entries`` entries wherever they can: there the node would have ended anyway.
+Each segment has its own map, so a node ends where its segment does. Segments end at multiples of
+``stream-node-max-entries`` entries if possible, where a node would end anyway.
 
-The invariant: an entry's node depends only on the entries before it, on the deletions before it was added, and on the
-limits then in force. So :meth:`SegmentNodes.sync` must run before an entry of an open segment is deleted, and
+Invariant: an entry's node depends only on the entries before it, on the deletions before it was added, and on the
+limits at that time. So :meth:`SegmentNodes.sync` must run before an entry of an open segment is deleted, and
 :meth:`SegmentNodes.keep_limits` before the limits change.
 """
 
@@ -30,13 +30,13 @@ from engine.core.streams.entry_columns import spans
 from engine.core.streams.listpack import Ints, int_sizes, listpack_int, listpack_word, word_sizes
 from streamwire.frames import fields_of
 
-#: The most bytes of a node where ``max_bytes`` is 0.
+#: Maximum size of a node in bytes if ``max_bytes`` is 0.
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
-#: Entries whose sizes are computed together: fewer are measured one by one, more in several parts.
+#: Entries whose sizes are computed together: at least and at most. Fewer are measured one by one, more in parts.
 _MANY, _AT_ONCE = 32, 2000
-#: Up to so many segments every node is counted; of more the number is estimated, from so many nodes or more.
+#: Number of segments up to which nodes are counted exactly, and minimum sample of nodes for an estimate beyond that.
 COUNTED_SEGMENTS, _SAMPLE = 4, 20
 
 
@@ -52,41 +52,41 @@ _IdColumn = npt.NDArray[np.uint64]
 
 
 class Entries(Protocol):
-    """What is asked of a segment here. Indices count from its oldest entry, deleted ones included."""
+    """The methods of a segment that the node map uses. Indices count from the oldest entry, including deleted ones."""
 
     #: The index of the first live entry.
     start: int
 
     @property
     def nodes(self) -> SegmentNodes:
-        """Its nodes, as far as they have been derived."""
+        """The nodes derived so far."""
 
     @property
     def live(self) -> int:
-        """How many entries are live."""
+        """The number of live entries."""
 
     def __len__(self) -> int: ...
 
     def id_at(self, index: int) -> int:
-        """The ID of an entry."""
+        """Return the ID of an entry."""
 
     def frame_at(self, index: int) -> bytes:
-        """The frame of an entry."""
+        """Return the frame of an entry."""
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """The frames of the entries [low, high)."""
+        """Return the frames of the entries [low, high)."""
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """(ID, frame) of the entries [low, high)."""
+        """Yield (ID, frame) of the entries [low, high)."""
 
     def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
-        """The IDs of the entries [low, high): milliseconds and sequence numbers."""
+        """Return the IDs of the entries [low, high): milliseconds and sequence numbers."""
 
     def is_dead(self, index: int) -> bool:
-        """Whether an entry has been deleted."""
+        """Return whether an entry has been deleted."""
 
     def count(self, low: int, high: int) -> int:
-        """How many entries in [low, high) are live."""
+        """Return the number of live entries in [low, high)."""
 
 
 def _signed(difference: int) -> int:
@@ -95,28 +95,28 @@ def _signed(difference: int) -> int:
 
 
 class _OpenNode:
-    """The newest node: what decides whether the next entry still fits in."""
+    """The newest node: the state that decides whether the next entry still fits."""
 
     __slots__ = ("bytes", "deleted", "field_names", "key", "total")
 
     def __init__(self, key: int, field_names: Sequence[bytes]) -> None:
         self.key = key
         self.field_names = field_names
-        #: Entries, the deleted ones included.
+        #: Number of entries, including deleted ones.
         self.total = 0
         self.deleted = 0
-        #: Bytes of its listpack without the two counters in front.
+        #: Bytes of its listpack without the two leading counters.
         self.bytes = _LISTPACK_OVERHEAD + listpack_int(len(field_names)) + sum(map(listpack_word, field_names)) + 2
 
     def size(self) -> int:
         return self.bytes + listpack_int(self.total - self.deleted) + listpack_int(self.deleted)
 
     def is_full(self, size: int, limits: NodeLimits) -> bool:
-        """Whether an entry, with words of so many bytes together, no longer fits in."""
+        """Return whether an entry with words of ``size`` bytes in total no longer fits."""
         return self.size() + size >= (limits.max_bytes or _HARD_MAX_BYTES) or 0 < limits.max_entries <= self.total
 
     def add_many(self, costs: _Costs, ms: _IdColumn, seq: _IdColumn, at: int, limits: NodeLimits) -> int:
-        """Add those entries from ``at`` on, whose IDs are given, that still fit in; returns how many these are."""
+        """Add the entries from ``at`` on, with these IDs, that still fit; return how many were added."""
         count = len(ms)
         if limits.max_entries:
             count = min(count, limits.max_entries - self.total)
@@ -126,7 +126,7 @@ class _OpenNode:
         sizes = costs.of_same if costs.field_names == self.field_names else costs.of_others
         ends = np.cumsum(sizes[at : at + count] + int_sizes(differences.view(np.int64)).sum(axis=0)) + self.bytes
         begins = np.concatenate(([self.bytes], ends[:-1])) + listpack_int(self.deleted)
-        # What stands in front grows with the number of entries.
+        # The leading counter grows with the number of entries.
         present = self.total - self.deleted
         few = present + count <= 128
         begins += listpack_int(0) if few else int_sizes(np.arange(present, present + count))
@@ -154,13 +154,13 @@ class _OpenNode:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """What entries with the same field names add to a node, without their IDs, in bytes."""
+    """Bytes that entries with the same field names add to a node, without their IDs."""
 
     field_names: list[bytes]
-    #: In a node with these field names, and in one with others.
+    #: Cost in a node with these field names, and in a node with others.
     of_same: Ints
     of_others: Ints
-    #: The words of each entry together.
+    #: Size of each entry's words.
     of_words: Ints
 
     @property
@@ -170,7 +170,7 @@ class _Costs:
 
     @classmethod
     def of(cls, frames: list[bytes]) -> _Costs | None:
-        """Those of the entries with these frames; None where they are not alike."""
+        """Return the costs of entries with these frames; None if they are not alike."""
         data = b"".join(frames)
         found = spans(data, np.cumsum([0, *map(len, frames)]))
         if found is None:
@@ -191,26 +191,26 @@ class _Costs:
 
 
 class SegmentNodes:
-    """The nodes of one segment, as far as they have been derived: the index of each node's first entry."""
+    """The nodes derived so far of one segment: the index of each node's first entry."""
 
     __slots__ = ("_open", "_void", "former", "starts", "upto")
 
     def __init__(self) -> None:
         self.starts = array("I")
-        #: Ranges [i, j) of entries whose node is gone. Only a node that was the newest can leave one: the node
-        #: before it is then open again, although these entries behind it never belonged to it.
+        #: Ranges [i, j) of entries whose node has been removed. Only the newest node leaves such a range: the node
+        #: before it reopens, but the entries in the range never belonged to it.
         self._void: list[tuple[int, int]] = []
-        #: So many of the segment's entries are in the map.
+        #: Number of entries in the map.
         self.upto = 0
-        #: (index, limits), ascending: entries before the index were added while these limits were in force, as far as
-        #: they are not in the map yet. The present limits hold behind the last one.
+        #: (index, limits), ascending: these limits applied when the entries before the index were added, if those
+        #: entries are not in the map yet. The current limits apply after the last index.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
 
     def sync(self, segment: Entries, limits: NodeLimits, nodes: int = 0) -> None:
-        """Derive the nodes of the entries that are not in the map yet; with ``nodes`` at least until there are so many.
+        """Derive the nodes of entries that are not in the map yet; with ``nodes``, stop at that number of nodes.
 
-        ``limits`` are those in force now.
+        ``limits`` are the current limits.
         """
         while self.upto < len(segment) and not (nodes and len(self.starts) >= nodes):
             while self.former and self.former[0][0] <= self.upto:
@@ -239,7 +239,7 @@ class SegmentNodes:
         return node
 
     def _add_many(self, segment: Entries, costs: _Costs, limits: NodeLimits) -> None:
-        """Derive the nodes of the next entries, whose sizes are known."""
+        """Derive the nodes of the next entries, whose costs are known."""
         ms, seq = (
             np.frombuffer(column, np.uint64) for column in segment.id_columns(self.upto, self.upto + costs.count)
         )
@@ -254,12 +254,12 @@ class SegmentNodes:
                 self._open = None
 
     def keep_limits(self, count: int, limits: NodeLimits) -> None:
-        """The limits change: ``limits`` were in force for the segment's ``count`` entries."""
+        """Record that ``limits`` applied to the segment's first ``count`` entries. Must be called before a change."""
         if max(self.upto, self.former[-1][0] if self.former else 0) < count:
             self.former = (*self.former, (count, replace(limits)))
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """The entries [i, j) of a node; the last one ends where the map ends."""
+        """Return the entries [i, j) of a node. The last node ends where the map ends."""
         first = self.starts[number]
         end = self.starts[number + 1] if number + 1 < len(self.starts) else self.upto
         for begin, behind in reversed(self._void):
@@ -268,12 +268,12 @@ class SegmentNodes:
         return first, end
 
     def entry_removed(self, segment: Entries, index: int) -> None:
-        """To be called when a live entry, which is in the map, was deleted."""
+        """Update the map after the deletion of a live entry that is in the map."""
         if self._open is None or index < self.starts[-1]:
             return
         self._open.deleted += 1
         if not segment.count(self.starts[-1], self.upto):
-            # The newest node is empty and goes; the one before it is open again.
+            # The newest node is empty and is removed; the one before it reopens.
             self._void.append((self.starts.pop(), self.upto))
             self._open = self._rebuilt(segment) if self.starts else None
 
@@ -288,7 +288,7 @@ class SegmentNodes:
         return node
 
     def compacted(self, kept: Sequence[int]) -> None:
-        """To be called when the segment was rewritten: ``kept[i]`` of the entries before index i are left."""
+        """Update the map after a rewrite: of the entries before index i, ``kept[i]`` are left."""
         starts = sorted({kept[start] for start in self.starts})
         self.upto = kept[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
@@ -297,7 +297,7 @@ class SegmentNodes:
         self._void = [(begin, behind) for begin, behind in void if begin < behind]
 
     def copy(self) -> SegmentNodes:
-        """An independent map."""
+        """Return an independent copy."""
         other = SegmentNodes()
         other.starts, other.upto, other._void = self.starts[:], self.upto, self._void[:]
         other.former = self.former
@@ -308,13 +308,13 @@ class SegmentNodes:
 
 
 def synced(segment: Entries, limits: NodeLimits) -> SegmentNodes:
-    """The segment's nodes, all of them derived."""
+    """Return the segment's nodes, fully derived."""
     segment.nodes.sync(segment, limits)
     return segment.nodes
 
 
 def node_of(segment: Entries, index: int, limits: NodeLimits) -> tuple[int, int, int]:
-    """(key, last ID, live entries) of the node that a segment's live entry at ``index`` is in."""
+    """Return (key, last ID, live entries) of the node that contains the segment's live entry at ``index``."""
     nodes = segment.nodes
     number = bisect_right(nodes.starts, index) - 1
     while number < 0 or (number + 1 == len(nodes.starts) and nodes.upto < len(segment)):
@@ -325,7 +325,7 @@ def node_of(segment: Entries, index: int, limits: NodeLimits) -> tuple[int, int,
 
 
 def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, int, int]]:
-    """(key, last ID, live entries) of every node that has live entries, oldest first."""
+    """Return (key, last ID, live entries) of every node with live entries, oldest first."""
     found = []
     for segment in segments:
         nodes = synced(segment, limits)
@@ -338,11 +338,11 @@ def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, 
 
 
 def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, length: int) -> tuple[int, int]:
-    """How many nodes there are, and how many nodes of a radix tree hold them. ``length`` counts the live entries, and
-    ``segments`` are the first of ``number``, :data:`COUNTED_SEGMENTS` or all.
+    """Return the number of nodes, and of radix tree nodes that hold them.
 
-    Exact up to a few segments. Beyond that it extrapolates from the first nodes of the first segment that is whole, so
-    that the cost does not depend on the length of the stream.
+    ``length`` is the number of live entries. ``segments`` are the first of ``number`` segments: all, or
+    :data:`COUNTED_SEGMENTS`. The counts are exact for a few segments. Beyond that they are extrapolated from the first
+    nodes of the first complete segment, so the cost does not depend on the stream's length.
     """
     if number <= COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]
@@ -350,7 +350,7 @@ def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, le
     sample = segments[1 if segments[0].start else 0]
     nodes = sample.nodes
     nodes.sync(sample, limits, _SAMPLE + 1)
-    # (The last one is not looked at: it may be known in part.)
+    # The last node is left out: it may be incomplete.
     behind = len(nodes.starts) - 1 if nodes.upto < len(sample) else len(nodes.starts)
     bounds = [nodes.bounds(number) for number in range(behind)]
     found = sum(1 for first, end in bounds if sample.count(first, end))
@@ -360,21 +360,21 @@ def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, le
 
 
 def radix_nodes(keys: Sequence[int]) -> int:
-    """How many nodes a compressed radix tree needs for these IDs (ascending) as 16-byte big-endian keys."""
+    """Return the number of compressed radix tree nodes for these IDs (ascending) as 16-byte big-endian keys."""
     if not keys:
         return 1
     words = [key.to_bytes(16, "big") for key in keys]
     if len(words) == 1:
         return 2
-    # Neighbours in order share the longest prefixes, so the common prefix lengths describe the whole tree: each maximal
-    # group with a common prefix is one branching node, with a compressed node before it where the prefix is longer.
+    # Adjacent keys share the longest prefixes, so the common prefix lengths describe the whole tree: each maximal
+    # group with a common prefix is one branching node, preceded by a compressed node if the prefix is longer.
     shared = [_common(a, b) for a, b in pairwise(words)]
     total = 0
-    # Leaves: behind its branch every key has its rest (one compressed node, where there is one) and an end node.
+    # Leaves: after its branch, each key has its remaining bytes (one compressed node, if any) and an end node.
     for at in range(len(words)):
         depth = max(shared[at - 1] if at else 0, shared[at] if at < len(shared) else 0)
         total += 1 + (depth + 1 < 16)
-    # Branches: a stack of the open branch depths along the sorted keys.
+    # Branches: a stack of open branch depths along the sorted keys.
     stack: list[int] = []
     branches: list[tuple[int, int]] = []
     for depth in shared:

@@ -1,11 +1,11 @@
 """The pending entries list of a consumer group: for each entry its consumer, delivery time and delivery count.
 
 Records are kept in ID order in *blocks* of up to :data:`BLOCK` records (:mod:`engine.core.streams.pending_block`). The
-records that one XREADGROUP delivers differ in their IDs alone, so a block of them stores the other values once: 16
-bytes a record, else 36. Finding a record is two binary searches. A range is removed block by block.
+records of one XREADGROUP differ only in their IDs, so their block stores the other values once: 16 bytes per record
+instead of 36. Finding a record takes two binary searches. A range is removed block by block.
 
-Consumers are numbers here (:class:`engine.core.streams.group.Consumer` has the name); :data:`NOBODY` owns records that
-XNACK gave back. How many records each owner has is counted here and nowhere else.
+Consumers are numbers here; :class:`engine.core.streams.group.Consumer` has the names. :data:`NOBODY` owns the records
+released by XNACK. The number of records per owner is counted only here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from operator import methodcaller
 from engine.core.protocol.ids import MAX_ID, U64_MAX, columns
 from engine.core.streams.pending_block import Block
 
-#: A block gets no more records at its end once it has so many. Insertions let it grow to twice that; then it is split.
+#: Block size from which no records are appended. Insertions can grow a block to twice that, then it is split.
 BLOCK = 1024
-#: Fewer records of a block are removed one by one.
+#: Number of a block's records below which they are removed one by one.
 _MANY = 32
-#: The owner of records that no consumer has.
+#: The owner of records without a consumer.
 NOBODY = 0
-#: The bytes that an object takes by itself.
+#: Shallow size of an object in bytes.
 _size_of: Callable[[object], int] = methodcaller("__sizeof__")
 
 Record = tuple[Block, int]
@@ -38,17 +38,20 @@ class PendingList:
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
-        #: An ID for each block, at most that of its record 0: it stays when the head of a block is removed.
+        #: An ID for each block, not above that of its record 0: it stays when the block's first records are removed.
         self._firsts: list[int] = []
         self._size = 0
-        #: Owner -> number of records; owners without any are left out.
+        #: Owner -> number of records; owners without records are left out.
         self.per_owner: dict[int, int] = {}
 
     def __len__(self) -> int:
         return self._size
 
     def footprint(self, samples: int = 0) -> int:
-        """How many bytes it takes. At most ``samples`` blocks from all over it are measured; 0: all."""
+        """Return the size in bytes.
+
+        If ``samples`` is not 0, it is estimated from up to that many blocks, evenly spread.
+        """
         size = sum(_size_of(one) for one in (self, self._blocks, self._firsts, self.per_owner))
         count = len(self._blocks)
         measured = min(count, samples) if samples else count
@@ -75,7 +78,7 @@ class PendingList:
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
     def find(self, entry_id: int) -> Record | None:
-        """The record of an ID, None where there is none."""
+        """Return the record of an ID, None if there is no such record."""
         if not self._size:
             return None
         block = self._blocks[self._block_for(entry_id)]
@@ -89,16 +92,16 @@ class PendingList:
 
     @property
     def first_id(self) -> int:
-        """The smallest pending ID. There must be one."""
+        """The smallest pending ID. The list must not be empty."""
         return self._blocks[0].id_at(0)
 
     @property
     def last_id(self) -> int:
-        """The greatest pending ID. There must be one."""
+        """The greatest pending ID. The list must not be empty."""
         return self._blocks[-1].id_at(-1)
 
     def blocks(self, low: int, high: int) -> Iterator[tuple[Block, int, int]]:
-        """The records with low <= ID <= high as (block, i, j), in order. The list must not change meanwhile."""
+        """Yield the records with low <= ID <= high as (block, i, j), in order. The list must not change meanwhile."""
         blocks, firsts = self._blocks, self._firsts
         first, last = self._block_for(low), len(blocks) - 1
         for number in range(first, last + 1):
@@ -114,7 +117,7 @@ class PendingList:
                 yield block, begin, end
 
     def still(self, low: int, high: int, most: int) -> list[Block]:
-        """Copies of the first records with low <= ID <= high, ``most`` of them or the rest of a block more."""
+        """Return copies of the first ``most`` records with low <= ID <= high, rounded up to whole blocks."""
         found = []
         for block, begin, end in self.blocks(low, high):
             found.append(block.twin() if end - begin == len(block) else block.tail(begin, end))
@@ -124,9 +127,10 @@ class PendingList:
         return found
 
     def records(self, low: int, high: int, owner: int | None = None, before: int | None = None) -> Iterator[Record]:
-        """The records with low <= ID <= high in order, of ``owner`` and delivered at ``before`` or earlier, if given.
+        """Yield the records with low <= ID <= high in order, optionally filtered by owner and time.
 
-        The list must not change meanwhile. A block without a match usually costs one comparison.
+        ``before`` is the latest delivery time. The list must not change meanwhile. A block without a match usually
+        costs one comparison.
         """
         left = self.per_owner.get(owner, 0) if owner is not None else self._size
         for block, begin, end in self.blocks(low, high):
@@ -145,9 +149,9 @@ class PendingList:
                     yield block, index
 
     def oldest(self, before: int) -> Iterator[int]:
-        """The IDs of the records delivered at ``before`` or earlier, by time, then by ID; not those that nobody owns.
+        """Yield the IDs of owned records delivered at ``before`` or earlier, by time, then by ID.
 
-        Meanwhile records may be changed, but none may be added or removed.
+        Records can be changed meanwhile, but none may be added or removed.
         """
         blocks = [block for block in self._blocks if block.oldest <= before]
         blocks.sort(key=lambda block: block.oldest)
@@ -163,7 +167,7 @@ class PendingList:
                 yield heappop(heap)[1]
 
     def oldest_time(self, after: int) -> int | None:
-        """The earliest delivery time that is later than ``after``, None if no record was delivered later."""
+        """Return the earliest delivery time later than ``after``; None if there is no such record."""
         found: int | None = None
         for block in self._blocks:
             block.tighten()
@@ -175,7 +179,7 @@ class PendingList:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def deliver(self, ms: array[int], seq: array[int], owner: int, time: int) -> None:
-        """Add records of ``owner`` (IDs ascending) with a count of 1; of IDs that are pending already, replace them."""
+        """Add records of ``owner`` (IDs ascending) with a delivery count of 1. Existing records are replaced."""
         low, size = ms[0] << 64 | seq[0], len(ms)
         if self._size and low <= self._blocks[-1].id_at(-1):
             high = ms[-1] << 64 | seq[-1]
@@ -185,7 +189,7 @@ class PendingList:
                 return
             number = self._block_for(low)
             if low > self._blocks[number].id_at(0):
-                # There are records on both sides: the new ones go between two halves of the block.
+                # Records exist on both sides: split the block and insert between its halves.
                 self._split_block(number, self._blocks[number].position(low))
                 number += 1
             self._insert_blocks(number, ms, seq, owner, time)
@@ -198,7 +202,7 @@ class PendingList:
 
     def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
         if number < len(self._blocks):
-            # The noted first ID of the block behind them may be that of a removed record, and lie among the new ones.
+            # The next block's recorded first ID may be of a removed record and lie among the new IDs.
             self._firsts[number] = self._blocks[number].id_at(0)
         blocks = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
         self._blocks[number:number] = blocks
@@ -213,7 +217,7 @@ class PendingList:
             self._firsts.insert(number + 1, rest.id_at(0))
 
     def put(self, entry_id: int, owner: int, time: int, count: int) -> None:
-        """Add a record, or change the one of this ID."""
+        """Add a record, or update the record of this ID."""
         record = self.find(entry_id)
         if record is not None:
             self.change(record, owner, time, count)
@@ -233,7 +237,7 @@ class PendingList:
             self._split_block(number, BLOCK)
 
     def change(self, record: Record, owner: int, time: int, count: int) -> None:
-        """Give a record other values."""
+        """Set a record's values."""
         block, index = record
         before = block.owner_at(index)
         if before != owner:
@@ -242,7 +246,7 @@ class PendingList:
         block.put(index, owner, time, count)
 
     def remove(self, entry_id: int) -> bool:
-        """Remove one record; whether it was there."""
+        """Remove one record; return whether it existed."""
         if not self._size:
             return False
         number = self._block_for(entry_id)
@@ -258,9 +262,9 @@ class PendingList:
         return True
 
     def remove_many(self, entry_ids: list[int]) -> int:
-        """Remove the records of these IDs, in any order; how many there were.
+        """Remove the records of these IDs, in any order; return how many existed.
 
-        A stretch of neighbours is removed at once, and of a block that loses many records it makes a new one.
+        Adjacent records are removed together, and a block that loses many records is rebuilt.
         """
         if not self._size:
             return 0
@@ -294,14 +298,14 @@ class PendingList:
         return gone
 
     def assign(self, block: Block, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
-        """Give the records [low, high) of a block an owner, a time, and their counts."""
+        """Set the owner, time and counts of the records [low, high) of a block."""
         for before, records in block.tally(low, high).items():
             self._count(before, -records)
         self._count(owner, high - low)
         block.assign(low, high, owner, time, counts)
 
     def remove_range(self, low: int, high: int) -> int:
-        """Remove all records with low <= ID <= high; how many there were."""
+        """Remove all records with low <= ID <= high; return how many there were."""
         if low > high:
             return 0
         first, gone = self._block_for(low), 0
@@ -322,7 +326,7 @@ class PendingList:
         return gone
 
     def remove_owner(self, owner: int) -> int:
-        """Remove all records of ``owner``; how many there were."""
+        """Remove all records of ``owner``; return how many there were."""
         gone = self.per_owner.pop(owner, 0)
         if not gone:
             return 0
@@ -337,7 +341,7 @@ class PendingList:
         return gone
 
     def copy(self) -> PendingList:
-        """An independent copy."""
+        """Return an independent copy."""
         other = PendingList()
         other._blocks = [block.twin() for block in self._blocks]
         other._firsts = self._firsts[:]

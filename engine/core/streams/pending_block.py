@@ -1,9 +1,9 @@
 """A block of the pending entries list: some records in ID order.
 
-A block is *even* while all its records have the same owner, delivery time and delivery count: then it stores each of
-these once. Else it stores an array of each.
+A block is *even* while all its records have the same owner, delivery time and delivery count, which are then stored
+once. Otherwise it stores an array of each.
 
-A copy of a block costs nothing at first: both share their arrays, until one of the two changes them.
+Copies are copy-on-write: both blocks share their arrays until one of them changes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
 
-#: Matches of at most so many records are not looked for.
+#: Matches up to this length are ignored.
 _SHORT_MATCH = 4
-#: Owners of more records are counted by numpy.
+#: Number of records from which numpy counts owners.
 _MANY = 100
-#: What an even block has in place of times and counts. It is never changed.
+#: Placeholder for the times and counts of an even block. Never modified.
 _NONE = array("q")
 
 
 class Block:
-    """Records in ID order. ``owner``, ``time`` (milliseconds), ``count`` are those of all while ``owners`` is None."""
+    """Records in ID order.
+
+    ``owner``, ``time`` (milliseconds) and ``count`` apply to all records if ``owners`` is None.
+    """
 
     __slots__ = ("count", "counts", "is_shared", "ms", "oldest", "owner", "owners", "seq", "time", "times")
 
@@ -41,40 +44,40 @@ class Block:
         self.times = self.counts = _NONE
         #: A lower bound of the delivery times; :meth:`tighten` makes it exact.
         self.oldest = time
-        #: Another block may have the same arrays: they are copied before they are changed.
+        #: Whether another block may share the arrays: they are then copied before a change.
         self.is_shared = False
 
     def __len__(self) -> int:
         return len(self.ms)
 
     def id_at(self, index: int) -> int:
-        """The ID of a record."""
+        """Return the ID of a record."""
         return self.ms[index] << 64 | self.seq[index]
 
     def position(self, entry_id: int) -> int:
-        """The index of the first record whose ID is not below ``entry_id``."""
+        """Return the index of the first record whose ID is not below ``entry_id``."""
         return position(self.ms, self.seq, entry_id)
 
     def owner_at(self, index: int) -> int:
-        """The owner of a record."""
+        """Return the owner of a record."""
         return self.owner if self.owners is None else self.owners[index]
 
     def time_at(self, index: int) -> int:
-        """When a record was delivered last, in milliseconds since the epoch."""
+        """Return when a record was last delivered, in milliseconds since the epoch."""
         return self.time if self.owners is None else self.times[index]
 
     def count_at(self, index: int) -> int:
-        """How often a record was delivered."""
+        """Return a record's delivery count."""
         return self.count if self.owners is None else self.counts[index]
 
     def agrees(self, owner: int, time: int, count: int) -> bool:
-        """Whether the block is even and has these values."""
+        """Return whether the block is even and has these values."""
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """How many records from ``index`` on have the same IDs as the columns from ``at`` on; a lower bound.
+        """Return how many records from ``index`` on have the same IDs as the columns from ``at`` on; a lower bound.
 
-        It compares all that are left, then half of them, and so on: exact where everything matches, and cheap.
+        It compares all remaining records, then half of them, and so on: cheap, and exact if all of them match.
         """
         count = min(len(self.ms) - index, len(ms) - at)
         while count > _SHORT_MATCH:
@@ -85,7 +88,7 @@ class Block:
         return 0
 
     def assign(self, low: int, high: int, owner: int, time: int, counts: array[int]) -> None:
-        """Give the records [low, high) an owner, a time, and their counts."""
+        """Set the owner, time and counts of the records [low, high)."""
         if low == 0 and high == len(self.ms) and counts.count(counts[0]) == len(counts):
             self.owners, self.times, self.counts = None, _NONE, _NONE
             self.owner, self.time, self.count, self.oldest = owner, time, counts[0], time
@@ -101,7 +104,7 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def make_uneven(self) -> None:
-        """Store the values of each record by itself."""
+        """Store the values of each record separately."""
         if self.owners is None:
             size = len(self.ms)
             self.owners = array("I", [self.owner]) * size
@@ -109,7 +112,7 @@ class Block:
             self.counts = array("q", [self.count]) * size
 
     def put(self, index: int, owner: int, time: int, count: int) -> None:
-        """Change one record's values."""
+        """Set one record's values."""
         if self.agrees(owner, time, count):
             return
         if len(self.ms) == 1:
@@ -138,7 +141,7 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def extend(self, ms: array[int], seq: array[int], owner: int, time: int, count: int) -> None:
-        """Add records at the end, all with the same values."""
+        """Append records that all have the same values."""
         if self.is_shared:
             self._own()
         if self.owners is None and not self.agrees(owner, time, count):
@@ -153,7 +156,7 @@ class Block:
         self.oldest = min(self.oldest, time)
 
     def matching(self, owner: int | None, before: int | None) -> Sequence[int]:
-        """The indices of the records of ``owner``, delivered at ``before`` or earlier, if given."""
+        """Return the indices of the records; optionally only those of ``owner`` and delivered by ``before``."""
         matches = self._matches(owner, before)
         if isinstance(matches, bool):
             return range(len(self.ms) if matches else 0)
@@ -161,14 +164,14 @@ class Block:
         return found
 
     def count_matching(self, owner: int | None, before: int | None) -> int:
-        """How many records :meth:`matching` finds."""
+        """Return the number of records that :meth:`matching` finds."""
         matches = self._matches(owner, before)
         if isinstance(matches, bool):
             return len(self.ms) if matches else 0
         return int(np.count_nonzero(matches))
 
     def _matches(self, owner: int | None, before: int | None) -> bool | npt.NDArray[np.bool_]:
-        """Which records match, or whether all of them do."""
+        """Return a mask of matching records, or whether all of them match."""
         if self.owners is None:
             return (owner is None or self.owner == owner) and (before is None or self.time <= before)
         if owner is None:
@@ -185,7 +188,7 @@ class Block:
         self.oldest = min(self.times) if self.owners is not None else self.time
 
     def earliest_time(self, after: int) -> int | None:
-        """The earliest delivery time that is later than ``after``, None where there is none."""
+        """Return the earliest delivery time later than ``after``, or None."""
         times = self.times if self.owners is not None else (self.time,)
         return min((time for time in times if time > after), default=None)
 
@@ -198,7 +201,7 @@ class Block:
             del self.owners[low:high], self.times[low:high], self.counts[low:high]
 
     def remove_ids(self, gone: set[tuple[int, int]]) -> dict[int, int]:
-        """Remove the records of these (milliseconds, sequence) pairs; how many each owner had of them."""
+        """Remove the records of these (milliseconds, sequence) pairs; return the number removed per owner."""
         stays = [pair not in gone for pair in zip(self.ms, self.seq, strict=True)]
         removed = len(stays) - sum(stays)
         owners = {self.owner: removed} if removed else {}
@@ -226,7 +229,7 @@ class Block:
             self.is_shared = False
 
     def twin(self) -> Block:
-        """An independent copy, which shares the arrays for as long as neither is changed."""
+        """Return a copy-on-write copy."""
         other = Block(self.ms, self.seq, self.owner, self.time, self.count)
         other.owners, other.times, other.counts = self.owners, self.times, self.counts
         other.oldest = self.oldest
@@ -234,14 +237,14 @@ class Block:
         return other
 
     def _own(self) -> None:
-        """Have arrays that no other block has."""
+        """Copy shared arrays."""
         self.ms, self.seq = self.ms[:], self.seq[:]
         if self.owners is not None:
             self.owners, self.times, self.counts = self.owners[:], self.times[:], self.counts[:]
         self.is_shared = False
 
     def tail(self, index: int, end: int | None = None) -> Block:
-        """A copy of the records from ``index`` on, before ``end`` if that is given, as a block."""
+        """Return a copy of the records from ``index`` to ``end`` (default: the last one) as a block."""
         part = slice(index, end)
         other = Block(self.ms[part], self.seq[part], self.owner, self.time, self.count)
         if self.owners is not None:
@@ -250,11 +253,11 @@ class Block:
         return other
 
     def tally(self, low: int, high: int) -> dict[int, int]:
-        """Owner -> number of records among [low, high)."""
+        """Return owner -> number of records for the records [low, high)."""
         if self.owners is None:
             return {self.owner: high - low} if high > low else {}
         if high - low >= _MANY:
-            # (As np.unique, which loads a part of numpy when it is first called: that takes 10 ms.)
+            # Not np.unique: its first call loads a part of numpy, which takes 10 ms.
             owners = np.sort(np.frombuffer(self.owners, np.uint32)[low:high])
             begins = np.append(0, np.flatnonzero(owners[1:] != owners[:-1]) + 1)
             counts = np.diff(begins, append=len(owners))
@@ -263,7 +266,7 @@ class Block:
 
 
 def _kept(column: array[int], stays: npt.NDArray[np.bool_]) -> array[int]:
-    """The elements of a column that stay, as a column."""
+    """Return the elements of a column that stay."""
     kept = array(column.typecode)
     kept.frombytes(np.frombuffer(column, column.typecode)[stays].tobytes())
     return kept

@@ -1,8 +1,8 @@
-"""How far a consumer group has read: its entries-read counter and its lag, counted where possible, else estimated.
+"""A consumer group's progress: its entries-read counter and its lag, counted if possible, else estimated.
 
-Nobody counts the entries between two IDs: both numbers follow from the stream's counters. That is exact as long as no
-entry was deleted behind the position (a *tombstone*). Where it cannot be known, entries-read is :data:`UNKNOWN` and the
-lag None. The rules are Redis's, because clients see both numbers in XINFO.
+The entries between two IDs are not counted: both numbers follow from the stream's counters. They are exact if no entry
+after the position has been deleted (a *tombstone*). If they are unknown, entries-read is :data:`UNKNOWN` and the lag
+is None. The rules are those of Redis, because clients see both numbers in XINFO.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-#: entries-read where it cannot be known.
+#: Value of entries-read if it is unknown.
 UNKNOWN = -1
-#: The greatest number that clients, logs and snapshots take.
+#: Maximum value that clients, logs and snapshots accept.
 MOST = (1 << 63) - 1
 
 
@@ -26,12 +26,12 @@ class Counters(Protocol):
 
     @property
     def first_id(self) -> int:
-        """The ID of the first live entry, 0 when empty."""
+        """The ID of the first live entry, 0 if the stream is empty."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """A stream's counters and IDs at one moment, for a reply that is made page by page while the stream changes."""
+    """Snapshot of a stream's counters and IDs, for a reply that is sent page by page while the stream changes."""
 
     length: int
     last_id: int
@@ -41,22 +41,22 @@ class Counted:
 
     @classmethod
     def of(cls, stream: Counters) -> Counted:
-        """Those of now."""
+        """Take a snapshot."""
         return cls(stream.length, stream.last_id, stream.max_deleted_id, stream.entries_added, stream.first_id)
 
 
 def shown(count: int) -> int:
-    """A counter as it is told and written. Only one that was given by hand (XSETID) can become too great for that."""
+    """Clamp a counter for replies and files. Only a counter set by XSETID can exceed the maximum."""
     return min(count, MOST)
 
 
 def has_tombstone_from(stream: Counters, entry_id: int) -> bool:
-    """Whether an entry at ``entry_id`` or behind it may have been deleted."""
+    """Return whether an entry at or after ``entry_id`` may have been deleted."""
     return stream.length > 0 and stream.max_deleted_id > 0 and entry_id <= stream.max_deleted_id
 
 
 def estimate_read(stream: Counters, entry_id: int) -> int:
-    """How many entries had been added up to ``entry_id``, that one included; UNKNOWN where it cannot be told."""
+    """Estimate how many entries had been added up to and including ``entry_id``; UNKNOWN if this cannot be derived."""
     if not stream.entries_added:
         return 0
     if not stream.length and entry_id <= stream.last_id:
@@ -77,10 +77,10 @@ def estimate_read(stream: Counters, entry_id: int) -> int:
 
 
 def read_after_delivery(stream: Counters, last_id: int, entries_read: int, first: int, last: int, count: int) -> int:
-    """entries-read after a group at ``last_id`` got ``count`` entries, the IDs from ``first`` to ``last``.
+    """Return entries-read after a group at ``last_id`` received ``count`` entries with the IDs ``first`` to ``last``.
 
-    The result is that of one delivery per entry: each adds one while the counter is known and no tombstone lies behind
-    the position, else the counter is estimated.
+    The result is that of delivering the entries one by one: each adds one if the counter is known and there is no
+    tombstone after the position; otherwise the counter is estimated.
     """
     if entries_read != UNKNOWN and last_id >= stream.first_id and not has_tombstone_from(stream, last_id):
         entries_read += 1
@@ -90,12 +90,12 @@ def read_after_delivery(stream: Counters, last_id: int, entries_read: int, first
         return entries_read
     if entries_read != UNKNOWN and not has_tombstone_from(stream, first):
         return entries_read + count - 1
-    # An estimate succeeds for the first entry of a stream and for its last one, never for those in between.
+    # The estimate is defined for a stream's first and last entry, never for those in between.
     return estimate_read(stream, last)
 
 
 def lag(stream: Counters, last_id: int, entries_read: int) -> int | None:
-    """How many entries a group at ``last_id`` has yet to get; None where it cannot be told."""
+    """Return the number of entries not yet delivered to a group at ``last_id``; None if unknown."""
     if not stream.entries_added or not stream.length:
         return 0
     first_id = stream.first_id

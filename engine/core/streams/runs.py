@@ -1,7 +1,7 @@
-"""Runs: consecutive live entries of one segment, as reads find them, and the replies and IDs made of them.
+"""Runs: consecutive live entries of one segment, as reads find them, and the replies and IDs made from them.
 
-A long reply is made page by page, while the stream may change. So it is made of *bodies*: those of a segment get more
-entries at their end, but the ones that they have stay as they are. What was deleted is known from the runs.
+A long reply is sent page by page while the stream may change. It is therefore made of *bodies*: entries can be appended
+to a segment's body, but existing ones stay. The runs record which entries were live.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Iterable, Iterator
 from engine.core.protocol.replies import Frames, Pages, Several
 from engine.core.streams.segment import Body, Segment
 
-#: (segment, i, j): its entries [i, j), all live.
+#: (segment, i, j): the segment's entries [i, j), all live.
 Run = tuple[Segment, int, int]
-#: (body, i, j): the same for long replies.
+#: (body, i, j): a run of a long reply.
 BodyRun = tuple[Body, int, int]
 
-#: More runs of more entries make a long reply.
+#: Minimum number of runs and of entries of a long reply.
 _MANY_RUNS, _MANY_ENTRIES = 10, 20_000
-#: Fewer IDs of a run are looked up one by one.
+#: Length of a run below which its IDs are looked up one by one.
 _MANY_IDS = 32
-#: A page is full with so many bytes or runs; in reverse order, where each entry is sliced, with so many entries.
+#: Maximum bytes and runs of a page; in reverse order, where each entry is sliced, maximum entries.
 _PAGE_BYTES, _PAGE_RUNS, _PAGE_ENTRIES = 512 * 1024, 1000, 4000
 
 
 def frames_of(runs: list[Run]) -> Frames:
-    """The reply that consists of the entries of the runs."""
+    """Return a reply that consists of the entries of the runs."""
     if len(runs) == 1:
         segment, first, last = runs[0]
         return Frames(last - first, segment.views(first, last))
@@ -35,7 +35,7 @@ def frames_of(runs: list[Run]) -> Frames:
 
 
 def reply_of(runs: list[Run]) -> Frames | Pages:
-    """As :func:`frames_of`, in pages if the reply is long."""
+    """Return the same as :func:`frames_of`, in pages if the reply is long."""
     if len(runs) <= _MANY_RUNS:
         return frames_of(runs)
     count = sum(last - first for _, first, last in runs)
@@ -46,9 +46,7 @@ def reply_of(runs: list[Run]) -> Frames | Pages:
 
 
 def reply_of_parts(parts: list[Run], count: int, *, backward: bool) -> Pages:
-    """The first ``count`` live entries of parts of segments that nobody changes; ``backward``: the last ones, the last
-    one first.
-    """
+    """Return the first ``count`` live entries of immutable parts; ``backward``: the last ones, in reverse order."""
     if backward:
         return Pages(
             list,
@@ -99,9 +97,9 @@ def _pages_backward(runs: Iterable[BodyRun], left: int) -> Iterator[list[Several
 
 
 def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tuple[int, int]]:
-    """(Last ID, number of entries) of each but the last of ``count`` equal parts of ``total`` live entries.
+    """Split ``total`` live entries into ``count`` equal parts; yield (last ID, entries) of each part but the last.
 
-    ``parts`` are the segments that the entries lie in.
+    ``parts`` are the segments that contain the entries.
     """
     first_part, place, before = 1, 0, 0
     for segment, begin, end in parts:
@@ -117,7 +115,7 @@ def ends_of_parts(parts: Iterable[Run], total: int, count: int) -> Iterator[tupl
 
 
 def id_columns(runs: Iterable[Run]) -> tuple[array[int], array[int]]:
-    """The IDs of the runs' entries: milliseconds and sequence numbers, as new arrays."""
+    """Return the IDs of the runs' entries as new arrays: milliseconds and sequence numbers."""
     ms = seq = None
     for segment, first, last in runs:
         if ms is None or seq is None:

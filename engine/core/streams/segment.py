@@ -1,13 +1,13 @@
-"""A segment: a stretch of a stream's entries in ID order, and which of them are deleted.
+"""A segment: a contiguous part of a stream's entries in ID order, and which of them are deleted.
 
 The entries are in its *body*: plain at first (`engine.core.streams.entries.Plain`), packed when the segment is cold
 (`engine.core.streams.compressed.packed.Packed`), and, if streams are stored on disk, a reference to the packed bytes
 (`engine.core.streams.compressed.disk_entries.Stored`). All bodies have the same methods.
-Only the last segment of a stream is *open*. The others are *sealed*: their entries never change, so replies may hold
-views of them.
+Only the last segment of a stream is *open*. The others are *sealed*: no entries are added, so replies can hold views of
+them.
 
-Entries are removed in two ways: ``start`` moves over a trimmed head, and ``dead`` marks entries that were deleted in
-the middle. The entry at ``start`` is always live; a stream drops a segment without live entries.
+Entries are removed in two ways: ``start`` advances over a trimmed head, and ``dead`` marks entries deleted in
+the middle. The entry at ``start`` is always live. A stream drops a segment without live entries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain, Sizes
 from engine.core.streams.nodes import SegmentNodes
 
-#: A segment is sealed when its frames reach so many bytes or it holds so many entries, ...
+#: A segment is sealed when its frames reach this size or it holds this number of entries, ...
 SEGMENT_BYTES = 256 * 1024
 SEGMENT_ENTRIES = 8000
 #: ... but only at a multiple of this number of entries, where Redis's nodes usually end, unless it is far too large.
@@ -36,7 +36,7 @@ _TOO_LARGE = 4
 
 _LIVE, _DEAD = b"\0", b"\1"
 
-#: What the entries of a segment lie in.
+#: The forms in which a segment stores its entries.
 Body = Plain | Packed | Stored
 
 
@@ -48,12 +48,12 @@ class Segment:
     def __init__(self, sealed_queue: SealedQueue, body: Body | None = None) -> None:
         self.body = Plain() if body is None else body
         self.start = 0
-        #: One byte for each entry, 1 if it is deleted; None while none is.
+        #: One byte per entry, 1 if it is deleted; None if no entry is deleted.
         self.dead: bytearray | None = None
-        #: How many entries from ``start`` on are dead.
+        #: Number of dead entries from ``start`` on.
         self.dead_count = 0
         self.sealed = False
-        #: See :attr:`nodes`; None while nobody has asked, as of most.
+        #: See :attr:`nodes`; None until first use (rare).
         self._nodes: SegmentNodes | None = None
         self._sealed_queue = sealed_queue
 
@@ -61,23 +61,23 @@ class Segment:
 
     @property
     def plain(self) -> Plain:
-        """The body of a segment that is not packed."""
+        """The body of an unpacked segment."""
         assert isinstance(self.body, Plain)
         return self.body
 
     @property
     def is_packed(self) -> bool:
-        """Whether its entries are compressed, in memory or on the disk."""
+        """Whether the entries are compressed, in memory or on disk."""
         return not isinstance(self.body, Plain)
 
     @property
     def is_stored(self) -> bool:
-        """Whether its entries are on the disk, and not in memory."""
+        """Whether the entries are on disk and not in memory."""
         return isinstance(self.body, Stored)
 
     @property
     def is_whole(self) -> bool:
-        """Whether its body tells everything about it: nothing was removed, no nodes were derived."""
+        """Whether the body is the complete state: nothing was removed, and no nodes were derived."""
         return not self.start and self.dead is None and self._nodes is None
 
     @property
@@ -89,23 +89,23 @@ class Segment:
 
     @property
     def has_nodes(self) -> bool:
-        """Whether some may have been derived."""
+        """Whether nodes may have been derived."""
         return self._nodes is not None
 
     def seal(self) -> None:
-        """Close it: no entry is added from now on."""
+        """Close the segment to new entries."""
         self.plain.freeze()
         self.note_sealed()
 
     def note_sealed(self) -> None:
-        """Its entries will not change any more: queue it for packing."""
+        """Mark the segment as sealed and queue it for packing."""
         self.sealed = True
         self._sealed_queue.add(self)
 
     # -- look-ups ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """How many entries it has ever held, the dead ones and the trimmed head included."""
+        """Return the total number of entries, including dead ones and the trimmed head."""
         return len(self.body)
 
     @property
@@ -115,7 +115,7 @@ class Segment:
 
     @property
     def live(self) -> int:
-        """How many entries are live."""
+        """The number of live entries."""
         return len(self) - self.start - self.dead_count
 
     @property
@@ -123,23 +123,23 @@ class Segment:
         """Whether the next entry belongs in a new segment."""
         if self.sealed:
             return True
-        body: Plain = self.body  # type: ignore[assignment]  # (An open segment's is plain.)
+        body: Plain = self.body  # type: ignore[assignment]  # # (an open segment's body is plain)
         count, size = len(body.ms), len(body.data)
         if count < SEGMENT_ENTRIES and size < SEGMENT_BYTES:
             return False
         return count >= SEGMENT_ENTRIES or not count % SEGMENT_STEP or size >= _TOO_LARGE * SEGMENT_BYTES
 
     def fits(self, count: int, size: int) -> bool:
-        """Whether it has room for so many entries of so many bytes together, and then for more."""
+        """Return whether ``count`` entries of ``size`` bytes in total fit without filling the segment."""
         if self.sealed:
             return False
         body: Plain = self.body  # type: ignore[assignment]  # as above
         return len(body.ms) + count < SEGMENT_ENTRIES and len(body.data) + size < SEGMENT_BYTES
 
     def part(self, sizes: Sizes, begin: int, entry_bytes: int) -> tuple[Sizes, int]:
-        """The sizes from ``begin`` on of entries that fit before it is full, at least one; and their sum.
+        """Select the entries from ``begin`` on that fit, at least one; return their sizes and the sum of these.
 
-        ``entry_bytes``: how large they are on average.
+        ``entry_bytes``: the average size of an entry.
         """
         count, used = len(self.body), self.body.data_size
         wanted = max(SEGMENT_BYTES - used, 0) // max(entry_bytes, 1)
@@ -147,22 +147,22 @@ class Segment:
         some = sizes[begin : begin + max(min(end, SEGMENT_ENTRIES) - count, 1)]
         size = int(some.sum()) if isinstance(some, np.ndarray) else sum(some)
         most = _TOO_LARGE * SEGMENT_BYTES - used
-        if size > most:  # (The first ones are larger than others.)
+        if size > most:  # # (The first entries are larger than average.)
             ends = np.cumsum(some)
             last = int(np.searchsorted(ends, most))
             some, size = some[: last + 1], int(ends[last])
         return some, size
 
     def id_at(self, index: int) -> int:
-        """The ID of the entry at ``index``."""
+        """Return the ID of the entry at ``index``."""
         return self.body.id_at(index)
 
     def position(self, entry_id: int) -> int:
-        """The index of the first entry (dead ones included) whose ID is not below ``entry_id``."""
+        """Return the index of the first entry (including dead ones) whose ID is not below ``entry_id``."""
         return self.body.position(entry_id)
 
     def find(self, entry_id: int) -> int:
-        """The index of the live entry with this ID, -1 if there is none."""
+        """Return the index of the live entry with this ID, -1 if not found."""
         body, dead = self.body, self.dead
         index = body.position(entry_id)
         if index < self.start or index == len(body) or body.id_at(index) != entry_id:
@@ -170,18 +170,18 @@ class Segment:
         return index if dead is None or not dead[index] else -1
 
     def is_dead(self, index: int) -> bool:
-        """Whether the entry at ``index`` has been deleted."""
+        """Return whether the entry at ``index`` has been deleted."""
         return self.dead is not None and self.dead[index] == 1
 
     def count(self, low: int, high: int) -> int:
-        """How many entries in [low, high) are live."""
+        """Return the number of live entries in [low, high)."""
         low = max(low, self.start)
         if low >= high:
             return 0
         return high - low - (self.dead.count(_DEAD, low, high) if self.dead is not None else 0)
 
     def first_live(self, index: int) -> int:
-        """The first live entry at ``index`` or behind it; ``len(self)`` if there is none."""
+        """Return the index of the first live entry at or after ``index``; ``len(self)`` if not found."""
         index = max(index, self.start)
         if self.dead is None:
             return index
@@ -189,14 +189,14 @@ class Segment:
         return found if found >= 0 else len(self)
 
     def last_live(self, end: int | None = None) -> int:
-        """The last live entry before ``end``; -1 if there is none."""
+        """Return the index of the last live entry before ``end``; -1 if not found."""
         last = (len(self) if end is None else end) - 1
         if self.dead is not None:
             last = self.dead.rfind(_LIVE, 0, last + 1)
         return last if last >= self.start else -1
 
     def runs(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """The live entries in [low, high) as ranges [i, j), in order."""
+        """Yield the live entries in [low, high) as ranges [i, j), in order."""
         low = max(low, self.start)
         if self.dead is None:
             if low < high:
@@ -212,7 +212,7 @@ class Segment:
             low = end
 
     def runs_backward(self, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """The live entries in [low, high) as ranges [i, j), the last range first."""
+        """Yield the live entries in [low, high) as ranges [i, j), the last range first."""
         low = max(low, self.start)
         if self.dead is None:
             if low < high:
@@ -228,7 +228,7 @@ class Segment:
             high = first
 
     def nth_live(self, low: int, n: int) -> int:
-        """The index of the n-th (from 0) live entry at ``low`` or behind it. It must exist."""
+        """Return the index of the n-th (from 0) live entry at or after ``low``. It must exist."""
         for first, end in self.runs(low, len(self)):
             if n < end - first:
                 return first + n
@@ -238,23 +238,23 @@ class Segment:
     # -- entries ----------------------------------------------------------------------------------------------------
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """The frames [low, high), which must all be live, in as many buffers as they lie in."""
+        """Return the frames [low, high), which must all be live, as one or more buffers."""
         return self.body.views(low, high)
 
     def frame_at(self, index: int) -> bytes:
-        """One frame."""
+        """Return one frame."""
         return self.body.frame_at(index)
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """The frames [low, high) one by one."""
+        """Return the frames [low, high) separately."""
         return self.body.frames(low, high)
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """(ID, frame) of the entries [low, high)."""
+        """Yield (ID, frame) of the entries [low, high)."""
         return self.body.pairs(low, high)
 
     def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
-        """The IDs of the entries [low, high): milliseconds and sequence numbers, as new arrays."""
+        """Return the IDs of the entries [low, high) as new arrays: milliseconds and sequence numbers."""
         ms, seq = self.body.id_columns(low, high)
         if isinstance(ms, array) and isinstance(seq, array):
             return ms, seq
@@ -263,13 +263,13 @@ class Segment:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
-        """Add one entry at the end; only to an open segment."""
+        """Append one entry to an open segment."""
         self.body.append(entry_id, entry)  # type: ignore[union-attr]  # as above
         if self.dead is not None:
             self.dead.append(0)
 
     def extend(self, data: bytes | bytearray | memoryview, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
-        """Add entries at the end, given their frames back to back, the size of each, and the IDs."""
+        """Append entries, given their frames back to back, the size of each, and their IDs."""
         self.plain.extend(data, sizes, ms, seq)
         if self.dead is not None:
             self.dead += bytes(len(ms))
@@ -286,13 +286,13 @@ class Segment:
             self._compact()
 
     def delete_many(self, entry_ids: list[int]) -> list[int]:
-        """Mark those of these entries (IDs ascending) that are live as deleted; which they were. It must be sealed."""
+        """Mark the live ones of these entries (IDs ascending) as deleted and return their IDs. Sealed segments only."""
         ms, seq = self.id_columns(0, len(self))
         if self.dead is None:
             self.dead = bytearray(len(self))
         dead, index, end, gone = self.dead, self.start, len(self), []
         for entry_id in entry_ids:
-            # They often follow each other.
+            # IDs are often consecutive.
             if index == end or ms[index] << 64 | seq[index] != entry_id:
                 index = max(position(ms, seq, entry_id), self.start)
                 if index == end:
@@ -311,17 +311,17 @@ class Segment:
         return gone
 
     def drop_head(self, count: int) -> None:
-        """Remove the first ``count`` live entries; at least one must be left."""
+        """Remove the first ``count`` live entries; at least one must remain."""
         self.move_start(self.nth_live(self.start, count))
 
     def move_start(self, index: int) -> None:
-        """Remove all entries before ``index``, which must be live."""
+        """Remove all entries before ``index``. The entry at ``index`` must be live."""
         if self.dead is not None:
             self.dead_count -= self.dead.count(_DEAD, self.start, index)
         self.start = index
 
     def _skip_dead_head(self) -> None:
-        """Move ``start`` to the first live entry."""
+        """Advance ``start`` to the first live entry."""
         assert self.dead is not None
         first = self.dead.find(_LIVE, self.start)
         first = len(self) if first < 0 else first
@@ -329,7 +329,7 @@ class Segment:
         self.start = first
 
     def _compact(self) -> None:
-        """Rewrite a sealed segment without the removed entries. At least half go, so the cost is amortised."""
+        """Rewrite a sealed segment without removed entries. At least half are removed, so the cost is amortised."""
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
@@ -346,14 +346,14 @@ class Segment:
         self.note_sealed()
 
     def still(self) -> Segment:
-        """The live entries that it has now, for reading: what becomes of the segment does not show."""
+        """Return a read-only snapshot of the live entries, unaffected by changes to the segment."""
         other = Segment(self._sealed_queue, self.body)
         other.start, other.dead_count, other.sealed = self.start, self.dead_count, True
         other.dead = None if self.dead is None else bytearray(self.dead)
         return other
 
     def copy(self, sealed_queue: SealedQueue, cache: SpanCache) -> Segment:
-        """An independent copy with a queue and a cache of its own; what never changes is shared with it."""
+        """Return an independent copy with its own queue and cache; immutable parts are shared."""
         body = self.body.copy() if isinstance(self.body, Plain) else self.body.copy(cache)
         other = Segment(sealed_queue, body)
         other.start, other.dead_count = self.start, self.dead_count
@@ -368,17 +368,17 @@ class Segment:
 
 
 class SealedQueue:
-    """Sealed segments that are not packed yet, in the order in which they were sealed. It keeps none of them alive."""
+    """Sealed segments waiting to be packed, in the order in which they were sealed. References are weak."""
 
     __slots__ = ("_segments", "stores")
 
     def __init__(self) -> None:
         self._segments: deque[weakref.ref[Segment]] = deque()
-        #: Whether those that are packed wait as well, to be stored.
+        #: Whether packed segments also wait, to be stored.
         self.stores = False
 
     def __len__(self) -> int:
-        """How many wait, those included that are gone or packed meanwhile."""
+        """Return the number of waiting segments, including those that have since been dropped or packed."""
         return len(self._segments)
 
     def add(self, segment: Segment) -> None:
@@ -386,9 +386,9 @@ class SealedQueue:
         self._segments.append(weakref.ref(segment))
 
     def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
-        """Take up to ``most`` segments that can be packed (or stored) from the ``oldest`` first places of the queue.
+        """Take up to ``most`` segments that can be packed (or stored) from the queue's ``oldest`` first places.
 
-        Returns them, and how many places have left the queue.
+        Returns the segments and the number of places removed from the queue.
         """
         found: list[Segment] = []
         popped = 0

@@ -1,5 +1,5 @@
-"""What the streams of one core share: the limits of nodes, the queue for packing, the cache of decompressed spans, and
-which of them remember what idempotent producers sent.
+"""Storage shared by the streams of one core: node limits, the packing queue, the cache of decompressed spans, and the
+set of streams with idempotent producers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from engine.core.streams.segment import SealedQueue
 
 @dataclass(slots=True)
 class Storage:
-    """One core's. Streams that are read in another thread need one of their own."""
+    """Storage of one core. Streams that are read in another thread need their own."""
 
     limits: NodeLimits = field(default_factory=NodeLimits)
     sealed: SealedQueue = field(default_factory=SealedQueue)
     cache: SpanCache = field(default_factory=SpanCache)
-    #: The streams with idempotent producers. A stream that was deleted is not kept alive by it.
+    #: Streams with idempotent producers (weak references).
     idempotent: WeakSet[Any] = field(default_factory=WeakSet)

@@ -1,8 +1,8 @@
 """A stream: its segments in order, its counters, its consumer groups.
 
-It owns what adding and removing an entry changes: the length, the last ID, the counters that lag is derived from
-(:mod:`engine.core.streams.position`), and the node map. It knows nothing of commands, clients or the form of replies;
-times come in as arguments. It is one module of more than 400 lines because all of it keeps the same few lists in step.
+It owns the state that changes with every entry: the length, the last ID, the counters that lag is derived from
+(:mod:`engine.core.streams.position`), and the node map. It does not depend on commands, clients or reply formats;
+times are arguments. The module exceeds 400 lines because all of it keeps the same few lists consistent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from engine.core.streams.runs import Run, frames_of, id_columns
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
 
-#: Fewer entries of a segment are looked up or deleted one by one.
+#: Number of a segment's entries below which they are looked up or deleted one by one.
 _MANY = 32
-#: When a segment is begun up to so many that have been stored are folded.
+#: Maximum number of stored segments that are folded when a new segment starts.
 _FOLDED_AT_ONCE = 64
 
 
@@ -46,27 +46,27 @@ class Stream:
     )
 
     def __init__(self, storage: Storage) -> None:
-        #: A segment that lies on the disk, and in which nothing was removed, is its body alone: see :meth:`_fold`.
+        #: A segment on disk from which nothing was removed is represented by its body alone: see :meth:`_fold`.
         self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
-        #: So many of the first segments are stored, and have been folded if they were whole then.
+        #: Number of leading segments that are stored; those that were whole have been folded.
         self._folded = 0
         #: Live entries.
         self.length = 0
-        #: The ID of the entry that was added last, or what XSETID set.
+        #: The ID of the last added entry, or the ID set by XSETID.
         self.last_id = 0
-        #: The greatest ID that was ever deleted, 0 if none was. Trimming does not count.
+        #: The greatest deleted ID, 0 if nothing was deleted. Trimmed entries do not count.
         self.max_deleted_id = 0
-        #: Entries ever added, the deleted and trimmed ones included.
+        #: Total number of entries added, including deleted and trimmed ones.
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.storage = storage
-        #: The idempotent producers' entries, None while there are none; set by :meth:`remember_producers`.
+        #: Records of idempotent producers, if any; set by :meth:`remember_producers`.
         self.producers: Producers | None = None
 
     def remember_producers(self, producers: Producers) -> None:
-        """Remember what idempotent producers sent, and have it forgotten when it is too old."""
+        """Attach idempotency records and register the stream for their expiry."""
         self.producers = producers
         self.storage.idempotent.add(self)
 
@@ -74,43 +74,43 @@ class Stream:
 
     @property
     def first_id(self) -> int:
-        """The ID of the first live entry, 0 when empty."""
+        """The ID of the first live entry, 0 if the stream is empty."""
         if not self._segments:
             return 0
         head = self._segments[0]
         if isinstance(head, Stored):
             return self._firsts[0]
-        # (What is known of the first entry needs no look into the segment, which may lie on the disk.)
+        # Avoid reading the segment if possible: it may be on disk.
         return head.id_at(head.start) if head.start else self._firsts[0]
 
     @property
     def last_entry_id(self) -> int:
-        """The ID of the last live entry, 0 when empty."""
+        """The ID of the last live entry, 0 if the stream is empty."""
         if not self._segments:
             return 0
         tail = self._at(-1)
         return tail.id_at(tail.last_live())
 
     def segments(self) -> list[Segment]:
-        """All segments, in order, for reading."""
+        """Return all segments in order, for reading."""
         return list(map(self._at, range(len(self._segments))))
 
     def pieces(self) -> Sequence[Segment | Stored]:
-        """All segments, in order, as they lie in memory: of those that are folded the bodies alone."""
+        """Return all segments in order, folded ones as their bodies alone."""
         return self._segments
 
     @property
     def open_length(self) -> int:
-        """How many live entries the segment has that is being added to; 0 where there is none."""
+        """The number of live entries in the open segment; 0 without an open segment."""
         tail = self._segments[-1] if self._segments else None
         return tail.live if type(tail) is Segment and not tail.sealed else 0
 
     # -- folded segments --------------------------------------------------------------------------------------------
 
     def _fold(self, most: int) -> None:
-        """Keep of up to ``most`` segments that were stored since the last time the bodies alone, if these tell all.
+        """Replace up to ``most`` newly stored segments by their bodies, if the body is the complete state.
 
-        What is folded never changes, so that images of the stream share it; and it takes less memory.
+        Folded segments never change, so images of the stream share them. They also take less memory.
         """
         segments = self._segments
         for number in range(self._folded, min(self._folded + most, len(segments))):
@@ -123,7 +123,7 @@ class Stream:
             self._folded = number + 1
 
     def _at(self, number: int) -> Segment:
-        """A segment, for reading."""
+        """Return a segment for reading."""
         found = self._segments[number]
         if type(found) is Segment:
             return found
@@ -134,33 +134,33 @@ class Stream:
         return segment
 
     def _own(self, number: int) -> Segment:
-        """A segment, to be changed, or to have its nodes derived."""
+        """Return a segment that can be changed, or whose nodes can be derived."""
         segment = self._segments[number] = self._at(number)
         return segment
 
     def _locate(self, entry_id: int) -> int:
-        """The segment that holds ``entry_id`` if any does (the first one for IDs before it)."""
+        """Return the number of the segment whose ID range contains ``entry_id`` (the first one for smaller IDs)."""
         return max(bisect_right(self._firsts, entry_id) - 1, 0)
 
     def _stretches(self, low: int, high: int) -> Iterator[Run]:
-        """(segment, i, j), in order: its entries [i, j), dead ones too, have low <= ID <= high."""
+        """Yield (segment, i, j) in order: its entries [i, j), including dead ones, have low <= ID <= high."""
         for number in range(self._locate(low), len(self._segments)):
             if self._firsts[number] > high:
                 return
             segment = self._at(number)
             begin = segment.position(low) if self._firsts[number] < low else 0
-            # The last ID tells whether the range ends in this segment: only then is it searched.
+            # The segment is searched only if the range ends in it, which its last ID shows.
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             yield segment, begin, end
 
     def runs(self, low: int, high: int) -> Iterator[Run]:
-        """The live entries with low <= ID <= high, in order."""
+        """Yield the live entries with low <= ID <= high, in order."""
         for segment, begin, end in self._stretches(low, high):
             for first, last in segment.runs(begin, end):
                 yield segment, first, last
 
     def runs_backward(self, low: int, high: int) -> Iterator[Run]:
-        """As :meth:`runs`, the last run first."""
+        """Yield the same runs as :meth:`runs`, the last run first."""
         for number in range(self._locate(high), -1, -1):
             if number >= len(self._segments):
                 return
@@ -173,9 +173,9 @@ class Stream:
                 yield segment, first, last
 
     def first_runs(self, low: int, high: int, count: int) -> list[Run]:
-        """The first ``count`` live entries of [low, high] (0: all)."""
+        """Return the first ``count`` live entries of [low, high] (0: all)."""
         if count and self._segments:
-            # The usual case: they lie in one segment in which nothing was deleted.
+            # Fast path: one segment without deletions.
             number = self._locate(low)
             segment = self._at(number)
             body = segment.body
@@ -195,11 +195,11 @@ class Stream:
         return runs
 
     def range(self, low: int, high: int, count: int) -> Frames:
-        """The first ``count`` entries of [low, high] (0: all)."""
+        """Return the first ``count`` entries of [low, high] (0: all)."""
         return frames_of(self.first_runs(low, high, count))
 
     def range_backward(self, low: int, high: int, count: int) -> Frames:
-        """The last ``count`` entries of [low, high] (0: all), the last one first."""
+        """Return the last ``count`` entries of [low, high] (0: all), in reverse order."""
         parts: list[bytes | memoryview] = []
         for segment, first, last in self.runs_backward(low, high):
             if count:
@@ -210,21 +210,21 @@ class Stream:
         return Frames(len(parts), parts)
 
     def parts(self, low: int, high: int) -> list[Run]:
-        """The segments with the entries of [low, high] as they are now, not all live: nobody changes these segments."""
+        """Return immutable snapshots of the segments of [low, high]; not all entries are live."""
         return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
 
     def ids(self, low: int, high: int) -> list[int]:
-        """The IDs of all live entries of [low, high]."""
+        """Return the IDs of all live entries of [low, high]."""
         ms, seq = id_columns(self.runs(low, high))
         return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
 
     def first_ids(self, count: int) -> list[int]:
-        """The IDs of the first ``count`` live entries."""
+        """Return the IDs of the first ``count`` live entries."""
         ms, seq = id_columns(self.first_runs(0, MAX_ID, count))
         return [one << 64 | two for one, two in zip(ms, seq, strict=True)]
 
     def _find(self, entry_id: int) -> tuple[int, int]:
-        """(number of the segment, index) of a live entry, (0, -1) if there is none."""
+        """Return (segment number, index) of a live entry, (0, -1) if not found."""
         if not self._segments:
             return 0, -1
         number = self._locate(entry_id)
@@ -234,22 +234,22 @@ class Stream:
         return self._find(entry_id)[1] >= 0
 
     def stores(self, entry_id: int) -> bool:
-        """Whether a segment that lies on the disk holds, or has held, an entry with this ID or IDs around it.
-
-        That is known without reading it.
-        """
+        """Return whether the segment whose ID range contains ``entry_id`` is on disk, without reading it."""
         number = self._locate(entry_id)
         one = self._segments[number] if self._segments else None
         body = one.body if isinstance(one, Segment) else one
         return isinstance(body, Stored) and self._firsts[number] <= entry_id <= body.last_id
 
     def frame(self, entry_id: int) -> bytes | None:
-        """The entry's frame, None where it is gone or never was."""
+        """Return the entry's frame, None if there is no such live entry."""
         number, index = self._find(entry_id)
         return self._at(number).frame_at(index) if index >= 0 else None
 
     def count(self, low: int, high: int) -> int:
-        """How many live entries have low <= ID <= high. The cost grows with the segments in between."""
+        """Return the number of live entries with low <= ID <= high.
+
+        The cost grows with the number of segments between.
+        """
         if not self._segments or low > high:
             return 0
         first, last = self._locate(low), self._locate(high)
@@ -259,14 +259,14 @@ class Stream:
                 total += len(body)
                 continue
             segment = self._at(number)
-            # Only segments at the ends of the range are searched: the others need not even be read.
+            # Only segments at the ends of the range are searched; the others are not even read.
             begin = segment.position(low) if self._firsts[number] < low else 0
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
         return total
 
     def nth_after(self, after: int, n: int) -> int:
-        """The ID of the n-th live entry (from 1) behind ``after``; 0 if there are fewer."""
+        """Return the ID of the n-th live entry (from 1) after ``after``; 0 if there are fewer."""
         for number in range(self._locate(after), len(self._segments)):
             if type(body := self._segments[number]) is Stored and self._firsts[number] > after and n > len(body):
                 n -= len(body)
@@ -282,18 +282,18 @@ class Stream:
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def head_node(self) -> tuple[int, int]:
-        """(last ID, live entries) of the oldest node of a stream that is not empty."""
+        """Return (last ID, live entries) of the oldest node. The stream must not be empty."""
         head = self._own(0)
         _, last_id, live = node_of(head, head.start, self.storage.limits)
         return last_id, live
 
     def head_segment(self) -> tuple[int, int]:
-        """(last ID, live entries) of the oldest segment of a stream that is not empty."""
+        """Return (last ID, live entries) of the oldest segment. The stream must not be empty."""
         head = self._segments[0]
         return head.last_id, head.live if type(head) is Segment else len(head)
 
     def node_behind(self, entry_id: int) -> tuple[int, int, int] | None:
-        """(key, last ID, live entries) of the node of the first live entry behind ``entry_id``, if there is one."""
+        """Return (key, last ID, live entries) of the node with the first live entry after ``entry_id``, or None."""
         for number in range(self._locate(entry_id + 1), len(self._segments)):
             segment = self._at(number)
             first = segment.first_live(segment.position(entry_id + 1) if self._firsts[number] <= entry_id else 0)
@@ -303,16 +303,16 @@ class Stream:
         return None
 
     def keep_limits(self) -> None:
-        """To be called before the limits of nodes change: the entries that there are keep their nodes."""
+        """Record the node limits for existing entries. Must be called before the limits change."""
         for segment in map(self._own, range(len(self._segments))):
             segment.nodes.keep_limits(len(segment), self.storage.limits)
 
     def node_extents(self) -> list[tuple[int, int, int]]:
-        """(key, last ID, live entries) of every node."""
+        """Return (key, last ID, live entries) of every node."""
         return extents(self.segments(), self.storage.limits)
 
     def count_nodes(self) -> tuple[int, int]:
-        """How many nodes there are, and how many nodes of a radix tree would hold them; estimated if there are many."""
+        """Return the number of nodes, and of radix tree nodes that would hold them; estimated for long streams."""
         count = len(self._segments)
         first = [self._own(number) for number in range(min(count, COUNTED_SEGMENTS))]
         return count_nodes(first, count, self.storage.limits, self.length)
@@ -320,7 +320,7 @@ class Stream:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
-        """Add an entry, whose ID is above :attr:`last_id`, given its frame."""
+        """Append an entry, given its frame. Its ID must be above :attr:`last_id`."""
         tail = self._segments[-1] if self._segments else None
         if type(tail) is not Segment or tail.full:
             tail = self._open_segment(entry_id)
@@ -330,7 +330,7 @@ class Stream:
         self.last_id = entry_id
 
     def extend(self, data: bytes | bytearray, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
-        """Add entries, whose IDs ascend from above :attr:`last_id`: their frames back to back, and each one's size."""
+        """Append entries with ascending IDs above :attr:`last_id`, given their frames back to back and their sizes."""
         count, at, begin = len(ms), 0, 0
         tail = self._segments[-1] if self._segments else None
         if type(tail) is Segment and tail.fits(count, len(data)):
@@ -359,7 +359,7 @@ class Stream:
         return tail
 
     def delete(self, entry_id: int) -> bool:
-        """Delete one entry, as XDEL does; whether it was there."""
+        """Delete one entry (XDEL); return whether it existed."""
         number, index = self._find(entry_id)
         if index < 0:
             return False
@@ -368,7 +368,7 @@ class Stream:
         return True
 
     def bring_in(self, entry_ids: list[int]) -> None:
-        """Read what lies on the disk of the segments with these entries: an UnreadableError comes now, or never."""
+        """Load the segments of these entries from disk, so that an UnreadableError is raised here and not later."""
         if self.storage.sealed.stores and self._segments:
             for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):
                 body = self._at(number).body
@@ -376,9 +376,9 @@ class Stream:
                     body.packed()
 
     def delete_many(self, entry_ids: list[int]) -> int:
-        """Delete entries, as XDEL does; how many there were. Of a sealed segment many are deleted in one go.
+        """Delete entries (XDEL); return how many existed. Many entries of a sealed segment are deleted together.
 
-        Where some cannot be read, that is an UnreadableError, and none are deleted.
+        If some cannot be read, it raises UnreadableError and deletes none.
         """
         self.bring_in(entry_ids)
         if len(entry_ids) < _MANY:
@@ -403,12 +403,12 @@ class Stream:
         return deleted
 
     def _remove(self, number: int, index: int) -> None:
-        """Remove one live entry; ``max_deleted_id`` stays as it is."""
+        """Remove one live entry without changing ``max_deleted_id``."""
         segment = self._own(number)
         if segment.sealed:
             segment.delete(index)
         else:
-            # The node map's invariant: it must know all entries before one of them is deleted.
+            # Invariant of the node map: it must cover all entries before one of them is deleted.
             nodes = synced(segment, self.storage.limits)
             segment.delete(index)
             nodes.entry_removed(segment, index)
@@ -416,17 +416,17 @@ class Stream:
         self._rearrange(number)
 
     def _rearrange(self, number: int) -> None:
-        """Follow what deletions have made of a segment."""
+        """Update the segment list after deletions in a segment."""
         segment = self._own(number)
         if not segment.dead_count:
-            # The segment is empty, or it was rewritten, or its head was removed.
+            # The segment is empty, was rewritten, or lost its head.
             if not segment.live:
                 self._drop_segment(number)
             else:
                 self._firsts[number] = segment.id_at(0)
 
     def trim_entry(self, entry_id: int) -> None:
-        """Remove one live entry, as trimming does."""
+        """Remove one live entry as trimming does: without changing ``max_deleted_id``."""
         self._remove(*self._find(entry_id))
 
     def _drop_segment(self, number: int) -> None:
@@ -434,7 +434,7 @@ class Stream:
         self._folded -= number < self._folded
 
     def trim_head(self, count: int) -> int:
-        """Remove the first ``count`` live entries, or all if there are fewer; returns how many were removed."""
+        """Remove the first ``count`` live entries, or all if there are fewer; return how many were removed."""
         removed = 0
         while removed < count and self._segments:
             head = self._segments[0]
@@ -449,9 +449,9 @@ class Stream:
         return removed
 
     def copy(self, storage: Storage | None = None) -> Stream:
-        """An independent stream that is equal in everything, groups included.
+        """Return an independent copy, including groups.
 
-        A copy that another thread reads needs a ``storage`` of its own, because its cache belongs to one thread.
+        A copy that another thread reads needs its own ``storage``, because the cache is not thread-safe.
         """
         storage = storage or self.storage
         other = Stream(storage)

@@ -1,7 +1,7 @@
 """Trimming: ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` of XADD and XTRIM.
 
-Exact trimming removes entries from the head. Approximate trimming removes whole nodes, as the node map shows them
-(:mod:`engine.core.streams.nodes`). The policy says what happens to pending records of removed entries: they stay
+Exact trimming removes entries from the head. Approximate trimming removes whole nodes of the node map
+(:mod:`engine.core.streams.nodes`). The policy decides about pending records of removed entries: they stay
 (KEEPREF), they are removed too (DELREF), or entries that a group still needs are not trimmed (ACKED).
 """
 
@@ -24,22 +24,22 @@ _MAX_LIMIT = 1_000_000
 
 @dataclass(slots=True)
 class Trim:
-    """How to trim."""
+    """Trimming options."""
 
-    #: MAXLEN, MINID, or empty: no trimming.
+    #: MAXLEN, MINID, or empty (no trimming).
     strategy: bytes = b""
-    #: The length or the ID.
+    #: The maximum length or the minimum ID.
     threshold: int = 0
     approximate: bool = False
-    #: At most so many entries go; 0: any number, None: not given.
+    #: Maximum number of entries to remove; 0: no maximum, None: not given.
     limit: int | None = None
-    #: One of POLICIES, or empty: not given.
+    #: One of POLICIES; empty: not given.
     policy: bytes = b""
-    #: Why :meth:`apply` has not removed everything.
+    #: The error that stopped :meth:`apply` early.
     problem: UnreadableError | None = None
 
     def parse_option(self, args: Args) -> bool:
-        """Parse one option with its value; False, and nothing read, where the next word begins none."""
+        """Parse one option with its value; if the next word is not an option, return False and consume nothing."""
         word = args.peek()
         if word in (b"MAXLEN", b"MINID") and len(args) > 1:
             args.take()
@@ -67,7 +67,7 @@ class Trim:
         return False
 
     def check(self, required: bool) -> None:
-        """Check the options together; with ``required`` there must be a strategy. Raises CommandError."""
+        """Check the combination of options; with ``required`` a strategy must be given. Raises CommandError."""
         if self.limit and not self.strategy:
             raise CommandError(streams.LIMIT_WITHOUT_TRIM)
         if required and not self.strategy:
@@ -76,8 +76,8 @@ class Trim:
             raise CommandError(streams.LIMIT_WITHOUT_APPROX)
 
     def apply(self, stream: Stream) -> int:
-        """Trim the stream; returns how many entries were removed. Where some cannot be read, :attr:`problem` says so,
-        and what was to be removed behind them stays.
+        """Trim the stream and return the number of removed entries. If an entry cannot be read, :attr:`problem` is set
+        and trimming stops before it.
         """
         if not self.strategy:
             return 0
@@ -98,7 +98,7 @@ class Trim:
         return self._by_node(stream)
 
     def excess(self, stream: Stream) -> int:
-        """How many entries are beyond the threshold."""
+        """Return the number of entries beyond the threshold."""
         if self.strategy == b"MAXLEN":
             return max(stream.length - self.threshold, 0)
         if not self.threshold or not stream.length or stream.first_id >= self.threshold:
@@ -106,13 +106,13 @@ class Trim:
         return stream.count(0, self.threshold - 1)
 
     def _any_beyond(self, stream: Stream) -> bool:
-        """Whether any entry is beyond the threshold."""
+        """Return whether any entry is beyond the threshold."""
         if self.strategy == b"MAXLEN":
             return stream.length > self.threshold
         return bool(stream.length) and stream.first_id < self.threshold
 
     def _effective_limit(self, stream: Stream) -> int:
-        """How many entries may be removed; 0: any number."""
+        """Return the maximum number of entries to remove; 0: no maximum."""
         if not self.approximate:
             return 0
         if self.limit is not None:
@@ -121,14 +121,14 @@ class Trim:
         return min(default, _MAX_LIMIT) if default > 0 else 10_000
 
     def _droppable(self, stream: Stream, last_id: int, live: int) -> bool:
-        """Whether a whole node, with this last ID and so many live entries, is beyond the threshold."""
+        """Return whether a node with this last ID and ``live`` entries is entirely beyond the threshold."""
         if self.strategy == b"MAXLEN":
             return stream.length - live >= self.threshold
         return last_id < self.threshold
 
     def _by_node(self, stream: Stream) -> int:
         limit, removed = self._effective_limit(stream), 0
-        # A node ends where its segment does: what goes as a whole segment needs no look at its nodes.
+        # A node ends where its segment does, so whole segments can be removed without deriving their nodes.
         while stream.length:
             last_id, live = stream.head_segment()
             if (limit and removed + live > limit) or not self._droppable(stream, last_id, live):
@@ -152,7 +152,7 @@ class Trim:
             if limit and removed + live > limit:
                 break
             if self.policy == ACKED and any(group.last_id < first_id for group in stream.groups.values()):
-                # That group still needs this node and all behind it.
+                # That group still needs this node and all later ones.
                 break
             droppable = self._droppable(stream, last_id, live)
             dropped = self._trim_node(stream, first_id, last_id, whole=droppable and self.policy == DELREF)
@@ -163,7 +163,7 @@ class Trim:
         return removed
 
     def _trim_sealed(self, stream: Stream) -> int:
-        """Of what exact trimming with DELREF removes, all that is in sealed segments, where nodes do not matter."""
+        """Trim the sealed segments exactly with DELREF: nodes do not matter there."""
         count = min(self.excess(stream), stream.length - stream.open_length)
         if not count:
             return 0
@@ -173,7 +173,7 @@ class Trim:
         return stream.trim_head(count)
 
     def _trim_node(self, stream: Stream, first_id: int, last_id: int, *, whole: bool) -> int:
-        """Trim the entries of a node that are beyond the threshold; how many. ``whole``: it is the head, and all go."""
+        """Trim a node's entries beyond the threshold; return how many. ``whole``: remove the whole head node."""
         entry_ids, dropped = stream.ids(first_id, last_id), 0
         if whole:
             for group in stream.groups.values():
@@ -193,19 +193,19 @@ class Trim:
 
 
 def referenced(stream: Stream, entry_id: int) -> bool:
-    """Whether some group has not read or not acknowledged the entry yet."""
+    """Return whether a group has not yet read, or not yet acknowledged, the entry."""
     return any(group.references(entry_id) for group in stream.groups.values())
 
 
 def drop_references(stream: Stream, entry_id: int) -> bool:
-    """Remove the entry from every group's pending list; whether it was in one."""
+    """Remove the entry from the pending entries list of every group; return whether it was in any."""
     return sum([group.acknowledge(entry_id) for group in stream.groups.values()]) > 0
 
 
 def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
-    """The options of an exact trim that, replayed, removes what ``trim`` has just removed.
+    """Return the options of an exact trim whose replay removes the entries that ``trim`` has just removed.
 
-    Trimming to the length that is left removes the same entries, whatever the strategy was.
+    Trimming to the remaining length removes the same entries, regardless of the strategy.
     """
     words = [b"MAXLEN", b"=", b"%d" % stream.length]
     return [trim.policy, *words] if trim.policy in (DELREF, ACKED) else words

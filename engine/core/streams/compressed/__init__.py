@@ -1,5 +1,5 @@
-"""Cold segments: their entries compressed in chunks, and read without decompressing more than a read touches.
+"""Cold segments: entries compressed in chunks; a read decompresses only the chunks that it touches.
 
 It owns the layout of compressed entries, the codecs, and the cache of decompressed spans. It imports plain entries and
-IDs. It never knows when a segment is cold, which thread compresses, or that segments belong to streams.
+IDs. It does not depend on streams, on when a segment becomes cold, or on the thread that compresses.
 """

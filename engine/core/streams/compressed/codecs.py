@@ -1,4 +1,4 @@
-"""The codecs of cold segments: each chunk is compressed by itself, so that it can be read without the others.
+"""The codecs of cold segments. Each chunk is compressed separately, so it can be read without the others.
 
 zstd comes from ``zstandard``, which compresses all chunks in one call without the GIL and keeps the compressor's state
 between chunks. Arrow's zstd makes a new state for each chunk, which takes longer than compressing (it asks the CPU for
@@ -21,7 +21,7 @@ Buffer = bytes | memoryview
 
 
 def compress(codec: str, chunks: Sequence[Buffer]) -> list[bytes]:
-    """Compress each chunk by itself. ``codec`` is "zstd" or "lz4"."""
+    """Compress each chunk separately. ``codec`` is "zstd" or "lz4"."""
     if codec == "zstd":
         found = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).multi_compress_to_buffer(list(chunks), threads=0)
         return [found[number].tobytes() for number in range(len(found))]
@@ -30,13 +30,13 @@ def compress(codec: str, chunks: Sequence[Buffer]) -> list[bytes]:
 
 
 class Decompressor(Protocol):
-    """The inverse of :func:`compress`. Not thread-safe."""
+    """Decompressor for the output of :func:`compress`. Not thread-safe."""
 
     def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
         """Decompress neighbouring chunks and join them.
 
-        ``begins`` are the offsets of the chunks in ``blob``, and one more where the last one ends; ``sizes`` are their
-        decompressed sizes in bytes. Raises OSError where the bytes are damaged.
+        ``begins`` are the offsets of the chunks in ``blob``, followed by the end of the last one; ``sizes`` are their
+        decompressed sizes in bytes. Raises OSError if the bytes are damaged.
         """
 
 
@@ -50,7 +50,7 @@ class _Zstd:
         self._state = zstandard.ZstdDecompressor()
 
     def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        # One call for all: every chunk's zstd frame says how long it is.
+        # One call for all chunks: every zstd frame contains its length.
         reader = self._state.stream_reader(blob[begins[0] : begins[-1]], read_across_frames=True)
         size = sum(sizes)
         try:

@@ -1,13 +1,13 @@
-r"""Frames made of columns again, the requested ones alone.
+r"""Rebuilding frames from columns, only those requested.
 
-A frame consists of pieces. The head of each word depends on the word's length alone; that of the ID ends with the
-*prefix*, which all IDs of a segment have in common, and an entry's first column holds the rest of its ID::
+A frame consists of pieces. The head of a word depends only on the word's length. The head of an ID ends with the
+*prefix*, which all IDs of a segment have in common; an entry's first column holds the rest of its ID::
 
     \r\n*2\r\n$15\r\n17951633 | 72693-12 | \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n | 1234 | \r\n$11\r\n...
 
-The line end in front is the one behind the frame before. All pieces lie in one buffer, the *source*: texts that never
-change, then the columns. Numpy copies them in order, all as items of one size, that of the longest piece: what an item
-has too much is overwritten by the next one. So a frame takes some 10 ns for each piece, and a call 20 us.
+The leading line end belongs to the frame before. All pieces lie in one buffer, the *source*: first the constant texts,
+then the columns. Numpy copies the pieces in order, all as items of the size of the longest piece; the excess bytes of
+an item are overwritten by the next one. A frame takes about 10 ns per piece, and a call 20 us.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from streamwire.walker import overlapping
 
 Lengths = npt.NDArray[np.uint8]
 
-#: The longest ID: twice twenty digits and a hyphen.
+#: Maximum length of an ID: twice twenty digits and a hyphen.
 MOST_ID = 41
-#: The heads of IDs take so many bytes each, and all of them that many.
+#: Bytes reserved for one ID head, and for all of them.
 _ID_HEAD = len(b"\r\n*2\r\n$41\r\n") + 20
 _ID_HEADS = _ID_HEAD * (MOST_ID + 1)
-#: So many bytes of columns fit into the source that is kept.
+#: Bytes of columns that fit into the preallocated source.
 _ROOM = 1 << 15
-#: Fewer frames are put together one by one.
+#: Number of frames below which they are assembled one by one.
 _FEW = 30
 
 
 class FrameMaker:
-    """Makes frames of entries whose fields have these names. Not thread-safe."""
+    """Assembles frames of entries with these field names. Not thread-safe."""
 
     __slots__ = ("_at", "_begins", "_columns_at", "_item", "_lengths", "_names", "_prefix", "_source")
 
     def __init__(self, names: Sequence[bytes], most: Sequence[int]) -> None:
-        """``most``: for each name, how long its longest value is."""
+        """``most``: the maximum length of each name's values."""
         self._names = names
         heads: list[bytes] = []
         begins = [0]
@@ -48,12 +48,12 @@ class FrameMaker:
             lead = b"\r\n%b$%d\r\n%b\r\n$" % (b"" if number else b"*%d\r\n" % (2 * len(names)), len(name), name)
             begins.append(len(heads) + MOST_ID + 1)
             heads += [b"%b%d\r\n" % (lead, length) for length in range(most[number] + 1)]
-        #: Of all heads: how long they are, and where they are in the source. First those of IDs, by how many bytes
-        #: follow the prefix: they are written when the prefix is known.
+        #: Lengths and places in the source of all heads. The heads of IDs come first, indexed by the number of bytes
+        #: after the prefix; they are written when the prefix is known.
         self._lengths: Ints = np.array([0] * (MOST_ID + 1) + list(map(len, heads)), np.int64)
         self._at: Ints = np.cumsum(self._lengths) - self._lengths + _ID_HEADS
         self._at[: MOST_ID + 1] = np.arange(MOST_ID + 1) * _ID_HEAD
-        #: Which is the first of each word's heads: the one for a word without bytes.
+        #: Index of each word's first head, the one for an empty word.
         self._begins: Ints = np.array(begins, np.int64)[:, None]
         fixed = bytes(_ID_HEADS) + b"".join(heads)
         self._columns_at = len(fixed)
@@ -62,7 +62,7 @@ class FrameMaker:
         self._prefix: bytes | None = None
 
     def _set_prefix(self, prefix: bytes) -> None:
-        """Write the heads of IDs that begin with ``prefix``."""
+        """Write the heads of IDs with this prefix."""
         self._prefix = prefix
         heads = [b"\r\n*2\r\n$%d\r\n%b" % (len(prefix) + length, prefix) for length in range(MOST_ID + 1)]
         self._lengths[: MOST_ID + 1] = len(heads[-1])
@@ -71,10 +71,10 @@ class FrameMaker:
         self._source[:_ID_HEADS] = np.frombuffer(text, np.uint8)
 
     def frames(self, prefix: bytes, data: memoryview, starts: Ints, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Frames back to back, and where each begins; there is at least one.
+        """Return frames back to back, and the start of each. There is at least one.
 
-        ``starts`` and ``lengths``: where in ``data`` words are. A column for each entry; a row for its ID (which
-        follows the prefix), and one for each field.
+        ``starts`` and ``lengths`` locate the words in ``data``. They have a column for each entry, and a row for the ID
+        (without the prefix) and for each field.
         """
         words, count = lengths.shape
         if count < _FEW:
@@ -88,7 +88,7 @@ class FrameMaker:
             )
         else:
             source[columns_at : columns_at + len(data)] = np.frombuffer(data, np.uint8)
-        # A row for each piece: where it is in the source, and its size.
+        # One row per piece: its place in the source and its size.
         places, sizes = np.empty((2, 2 * words, count), np.int64)
         heads = lengths + self._begins
         places[::2], sizes[::2] = self._at[heads], self._lengths[heads]
@@ -100,12 +100,12 @@ class FrameMaker:
         at -= sizes
         made = np.empty(total + self._item, np.uint8)
         overlapping(made, self._item)[at] = overlapping(source, self._item)[places.T.ravel()]
-        # The line end in front of the first frame goes, the one behind the last frame comes.
+        # Remove the line end before the first frame and add the one after the last frame.
         made[total], made[total + 1] = b"\r\n"
         return made[2 : total + 2].tobytes(), at[:: 2 * words]
 
     def _few(self, prefix: bytes, data: memoryview, starts: Ints, lengths: Lengths) -> tuple[bytes, Ints]:
-        """The same, one frame after the other."""
+        """Assemble the same frames one by one."""
         names, found, text = self._names, [], bytes(data)
         for begins, ends in zip(starts.T.tolist(), (starts + lengths).T.tolist(), strict=True):
             entry_id, *values = (text[begin:end] for begin, end in zip(begins, ends, strict=True))

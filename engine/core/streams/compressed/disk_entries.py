@@ -1,11 +1,11 @@
-"""Stored entries: packed ones whose bytes lie on the disk, and are read when somebody asks for them.
+"""Stored entries: packed entries whose bytes are on disk and are read on demand.
 
-What stays in memory is where they lie, how many they are, and their last ID. A read brings the whole of them in,
-compressed, index and all (:class:`~engine.core.streams.compressed.packed.Packed`), and the cache keeps that for a while
-with what is decompressed of it. They are checked whenever they are brought in: bytes that are not what was written are
-an :class:`UnreadableError`, and never entries.
+Memory holds only their place, their number, and their last ID. A read loads all of them, compressed and with their
+index (:class:`~engine.core.streams.compressed.packed.Packed`), and the cache keeps them for a while together with what
+is decompressed from them. Every load is verified: bytes that differ from what was written raise
+:class:`UnreadableError` and are never returned as entries.
 
-Where they lie is a :class:`Place`'s business, which the shell provides.
+The place is a :class:`Place`, which the shell provides.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from engine.core.streams.entries import IdColumns
 from engine.core.streams.entry_columns import Columns
 
 _CODECS = ("lz4", "zstd")
-#: The number of what are columns is by so much greater than that of the codec.
+#: Added to the codec's number if the chunks are columns.
 _OF_COLUMNS = len(_CODECS)
-#: Form, chunks, bytes of the columns and chunks; the index arrays and those bytes follow.
+#: Form, number of chunks, and bytes of the columns and chunks; followed by the index arrays and those bytes.
 _HEAD = struct.Struct("<III")
 Buffer = bytes | memoryview
 
 
 class UnreadableError(CommandError, OSError):
-    """Stored entries cannot be read: the disk refuses, or gives other bytes than were written.
+    """Stored entries cannot be read: a disk error, or bytes that differ from what was written.
 
-    To a client it is an error reply, to who writes a file an error of the disk.
+    To a client it is an error reply; to code that writes a file it is a disk error.
     """
 
     def __str__(self) -> str:
@@ -41,15 +41,15 @@ class UnreadableError(CommandError, OSError):
 
 
 class Place(Protocol):
-    """Where the bytes of stored entries lie."""
+    """Location of the bytes of stored entries."""
 
     def read(self) -> bytes:
-        """The bytes, which are what was written; else an UnreadableError that says where they lie."""
+        """Read and verify the bytes. Raises an UnreadableError that names the location."""
 
 
 class Stored:
-    """Stored entries 0 .. n-1 of one segment, with the methods of packed ones. ``number`` is that of their first chunk
-    in the cache.
+    """Stored entries 0 .. n-1 of one segment, with the methods of packed ones. ``number`` is the cache's number for
+    their first chunk.
     """
 
     __slots__ = ("_count", "cache", "data_size", "last_id", "number", "place")
@@ -59,7 +59,7 @@ class Stored:
     ) -> None:
         self.place = place
         self._count = count
-        #: Bytes of frames, decompressed.
+        #: Size of the frames in bytes, decompressed.
         self.data_size = data_size
         self.last_id = last_id
         self.cache = cache
@@ -70,12 +70,12 @@ class Stored:
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of them that are in the cache."""
+        """Number of cached bytes of these entries."""
         packed = self.cache.block(self.number)
         return 0 if packed is None else len(packed.blob) + packed.cached_bytes
 
     def packed(self) -> Packed:
-        """The packed entries, from the cache or the disk. Raises UnreadableError."""
+        """Return the packed entries, from the cache or the disk. Raises UnreadableError."""
         found: Packed | None = self.cache.block(self.number)
         if found is None:
             data = self.place.read()
@@ -108,25 +108,25 @@ class Stored:
         return self.packed().frames(low, high)
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """(ID, frame) of the entries [low, high), chunk by chunk as the caller goes on."""
+        """Yield (ID, frame) of the entries [low, high) lazily, chunk by chunk."""
         return self.packed().pairs(low, high)
 
     def columns(self, low: int, high: int) -> Columns | None:
-        """The fields of the entries [low, high), at least one, as columns; None where they are kept as frames."""
+        """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
         return self.packed().columns(low, high)
 
     def copy(self, cache: SpanCache) -> Stored:
-        """The same entries with another cache, at the same place."""
+        """Return the same entries, at the same place, with another cache."""
         return Stored(self.place, self._count, self.data_size, self.last_id, cache, self.number)
 
 
 def form_of(packed: Packed) -> int:
-    """How the chunks are to be read, as a number that files keep: the codec, and whether they are columns."""
+    """Return the form of the chunks as a number for files: the codec, and whether they are columns."""
     return _CODECS.index(packed.codec) + (_OF_COLUMNS if isinstance(packed, PackedColumns) else 0)
 
 
 def of_form(form: int, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
-    """Packed entries of this form, to be filled. A ValueError where there is no such form."""
+    """Return empty packed entries of this form, to be filled. Raises ValueError if the form is unknown."""
     if not 0 <= form < 2 * _OF_COLUMNS:
         raise ValueError(f"chunks of form {form}, which this version does not know")
     kind = PackedColumns if form >= _OF_COLUMNS else Packed
@@ -134,13 +134,13 @@ def of_form(form: int, last_id: int, cache: SpanCache, number: int | None = None
 
 
 def payload(packed: Packed) -> list[Buffer]:
-    """Packed entries as they are stored."""
+    """Serialise packed entries for the disk."""
     head = _HEAD.pack(form_of(packed), len(packed.firsts_ms), len(packed.blob))
     return [head, *(memoryview(column).cast("B") for column in packed.index_arrays), packed.blob]
 
 
 def opened(data: bytes, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
-    """The inverse of :func:`payload`. ``number`` is that of the first chunk in the cache; None: a new one."""
+    """Deserialise the result of :func:`payload`. ``number``: the cache's number for the first chunk."""
     form, chunks, size = _HEAD.unpack_from(data)
     packed = of_form(form, last_id, cache, number)
     *directory, firsts_ms, firsts_seq, bounds = packed.index_arrays

@@ -1,27 +1,27 @@
 """Packed entries: frames compressed in chunks, with an index small enough to stay uncompressed in memory.
 
-A chunk is some :data:`CHUNK_BYTES` of frames. A read decompresses the chunks that it touches, neighbours together into
-one span (:mod:`engine.core.streams.compressed.span_cache`). Where an entry is and what its ID is follows from the index
-alone.
+A chunk holds about :data:`CHUNK_BYTES` of frames. A read decompresses the chunks that it touches, adjacent ones
+together into one span (:mod:`engine.core.streams.compressed.span_cache`). The index alone determines an entry's place
+and ID.
 
-The index is a directory, which has one row for each chunk, and three columns of deltas with one number for each entry::
+The index is a directory with one row per chunk, and three columns of deltas with one number per entry::
 
     directory  starts       index of the chunk's first entry
-               offsets      where that entry's frame begins among all frames, in bytes
-               begins       where the compressed chunk begins in ``blob``
+               offsets      offset of that entry's frame among all frames, in bytes
+               begins       offset of the compressed chunk in ``blob``
                least        size of the chunk's smallest frame
                firsts_*     ID of the chunk's first entry
-               *_at         where the chunk's deltas begin in each column
+               *_at         offset of the chunk's deltas in each column
     columns    sizes        size of the frame - ``least``
                ms           milliseconds - those of the chunk's first entry
-               seq          sequence number - (the one before it + 1) where the milliseconds are equal, else itself
+               seq          sequence number - (the previous one + 1) if the milliseconds are equal, else itself
 
-The numbers of a column are as wide as its greatest needs: 0, 1, 2, 4 or 8 bytes. Chunks whose deltas are all 0 share
-one stretch of zeros; that is the rule for ``seq`` and frequent in the others. Finding one entry sums up a part of one
-chunk's deltas at most. Columns and chunks lie in one buffer, because small buffers would each waste part of a page.
+A column's numbers are as wide as its greatest number requires: 0, 1, 2, 4 or 8 bytes. Chunks whose deltas are all 0
+share one run of zeros: the normal case for ``seq``, and frequent in the others. Finding an entry sums a part of one
+chunk's deltas at most. Columns and chunks share one buffer, because small buffers would each waste part of a page.
 
-:mod:`engine.core.streams.compressed.packer` makes them. Where entries are alike, it may keep columns instead of frames
-(:mod:`engine.core.streams.compressed.packed_columns`).
+:mod:`engine.core.streams.compressed.packer` creates packed entries. For alike entries it can keep columns instead of
+frames (:mod:`engine.core.streams.compressed.packed_columns`).
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
 from engine.core.streams.entry_columns import Columns
 
-#: Bytes of frames in a chunk, about: a chunk ends with the entry that reaches a multiple of it. Small chunks make short
-#: reads cheaper, large ones long reads. Measured on two-field entries with random values, for 8, 16, 24 and 32 KiB:
-#: decompressing takes 57, 42, 37 and 35 ns an entry; 100 entries at a place that is not cached take 27, 32, 33 and
-#: 36 to 41 % longer than at a cached one; memory is least from 16 to 24 KiB, 5 % more at 8 and 3 % more at 32.
+#: Approximate bytes of frames in a chunk: it ends with the entry that reaches a multiple of this. Small chunks make
+#: short reads cheaper, large ones long reads. Measured on two-field entries with random values, for 8, 16, 24 and
+#: 32 KiB: decompressing takes 57, 42, 37 and 35 ns per entry; reading 100 uncached entries takes 27, 32, 33 and 36 to
+#: 41 % longer than cached ones; memory is lowest from 16 to 24 KiB, 5 % higher at 8 and 3 % higher at 32.
 CHUNK_BYTES = 24 * 1024
 
-#: A read of at most so many entries is short, and after so many short reads of a span more are expected.
+#: Maximum entries of a short read, and the number of short reads of a span after which more are expected.
 SHORT_READ, SHORT_READS = 256, 3
-#: Bytes that the index in :attr:`Span.plain` takes for each entry.
+#: Bytes per entry of the index in :attr:`Span.plain`.
 INDEX_BYTES = 20
-#: Bytes of a column's numbers -> their type.
+#: Width of a column's numbers in bytes -> their type code.
 TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
-#: A column whose numbers are all 0, as long as any chunk can have entries.
+#: A column of zeros, at least as long as the number of entries in any chunk.
 _ZEROS = bytes(CHUNK_BYTES)
 _Column = bytes | memoryview
 
 
 class Packed:
-    """Packed entries 0 .. n-1 of one segment. ``cache`` keeps for a while what reads decompress."""
+    """Packed entries 0 .. n-1 of one segment. ``cache`` keeps decompressed data for a while."""
 
     __slots__ = (
         "begins",
@@ -85,9 +85,9 @@ class Packed:
         self.codec = codec
         self.last_id = last_id
         self.cache = cache
-        #: The number of its first chunk in the cache.
+        #: The cache's number for the first chunk.
         self.number = cache.new_number() if number is None else number
-        # The directory (see the module). These have one row more, for the end of the last chunk, ...
+        # The directory (see the module). These have one more row, for the end of the last chunk, ...
         self.starts = array("I")
         self.offsets = array("I")
         self.begins = array("I")
@@ -98,14 +98,14 @@ class Packed:
         # ... and these do not.
         self.firsts_ms = array("Q")
         self.firsts_seq = array("Q")
-        #: For each column: the width of its numbers (0: all zeros), where in ``blob`` it begins, where it ends.
+        #: For each column: the width of its numbers (0: all zeros), its start in ``blob``, and its end.
         self.column_bounds = array("I", [0] * 9)
-        #: The columns, and behind them the compressed chunks.
+        #: The columns, followed by the compressed chunks.
         self.blob: _Column = b""
         self.bind()
 
     def bind(self) -> None:
-        """Set the columns from ``column_bounds`` and ``blob``; to be called after these were filled."""
+        """Set the columns from ``column_bounds`` and ``blob``. Must be called after these are filled."""
         self.sizes: _Column
         self.ms: _Column
         self.seq: _Column
@@ -114,7 +114,7 @@ class Packed:
     def _column(self, width: int, begin: int, end: int) -> _Column:
         if width > 1:
             return memoryview(self.blob)[begin:end].cast(TYPES[width])
-        # A column of bytes is ``blob`` itself: its ``*_at`` count from there.
+        # A column of bytes is ``blob`` itself: its ``*_at`` are offsets in ``blob``.
         return self.blob if width else _ZEROS
 
     def __len__(self) -> int:
@@ -122,14 +122,14 @@ class Packed:
 
     @property
     def data_size(self) -> int:
-        """Bytes of frames, decompressed."""
+        """Size of the frames in bytes, decompressed."""
         return self.offsets[-1]
 
     @property
     def index_arrays(self) -> tuple[array[int], ...]:
-        """Everything that it keeps beside ``blob``, in the order in which snapshots store it.
+        """All state except ``blob``, in the order in which snapshots store it.
 
-        First those with one row for each chunk and one more; then two with one row for each chunk; then the columns'
+        First the arrays with one row per chunk and one more; then two with one row per chunk; then the columns'
         bounds.
         """
         return (
@@ -147,14 +147,14 @@ class Packed:
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of the cached spans that hold entries of it."""
+        """Size of the cached spans with entries of this segment, in bytes."""
         numbers = range(self.number, self.number + len(self.firsts_ms))
         return sum(span.size for span in {self.cache.spans.get(number) for number in numbers} if span)
 
     # -- the index --------------------------------------------------------------------------------------------------
 
     def _indexed(self, chunk: int) -> tuple[Plain, int] | None:
-        """The plain entries of the chunk's span and the index of the first of them, where the span has some."""
+        """Return the plain entries of the chunk's span and the index of the first of them, if the span has any."""
         span = self.cache.spans.get(self.number + chunk)
         return None if span is None or span.plain is None else (span.plain, span.first)
 
@@ -167,7 +167,7 @@ class Packed:
             return plain.id_at(index - first)
         inside, ms_at, seq_at = index - self.starts[chunk], self.ms_at[chunk], self.seq_at[chunk]
         delta = self.ms[ms_at + inside]
-        # The first entry of the same millisecond: sequence numbers are counted from there.
+        # The first entry of the same millisecond, from which sequence numbers are counted.
         same = bisect_left(self.ms, delta, ms_at, ms_at + inside) - ms_at
         seq = self.seq[seq_at + same] if same else self.firsts_seq[chunk]
         seq += inside - same + sum(self.seq[seq_at + same + 1 : seq_at + inside + 1])
@@ -182,7 +182,7 @@ class Packed:
         if indexed is not None:
             plain, begin = indexed
             return begin + plain.position(entry_id)
-        # The first entry of the chunk is below ``entry_id``: only those behind it are searched.
+        # The first entry of the chunk is below ``entry_id``: search only the entries after it.
         first, ms_at, seq_at = self.starts[chunk], self.ms_at[chunk], self.seq_at[chunk]
         delta, rest = (entry_id >> 64) - self.firsts_ms[chunk], entry_id & U64_MAX
         end = ms_at + self.starts[chunk + 1] - first
@@ -213,7 +213,7 @@ class Packed:
         ms += np.repeat(np.frombuffer(self.firsts_ms, np.uint64, end - chunk, 8 * chunk), counts)
         rests = _widened(self.seq, self.seq_at[chunk:end], counts)
         rests[0] = self.firsts_seq[chunk]
-        # ``same`` is the first entry of each one's millisecond: sequence numbers are counted from there.
+        # ``same`` is the first entry of each one's millisecond, from which sequence numbers are counted.
         same = np.zeros(len(ms), np.int64)
         changed = np.flatnonzero(ms[1:] != ms[:-1]) + 1
         same[changed] = changed
@@ -223,7 +223,7 @@ class Packed:
         return ms[low - first :].data, seq[low - first :].data
 
     def _offset(self, index: int) -> int:
-        """Where the frame at ``index`` begins among all frames; for the index behind the last one, where that ends."""
+        """Return the offset of the frame at ``index`` among all frames; after the last frame, its end."""
         chunk = bisect_right(self.starts, index) - 1
         inside, at = index - self.starts[chunk], self.sizes_at[chunk]
         return self.offsets[chunk] + inside * self.least[chunk] + sum(self.sizes[at : at + inside])
@@ -241,10 +241,10 @@ class Packed:
     # -- frames -----------------------------------------------------------------------------------------------------
 
     def _indexed_for(self, low: int, high: int) -> tuple[Plain, int] | None:
-        """For a short read: the plain entries of its span and the index of the first of them, None where it has none.
+        """Return the plain entries of a short read's span and the index of the first of them; None if it has none.
 
-        A span gets them once it has served several short reads: somebody goes through it in small steps, and those are
-        cheaper with a full index.
+        They are created once a span has served several short reads: a client is reading the segment in small steps,
+        which are cheaper with a full index.
         """
         if high - low > SHORT_READ:
             return None
@@ -259,7 +259,7 @@ class Packed:
         return span.plain, span.first
 
     def _index(self, span: Span) -> Plain:
-        """Plain entries over a span's frames."""
+        """Index a span's frames as plain entries."""
         chunk, end = bisect_right(self.offsets, span.begin) - 1, span.end_chunk
         span.first = self.starts[chunk]
         counts = [behind - begin for begin, behind in pairwise(self.starts[chunk : end + 1])]
@@ -275,7 +275,7 @@ class Packed:
         return plain
 
     def _slices(self, low: int, high: int) -> Iterator[memoryview]:
-        """The frames [low, high) as slices of spans; spans that are not in the cache are decompressed."""
+        """Yield the frames [low, high) as slices of spans; decompress spans that are not in the cache."""
         spans, begin, end = self.cache.spans, self._offset(low), self._offset(high)
         chunk, end_chunk = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         while chunk < end_chunk:
@@ -286,10 +286,10 @@ class Packed:
             chunk = span.end_chunk
 
     def _decompress(self, chunk: int, end: int) -> Span:
-        """Decompress a chunk and those behind it, before ``end`` and before one that is in the cache.
+        """Decompress a chunk and those after it, up to ``end`` or the first cached one.
 
-        Where the chunk in front of it is in the cache, somebody is going through the segment. Then all that follow are
-        decompressed with it: that costs less for each, and makes few large views.
+        If the preceding chunk is in the cache, the segment is being read sequentially. Then all following chunks are
+        decompressed at once: the cost per chunk is lower, and the result is few large views.
         """
         spans, behind = self.cache.spans, chunk + 1
         if self.number + chunk - 1 in spans:
@@ -321,7 +321,7 @@ class Packed:
         return [data[begin:end] for begin, end in pairwise(accumulate(self._lengths(low, high), initial=0))]
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:
-        """(ID, frame) of the entries [low, high), chunk by chunk as the caller goes on."""
+        """Yield (ID, frame) of the entries [low, high) lazily, chunk by chunk."""
         while low < high:
             end = min(self.starts[bisect_right(self.starts, low)], high)
             for ms, seq, frame in zip(*self.id_columns(low, end), self.frames(low, end), strict=True):
@@ -329,7 +329,7 @@ class Packed:
             low = end
 
     def columns(self, low: int, high: int) -> Columns | None:  # noqa: ARG002  # as packed columns have it
-        """The fields of the entries [low, high), at least one, as columns; None where they are kept as frames."""
+        """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
         return None
 
     def copy(self, cache: SpanCache) -> Packed:
@@ -342,7 +342,7 @@ class Packed:
 
 
 def _widened(column: _Column, begins: array[int], counts: list[int]) -> npt.NDArray[np.uint64]:
-    """The numbers of neighbouring chunks as 64-bit ones: ``counts[i]`` of them from ``begins[i]`` on."""
+    """Return the numbers of adjacent chunks as 64-bit integers: ``counts[i]`` of them from ``begins[i]`` on."""
     if column is _ZEROS:
         return np.zeros(sum(counts), np.uint64)
     numbers = b"".join([column[at : at + size] for at, size in zip(begins, counts, strict=True)])

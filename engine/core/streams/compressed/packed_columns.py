@@ -1,17 +1,16 @@
-"""Packed entries that are alike, as columns: their field names once, and in each chunk the values of each field.
+"""Packed alike entries as columns: the field names once, and in each chunk the values of each field.
 
-A chunk's columns are the lengths of all words, one byte each, column after column, and the words in the same order. The
-first column is of the IDs' texts, the others of values. What all IDs begin with, and the names, lie between the index
-and the chunks. Frames are made when somebody asks for them (:mod:`engine.core.streams.compressed.column_frames`)::
+A chunk's columns are the lengths of all words, one byte each, column after column, followed by the words in the same
+order. The first column holds the texts of the IDs, the others hold values. The IDs' common prefix and the names lie
+between the index and the chunks. Frames are rebuilt on demand (:mod:`engine.core.streams.compressed.column_frames`)::
 
-    head       what the IDs begin with, its length in one byte before it; then
-               of each name its length in 32 bits, its bytes, and in one byte how long its longest value is
-    least      here: bytes of the chunk's columns
+    head       the IDs' common prefix, preceded by its length in one byte; then for each name:
+               its length in 32 bits, its bytes, and the maximum length of its values in one byte
+    least      here: size of the chunk's columns in bytes
     sizes      not kept
 
-The cache has two kinds of spans of them: columns that were decompressed, and frames that were made, whose index is
-there at once. A short read makes the frames that it asks for and no others. Who reads more gets whole chunks, which the
-cache keeps.
+The cache holds two kinds of spans: decompressed columns, and rebuilt frames with their index. A short read rebuilds
+only the frames that it needs. Longer reads rebuild whole chunks, which the cache keeps.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.entry_columns import Columns, Ints
 
-#: A chunk has the entries of so many times :data:`~engine.core.streams.compressed.packed.CHUNK_BYTES` of frames.
+#: Size of a chunk's entries, as a multiple of :data:`~engine.core.streams.compressed.packed.CHUNK_BYTES` of frames.
 CHUNKS_AT_ONCE = 2
-#: Decompressed columns are in the cache under the number of their chunk and this.
+#: Offset from a chunk's number to the number of its decompressed columns in the cache.
 _OF_COLUMNS = 1 << 31
-#: A value that is longer than this is not kept in columns.
+#: Maximum length of a value in a column.
 MOST_LENGTH = 255
 _SIZE = struct.Struct("<I")
 
 
 def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> bytes:
-    """What lies in front of the chunks. ``most``: how long the longest value of each name is."""
+    """Return the data stored before the chunks. ``most``: the maximum length of each name's values."""
     rest = [b"%b%b%c" % (_SIZE.pack(len(name)), name, one) for name, one in zip(names, most, strict=True)]
     return b"".join([b"%c" % len(prefix), prefix, *rest])
 
 
 class _Head:
-    """The inverse: ``prefix``, ``names``, ``most``. ``key`` stands for the latter two."""
+    """Decoded result of :func:`encoded_head`: ``prefix``, ``names``, ``most``. ``key`` identifies the latter two."""
 
     __slots__ = ("key", "most", "names", "prefix")
 
@@ -72,11 +71,11 @@ class _Head:
 
 
 class _Made(Span):
-    """Frames that were made of a chunk's columns."""
+    """Frames rebuilt from a chunk's columns."""
 
     __slots__ = ("begins",)
 
-    #: Where in ``data`` each begins, and where the last one ends.
+    #: The start of each frame in ``data``, and the end of the last one.
     begins: array[int]
 
 
@@ -97,7 +96,7 @@ class PackedColumns(Packed):
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of the cached spans that hold entries of it."""
+        """Size of the cached spans with entries of this segment, in bytes."""
         chunks = range(self.number, self.number + len(self.firsts_ms))
         spans = {self.cache.spans.get(number + kind) for number in chunks for kind in (0, _OF_COLUMNS)}
         return sum(span.size for span in spans if span)
@@ -105,7 +104,7 @@ class PackedColumns(Packed):
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _columns_of(self, chunk: int, end: int) -> Iterator[memoryview]:
-        """The columns of each of the chunks [chunk, end)."""
+        """Yield the columns of each of the chunks [chunk, end)."""
         spans = self.cache.spans
         while chunk < end:
             span = spans.get(self.number + chunk + _OF_COLUMNS)
@@ -118,7 +117,7 @@ class PackedColumns(Packed):
             chunk = span.end_chunk
 
     def _decompress_columns(self, chunk: int, end: int) -> Span:
-        """Decompress the columns of chunks, up to ``end`` or the first one that is in the cache."""
+        """Decompress the columns of chunks, up to ``end`` or the first cached one."""
         spans, behind = self.cache.spans, chunk + 1
         while behind < end and self.number + behind + _OF_COLUMNS not in spans:
             behind += 1
@@ -134,7 +133,7 @@ class PackedColumns(Packed):
         return span
 
     def _check(self, data: memoryview, count: int) -> None:
-        """An OSError where these are not the columns of so many entries."""
+        """Raise OSError unless ``data`` holds the columns of ``count`` entries."""
         most = [MOST_ID - len(self._head.prefix), *self._head.most]
         size = count * len(most)
         if size <= len(data):
@@ -147,9 +146,9 @@ class PackedColumns(Packed):
         raise OSError("a compressed chunk is damaged: its values are not as long as its lengths say")
 
     def _parts(self, low: int, high: int) -> Iterator[tuple[memoryview, Ints, Lengths]]:
-        """The entries [low, high), chunk by chunk: its columns, where in them the words are, and the words' lengths.
+        """Yield the entries [low, high) chunk by chunk: columns, places of the words in them, and their lengths.
 
-        The latter two have a row for each column, the IDs' first.
+        Places and lengths have a row for each column, the IDs' first.
         """
         chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         words = 1 + len(self._head.names)
@@ -164,7 +163,7 @@ class PackedColumns(Packed):
             yield data, ends.reshape(words, -1)[:, stretch], lengths.reshape(words, -1)[:, stretch]
 
     def columns(self, low: int, high: int) -> Columns | None:
-        """The fields of the entries [low, high), at least one, as columns. No frame is made for it."""
+        """Return the fields of the entries [low, high), at least one, as columns, without building frames."""
         names = self._head.names
         words, chunk = 1 + len(names), bisect_right(self.starts, low) - 1
         lengths: list[Lengths] = []
@@ -175,7 +174,7 @@ class PackedColumns(Packed):
             low_here, high_here = max(low - first, 0), min(high - first, count)
             wanted = table[:, low_here:high_here]
             lengths.append(wanted[1:])
-            # Of each column: its bytes, and where in them those that are wanted begin and how many they are.
+            # For each column: its size, and the start and size of the wanted part.
             sizes = whole = wanted.sum(axis=1, dtype=np.int64).tolist()
             skipped = [0] * words
             if high_here - low_here < count:
@@ -192,7 +191,7 @@ class PackedColumns(Packed):
     # -- frames -------------------------------------------------------------------------------------------------------
 
     def _made(self, low: int, high: int) -> list[tuple[bytes, Ints]]:
-        """The frames [low, high), made now, chunk by chunk; and where in these bytes each begins."""
+        """Build the frames [low, high) chunk by chunk; return each chunk's bytes and the start of each frame."""
         head, makers = self._head, self.cache.frame_makers
         maker: FrameMaker | None = makers.get(head.key)
         if maker is None:
@@ -201,12 +200,12 @@ class PackedColumns(Packed):
         return [maker.frames(head.prefix, *part) for part in self._parts(low, high)]
 
     def _whole(self, chunk: int, end: int) -> _Made:
-        """The span of frames of a chunk that has none in the cache; the chunks before ``end`` are wanted next.
+        """Return the frames of an uncached chunk as a span; the chunks before ``end`` are wanted next.
 
-        Each chunk has a span of its own: large arrays cost more, as the system provides their pages anew each time.
+        Each chunk has its own span: large arrays cost more, as the system provides new pages for them each time.
         """
         if self.number + chunk - 1 in self.cache.spans:
-            # Somebody is going through the segment: to decompress all at once costs less for each.
+            # The segment is being read sequentially: decompressing all following chunks at once costs less per chunk.
             end = len(self.firsts_ms)
         if self.number + chunk + _OF_COLUMNS not in self.cache.spans:
             self._decompress_columns(chunk, end)
@@ -221,7 +220,7 @@ class PackedColumns(Packed):
         return span
 
     def _index(self, span: Span) -> Plain:
-        """Plain entries over a span's frames."""
+        """Index a span's frames as plain entries."""
         assert isinstance(span, _Made)
         plain = Plain()
         ms, seq = self._id_columns(span.first, self.starts[span.end_chunk])
@@ -231,7 +230,7 @@ class PackedColumns(Packed):
         return plain
 
     def _stretches(self, low: int, high: int) -> Iterator[tuple[memoryview | bytes, Sequence[int]]]:
-        """The frames [low, high) in order: bytes, where in them each begins, and where the last one ends."""
+        """Yield the frames [low, high) in order: bytes, the start of each frame, and the end of the last one."""
         spans, last = self.cache.spans, bisect_left(self.starts, high)
         is_short = high - low <= layout.SHORT_READ
         while low < high:
@@ -250,10 +249,10 @@ class PackedColumns(Packed):
             low = end
 
     def _is_read_often(self, chunk: int) -> bool:
-        """Whether a chunk has served several short reads; this one is counted."""
+        """Count a short read of a chunk; return whether it has had several."""
         span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
         if span is None:
-            # Somebody may be going through the segment in small steps.
+            # The segment may be being read sequentially in small steps.
             return self.number + chunk - 1 in self.cache.spans
         span.reads += 1
         return span.reads >= layout.SHORT_READS

@@ -1,12 +1,12 @@
-"""Packing: plain entries become packed ones (:mod:`engine.core.streams.compressed.packed`) in three steps.
+"""Packing plain entries (:mod:`engine.core.streams.compressed.packed`) in three steps.
 
-1. ``Packing(plain, method, ...)`` makes the index, and the columns if there are to be some, on the event loop.
+1. ``Packing(plain, method, ...)`` creates the index, and the columns if any, on the event loop.
 2. :func:`~engine.core.streams.compressed.codecs.compress` compresses its ``chunks``. This takes five times as long as
-   the other steps together and needs no Python: it is what another thread does.
+   the other steps together and needs no GIL, so it runs in another thread.
 3. :meth:`Packing.finish` assembles the packed entries, on the event loop.
 
-A thread that ran steps 1 and 3 as well would contend with commands for the GIL, which costs them more than doing these
-steps on their own thread.
+Steps 1 and 3 in another thread would contend with commands for the GIL, which costs commands more than running these
+steps on the event loop.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.entry_columns import Ints, gathered, spans
 
-#: The method that keeps entries that are alike as columns (others as frames), and the codec that it uses. The other
-#: methods are codecs, by which all entries are kept as frames.
+#: The method that keeps alike entries as columns (others as frames), and its codec. The other methods are codecs that
+#: keep all entries as frames.
 COLUMNS, _CODEC_OF_COLUMNS = "columns", "zstd"
-#: Entries with more fields stay frames, and those whose values are more than this part of their frames: making frames
-#: takes time with each byte, and columns save what is not values.
+#: Limits for columns: the number of fields, and the share of values in the frames. Building frames takes time for every
+#: byte, and columns only save bytes that are not values.
 _MOST_FIELDS, _MOST_VALUES = 32, 0.5
 
 _Fields = tuple[tuple[bytes, ...], bytes, list[tuple[Ints, Ints]]]
 
 
 class Packing:
-    """The packing of entries that do not change any more: the index is made, the chunks are to be compressed."""
+    """A packing in progress of immutable entries: the index is created, the chunks are not compressed yet."""
 
     __slots__ = ("_head", "_packed", "chunks", "codec", "plain")
 
@@ -53,7 +53,7 @@ class Packing:
             self._packed = PackedColumns(codec, plain.last_id, cache)
             chunk_bytes = layout.CHUNK_BYTES * CHUNKS_AT_ONCE
         packed = self._packed
-        # A chunk begins with the first frame at or behind a multiple of its size.
+        # A chunk starts with the first frame at or after a multiple of its size.
         cuts = np.searchsorted(edges[:-1], np.arange(0, len(plain.data), chunk_bytes))
         cuts = cuts[(np.diff(cuts, prepend=-1) > 0) & (cuts < len(plain))]
         packed.offsets = array("I", edges[[*cuts, -1]].tobytes())
@@ -64,7 +64,7 @@ class Packing:
         rests = np.append(np.uint64(0), seq[1:] - np.where(ms[1:] == ms[:-1], seq[:-1] + np.uint64(1), np.uint64(0)))
         data, names = memoryview(plain.data), b""
         sizes: npt.NDArray[np.unsignedinteger] = np.zeros(len(plain), np.uint8)
-        #: The frames, or the columns, cut as they are to be compressed.
+        #: The uncompressed chunks: frames or columns.
         self.chunks: list[memoryview] | list[bytes]
         if fields is None:
             sizes = np.diff(edges)
@@ -83,13 +83,13 @@ class Packing:
             width, column, begins = _as_column(deltas, cuts, packed.starts)
             parts.append(column)
             packed.column_bounds[3 * number : 3 * number + 3] = array("I", [width, begin, begin + len(column)])
-            # See Packed._column: of a column of bytes they count from the beginning of the blob.
+            # See Packed._column: in a column of bytes, places are offsets in the blob.
             at = array("I", [one + begin if width == 1 else one for one in begins])
             setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], at)
         self._head = b"".join([*parts, names])
 
     def finish(self, compressed: list[bytes]) -> Packed:
-        """The packed entries, given the compressed form of each chunk."""
+        """Return the packed entries, given the compressed chunks."""
         packed = self._packed
         packed.begins = array("I", accumulate(map(len, compressed), initial=len(self._head)))
         packed.blob = b"".join([self._head, *compressed])
@@ -98,13 +98,13 @@ class Packing:
 
 
 def pack(plain: Plain, method: str, cache: SpanCache) -> Packed:
-    """Pack entries that do not change any more, all steps at once."""
+    """Pack immutable entries, all steps at once."""
     packing = Packing(plain, method, cache)
     return packing.finish(compress(packing.codec, packing.chunks))
 
 
 def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
-    """The names of the entries' fields, what their IDs begin with, and the places of their words, if it is worth it."""
+    """Return the field names, the IDs' common prefix, and the places of the words, if columns are worthwhile."""
     found = spans(plain.data, edges)
     if found is None or len(found[0]) > _MOST_FIELDS:
         return None
@@ -114,7 +114,7 @@ def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields |
         return None
     if sum(int(one.sum()) for one in lengths) > _MOST_VALUES * len(plain.data):
         return None
-    # IDs ascend: where the first and the last one have as many digits, all begin with what these have in common.
+    # IDs ascend: if the first and the last have the same number of digits, their common prefix is that of all.
     first, last = (b"%d" % plain.ms[index] for index in (0, -1))
     size = (
         0
@@ -126,7 +126,7 @@ def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields |
 
 
 def _columns(data: memoryview, places: list[tuple[Ints, Ints]], low: int, high: int) -> bytes:
-    """The columns of the entries [low, high)."""
+    """Serialise the columns of the entries [low, high)."""
     lengths = b"".join([lengths[low:high].astype(np.uint8).tobytes() for _, lengths in places])
     return b"".join([lengths, *(gathered(data, starts[low:high], sizes[low:high]) for starts, sizes in places)])
 
@@ -134,13 +134,13 @@ def _columns(data: memoryview, places: list[tuple[Ints, Ints]], low: int, high: 
 def _as_column(
     deltas: npt.NDArray[np.unsignedinteger], cuts: npt.NDArray[np.int64], starts: array[int]
 ) -> tuple[int, bytes, list[int]]:
-    """A column: the width of its numbers, their bytes, and at which of its numbers each chunk begins (and one more)."""
+    """Return a column: the width of its numbers, their bytes, and where each chunk starts (and the end)."""
     most = np.maximum.reduceat(deltas, cuts)
     if not most.any():
         return 0, b"", [0] * len(starts)
     width = next(width for width in TYPES if int(most.max()) < 1 << 8 * width)
     numbers = deltas.astype(f"u{width}")
-    # It begins with zeros, for all chunks whose numbers are all 0.
+    # It starts with zeros, shared by all chunks whose numbers are all 0.
     end = max(behind - begin for begin, behind in pairwise(starts))
     parts, places = [bytes(end * width)], []
     for greatest, (begin, behind) in zip(most.tolist(), pairwise(starts), strict=True):

@@ -1,9 +1,8 @@
-"""The cache of what reads have decompressed: spans of neighbouring chunks, the oldest evicted first. And of the blocks
-that were read from the disk for it (:mod:`engine.core.streams.compressed.disk_entries`), the one that was not asked for
-longest evicted first.
+"""Cache of decompressed spans of adjacent chunks, evicted oldest first, and of the blocks read from disk for them
+(:mod:`engine.core.streams.compressed.disk_entries`), evicted least recently used first.
 
-One cache serves all streams of a core. It belongs to one thread: whoever reads the same compressed entries in another
-thread needs a cache of his own (:meth:`engine.core.streams.stream.Stream.copy` takes one).
+One cache serves all streams of a core. It is not thread-safe: another thread that reads the same compressed entries
+needs its own cache (see :meth:`engine.core.streams.stream.Stream.copy`).
 """
 
 from __future__ import annotations
@@ -16,35 +15,34 @@ from typing import Any
 from engine.core.streams.compressed.codecs import Decompressor, decompressor
 from engine.core.streams.entries import Plain
 
-#: Bytes of decompressed spans and of blocks that are kept, unless the cache is told otherwise; what replies still hold
-#: comes on top.
+#: Default size in bytes of the cached spans and blocks. Data still held by replies is not included.
 CACHE_BYTES = 64 << 20
-#: Blocks take this part of them at the most.
+#: Blocks use at most one n-th of the cache.
 _BLOCKS_SHARE = 4
-#: So many makers of frames are kept, of 130 kB each.
+#: Maximum number of frame makers, of 130 kB each.
 _FRAME_MAKERS = 16
-#: Each segment numbers its chunks from a multiple of this, so that chunk numbers are unique among all segments.
+#: Chunk numbers of a segment start at a multiple of this, so they are unique across segments.
 _NUMBERS = 1 << 32
 _segments = count()
 
 
 class Span:
-    """Neighbouring chunks of one segment, decompressed together."""
+    """Adjacent chunks of one segment, decompressed together."""
 
     __slots__ = ("begin", "data", "end_chunk", "first", "plain", "reads", "size")
 
     def __init__(self, data: memoryview, begin: int, end_chunk: int) -> None:
         self.data = data
-        #: Bytes that it takes, the index in ``plain`` included.
+        #: Size in bytes, including the index in ``plain``.
         self.size = len(data)
-        #: Where ``data`` begins among all frames of the segment.
+        #: Offset of ``data`` among all frames of the segment.
         self.begin = begin
-        #: The index of the chunk behind its last one.
+        #: Index of the chunk after the last one.
         self.end_chunk = end_chunk
-        #: How many short reads it has served.
+        #: Number of short reads served.
         self.reads = 0
-        #: Its entries with a full index of their own, made after several short reads; ``first`` is the index in the
-        #: segment of the first of them.
+        #: Its entries with a full index, created after several short reads; ``first`` is the segment's index of the
+        #: first of them.
         self.plain: Plain | None = None
         self.first = 0
 
@@ -55,35 +53,35 @@ class SpanCache:
     __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressors", "_order", "frame_makers", "limit", "spans")
 
     def __init__(self) -> None:
-        #: Bytes that are kept; None: :data:`CACHE_BYTES`.
+        #: Maximum size in bytes; None: :data:`CACHE_BYTES`.
         self.limit: int | None = None
-        #: Chunk number, unique among all segments -> the span that holds the chunk. To be read only.
+        #: Chunk number, unique across segments -> the span with this chunk. Callers must not modify it.
         self.spans: dict[int, Span] = {}
         #: (number of the first chunk, number behind the last) of each span, oldest first.
         self._order: deque[tuple[int, int]] = deque()
         self._bytes = 0
         self._decompressors: dict[str, Decompressor] = {}
-        #: Packed entries that were read from the disk by the number of their first chunk, with their bytes.
+        #: Packed entries read from disk, with their sizes, by the number of their first chunk.
         self._blocks: OrderedDict[int, tuple[Any, int]] = OrderedDict()
         self._block_bytes = 0
-        #: What makes frames of columns, by the names of their fields as they are stored. To be read only.
+        #: Frame makers by their stored field names. Callers must not modify it.
         self.frame_makers: dict[bytes, Any] = {}
 
     @staticmethod
     def new_number() -> int:
-        """The number of the first chunk of a segment, which no other has."""
+        """Return a unique number for the first chunk of a segment."""
         return next(_segments) * _NUMBERS
 
     @property
     def size(self) -> int:
-        """Bytes that it holds."""
+        """Size of the cached data in bytes."""
         return self._bytes + self._block_bytes
 
     def _limit(self) -> int:
         return CACHE_BYTES if self.limit is None else self.limit
 
     def block(self, number: int) -> Any:
-        """The packed entries with this first number, None where they must be read."""
+        """Return the packed entries with this first number, None if they must be read."""
         found = self._blocks.get(number)
         if found is None:
             return None
@@ -91,7 +89,7 @@ class SpanCache:
         return found[0]
 
     def add_block(self, number: int, packed: Any, size: int) -> None:
-        """Keep packed entries that were read from the disk, ``size`` bytes, and evict others beyond their share."""
+        """Cache packed entries read from disk, ``size`` bytes, and evict others beyond the blocks' share."""
         self._blocks[number] = packed, size
         self._block_bytes += size
         most = self._limit() // _BLOCKS_SHARE
@@ -100,7 +98,7 @@ class SpanCache:
             self._block_bytes -= gone
 
     def add_frame_maker(self, header: bytes, maker: Any) -> None:
-        """Keep one, and drop the one that was added longest ago where there are many."""
+        """Cache a frame maker and evict the oldest if there are too many."""
         if len(self.frame_makers) == _FRAME_MAKERS:
             del self.frame_makers[next(iter(self.frame_makers))]
         self.frame_makers[header] = maker
@@ -113,7 +111,7 @@ class SpanCache:
         return found.decompress(blob, begins, sizes)
 
     def add(self, first: int, end: int, span: Span) -> None:
-        """Keep the span of the chunks numbered [first, end), and evict the oldest spans beyond the cache's size."""
+        """Cache the span of the chunks [first, end), and evict the oldest spans beyond the cache's size."""
         spans = self.spans
         for number in range(first, end):
             spans[number] = span
@@ -127,7 +125,7 @@ class SpanCache:
                 del spans[number]
 
     def clear(self) -> None:
-        """Keep nothing; who goes on reading decompresses again."""
+        """Drop everything; later reads decompress again."""
         self.spans.clear()
         self._order.clear()
         self._bytes = 0
@@ -135,6 +133,6 @@ class SpanCache:
         self._block_bytes = 0
 
     def add_bytes(self, span: Span, size: int) -> None:
-        """Count ``size`` more bytes for a span that is in the cache."""
+        """Add ``size`` bytes to the accounted size of a cached span."""
         span.size += size
         self._bytes += size
