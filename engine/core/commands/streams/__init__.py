@@ -1,7 +1,7 @@
 """Commands of streams and consumer groups.
 
-Here stand what both rooms use (``lookups``, ``many_ids``) and the commands that show or do something about entries and
-groups at once (XINFO, ``PS.*``).
+It contains helpers for both rooms (``lookups``, ``many_ids``) and the commands that concern entries and
+groups alike (XINFO, ``PS.*``).
 """
 
 from engine.core.commands.streams import entries, extensions, groups, stream_info

@@ -1,8 +1,8 @@
 """Commands that Redis does not have (prefix ``PS.``), for reading streams in ranges and for adding staged entries.
 
-A client finds out with ``COMMAND INFO`` whether they are there. Ranges are half open: behind ``after``, up to and
-including ``upto``, as the offsets of a micro-batch are. Each costs what the segments that it touches cost, not the
-entries; PS.APPEND costs what the same XADDs cost in a pipeline.
+Clients detect them with ``COMMAND INFO``. Ranges are half open: after ``after``, up to and
+including ``upto``, like the offsets of a micro-batch. The cost depends on the segments touched, not on the
+entries; PS.APPEND costs as much as the same XADDs in a pipeline.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from engine.core.streams.runs import ends_of_parts
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams
 
-#: More parts of a stream are replied with in pages.
+#: Number of parts from which the reply is paged.
 _MANY_PARTS = 1000
-#: So many entries are delivered at a time; and while effects have to name each ID, for replicas.
+#: Maximum entries delivered at a time; and while replicas need effects that name each ID.
 _STEP, _NAMED_STEP = 50_000, 5000
 
 
 def _take_range(args: Args) -> tuple[int, int]:
-    """``after upto``: the first and the last ID that belong to the range."""
+    """Parse ``after upto``: return the first and the last ID of the range."""
     after, upto = ids.parse_bound(args.take()), ids.parse_bound(args.take(), ids.U64_MAX)
     return after + 1, upto
 
@@ -44,7 +44,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply is ``[last generated ID, length, first ID, entries added, largest deleted ID, group]``; nil for a key that
     does not exist. The first ID is nil in an empty stream. The group is ``[last delivered ID, lag, pending entries,
-    entries read]``, of which lag and entries read may be unknown (nil); nil if the stream does not have it.
+    entries read]``, in which lag and entries read are nil if unknown; it is nil if the stream does not have it.
     """
     args = Args(argv, 2)
     name = args.take() if len(args) else None
@@ -68,7 +68,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns the ID of the count-th entry after an ID, or of the last one, and how many entries that makes.
 
-    The reply is ``[ID, number of entries after `after` up to it]``, ``[nil, 0]`` where there is none.
+    The reply is ``[ID, number of entries after `after` up to it]``, or ``[nil, 0]`` if there are no entries.
     """
     args = Args(argv, 2)
     after, count = ids.parse_bound(args.take()), args.take_int()
@@ -120,8 +120,8 @@ def _part(end: int, size: int) -> Reply:
 def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries of a range to a consumer group's pending entries list, without returning them.
 
-    Entries that the group has got already are left out, so a repetition delivers none. ``TIME`` says when they are
-    delivered: now, if it is left out or in the future. The reply is the number of entries delivered.
+    Entries that the group has already received are left out, so a repetition delivers none. ``TIME`` sets the delivery
+    time; it is now if left out or in the future. The reply is the number of entries delivered.
     """
     args = Args(argv, 4)
     low, high = _take_range(args)
@@ -148,7 +148,7 @@ def ps_deliver(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, most: int) -> int:
-    """Deliver the first ``most`` entries of the range that the group has not got; how many there were."""
+    """Deliver the first ``most`` entries of the range that the group has not received; return how many there were."""
     key, name = argv[1], argv[2]
     ref = need_group(ctx, key, name)
     stream, group = ref.stream, ref.group
@@ -163,7 +163,7 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
         if ctx.replication.feeds:
             ClaimEffects(ctx, ref, consumer.name).record_new(runs, time)
         else:
-            # One command, however many entries: when it is replayed, the stream and the group are as they were.
+            # One command regardless of the number of entries: at replay the stream and the group have the same state.
             after, upto = ids.text(low - 1), ids.text(group.last_id)
             ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
         record_position(ctx, ref)
@@ -191,11 +191,11 @@ def _group_if_there(ctx: Context, key: bytes, name: bytes) -> Group | None:
 
 
 def _acknowledge_in_steps(ctx: Context, argv: list[bytes], low: int, high: int) -> Reply:
-    """Acknowledge, with effects that any Redis knows: they name each ID."""
+    """Acknowledge with effects that any Redis supports: they name each ID."""
     key, name = argv[1], argv[2]
 
     def step() -> int:
-        """Acknowledge the next ones; how many."""
+        """Acknowledge the next entries; return how many."""
         nonlocal low
         group = _group_if_there(ctx, key, name)
         records = islice(group.pending.records(low, high), IDS_AT_ONCE) if group is not None else ()
@@ -234,7 +234,7 @@ def ps_append(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds the entries that a field of a hash holds to a stream, and returns how many.
 
     The field holds commands ``XADD key * field value ...`` for that key, without options, as a client sends them. If it
-    holds anything else, or there is no such field, nothing is added.
+    contains anything else, or the field does not exist, nothing is added.
     """
     _, key, source, name = argv
     ctx.db.stream(key)

@@ -1,4 +1,4 @@
-"""Streams and consumer groups that a command needs: each function raises Redis's error where there is none."""
+"""Lookups of streams and consumer groups. Each function raises Redis's error if the object is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.text.messages import general, streams
 
 
 def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
-    """The stream at ``key``, for ``reading`` alone or for a change."""
+    """Return the stream at ``key``; with ``reading`` it must not be changed."""
     stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
     if stream is None:
         raise CommandError(general.NO_SUCH_KEY)
@@ -18,7 +18,7 @@ def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
 
 
 class GroupRef:
-    """A consumer group and where it is: its name, its stream, and the stream's key."""
+    """A consumer group with its name, its stream, and the stream's key."""
 
     __slots__ = ("group", "key", "name", "stream")
 
@@ -27,7 +27,7 @@ class GroupRef:
 
 
 def need_group(ctx: Context, key: bytes, name: bytes) -> GroupRef:
-    """The group of the stream at ``key``; NOGROUP if one of them is missing."""
+    """Return the group of the stream at ``key``. Raises NOGROUP if either is missing."""
     stream = ctx.db.read_stream(key)
     group = stream.groups.get(name) if stream is not None else None
     if stream is None or group is None:

@@ -1,7 +1,7 @@
-"""Commands with very many IDs, which are done in steps: what they have in common.
+"""Shared parts of commands with many IDs, which run in steps.
 
-All IDs are parsed before anything is done, so that a wrong one is an error with nothing done. Each step then does some
-of them, as a command of its own would: it looks the stream up, counts its changes and leaves its effects.
+All IDs are parsed first, so that an invalid one fails the command before any change. Each step then processes some
+of them like a separate command: it looks the stream up, counts its changes and records its effects.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.replies import Reply, paged
 
-#: Commands with more IDs are done in steps; so many are parsed at once.
+#: Number of IDs from which a command runs in steps, and number of IDs parsed at once.
 MANY_IDS = 2000
 _PARSED = 5000
 
-#: Does some IDs, given with the words that they were parsed from; what comes of it.
+#: Processes some IDs, given with the words they were parsed from, and returns the result.
 Part = Callable[[list[int], list[bytes]], int]
 PartWithResults = Callable[[list[int], list[bytes]], list[Reply]]
 
@@ -30,7 +30,7 @@ def _parsed(words: list[bytes]) -> Generator[None, None, list[int]]:
 
 
 def counted(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part: Part) -> Reply:
-    """The sum of what ``part`` returns for all of ``words``, in steps of so many if there are many."""
+    """Return the sum of ``part``'s results for all of ``words``, processed in steps of ``step`` if there are many."""
     if len(words) <= MANY_IDS:
         return part(ids.parse_many(words), words)
 
@@ -45,7 +45,7 @@ def counted(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part
 
 
 def listed(ctx: Context, argv: list[bytes], words: list[bytes], step: int, part: PartWithResults) -> Reply:
-    """What ``part`` returns for all of ``words``, one after the other, in steps of so many if there are many."""
+    """Return ``part``'s results for all of ``words`` in order, processed in steps of ``step`` if there are many."""
     if len(words) <= MANY_IDS:
         return part([ids.parse(word) for word in words], words)
 

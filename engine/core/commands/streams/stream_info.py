@@ -1,4 +1,4 @@
-"""XINFO: what there is to know about a stream, its groups and their consumers."""
+"""XINFO: information about a stream, its groups and their consumers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ xinfo_subcommand = container(
 )
 
 _FULL_COUNT = 10
-#: More consumers are listed in pages.
+#: Number of consumers from which the list is paged.
 _MANY_CONSUMERS = 500
-#: Groups of a page. With FULL, which copies more of each, they are also read in steps of as many.
+#: Groups per page. With FULL, which copies more of each, also the groups read in one step.
 _GROUPS_AT_ONCE = 200
 
 
 def _head(ctx: Context, stream: Stream) -> dict[bytes, Reply]:
-    """The fields that both forms of XINFO STREAM begin with."""
+    """Return the fields at the start of both forms of XINFO STREAM."""
     nodes, radix_nodes = stream.count_nodes()
     config, producers = ctx.config, stream.producers
     return {
@@ -66,12 +66,12 @@ def _entry(stream: Stream, entry_id: int) -> Reply:
 
 
 def shown_read(group: Group) -> Reply:
-    """A group's entries-read; nil where it cannot be known."""
+    """Return a group's entries-read, nil if unknown."""
     return None if group.entries_read == UNKNOWN else shown(group.entries_read)
 
 
 def shown_lag(group: Group, stream: Stream) -> Reply:
-    """A group's lag; nil where it cannot be told."""
+    """Return a group's lag, nil if unknown."""
     lag = group.lag(stream)
     return None if lag is None else shown(lag)
 
@@ -90,7 +90,7 @@ def xinfo_stream(ctx: Context, argv: list[bytes]) -> Reply:
             }
         )
     args = Args(argv, 3)
-    # The number of words is checked before any of them: with FULL there is nothing more, or COUNT and its value.
+    # The word count is checked first: FULL is followed by nothing, or by COUNT and its value.
     if len(argv) not in (4, 6) or not args.flag(b"FULL") or (len(args) and not args.flag(b"COUNT")):
         raise CommandError(general.subcommand_arguments(b"xinfo", argv[1]))
     count = args.take_int() if len(args) else _FULL_COUNT
@@ -149,7 +149,7 @@ def _full_consumer(records: PendingRecords, listing: Listing, consumer: Consumer
 
 
 def _consumers(group: Group, row: Callable[[Listing, Consumer], Reply], records: PendingRecords | None = None) -> Reply:
-    """What ``row`` makes of each consumer, in pages where there are many, or where ``records`` has many for them."""
+    """Return ``row``'s result for each consumer, in pages if there are many or ``records`` has many rows."""
     listing = Listing(group)
 
     def pages() -> Iterator[list[Reply]]:

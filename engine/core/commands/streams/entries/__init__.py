@@ -1,7 +1,7 @@
-"""Commands about a stream's entries: adding, trimming, deleting, ranges, and idempotent production.
+"""Commands for a stream's entries: adding, trimming, deleting, ranges, and idempotent production.
 
-It may import the streams, the command table and what all stream commands share. It never knows how groups are
-read; what a deletion does to pending entries is a rule of the streams themselves (:mod:`engine.core.streams.trimming`).
+It may import the streams, the command table, and the helpers of all stream commands. It does not depend on how groups
+are read. The effect of a deletion on pending entries is defined by :mod:`engine.core.streams.trimming`.
 """
 
 from engine.core.commands.streams.entries import column_adds, column_ranges, production, ranges, removal, xadd

@@ -1,6 +1,6 @@
-"""PS.ADD adds entries that come as columns: all values of a field one behind the other, and where each of them ends.
+"""PS.ADD: entries added from columns, each with the values of a field back to back and the end of each value.
 
-Redis does not have it. It does what as many XADDs with ``*`` do, without commands to parse and replies to make.
+Redis does not have it. It is equivalent to many XADDs with ``*``, without parsing commands and building replies.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from engine.core.streams.appends import counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text.messages import general, streams
 
-#: What a command adds at most, in entries and in bytes: a field's name and the key are sent once, and stand in each
-#: entry or in each command of the log.
+#: Maximum entries and bytes that one command adds. A field's name and the key are sent once, but they are repeated in
+#: each entry or in each command of the log.
 _MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29
-_ENTRY_BYTES, _FIELD_BYTES = 80, 32  # the most of an entry, or of a field, besides names and values
+_ENTRY_BYTES, _FIELD_BYTES = 80, 32  # # maximum overhead of an entry and of a field, besides names and values
 
 
 @stream_command(
@@ -33,8 +33,8 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds entries to a stream from columns, creating the stream if it does not exist, and returns how many.
 
     The value of a field in entry i lies in ``values`` from position i to position i + 1. There are ``count`` + 1
-    positions, integers of 32 bits, the lowest byte first. With a count of 0 nothing is added, and no stream created.
-    Where a millisecond has not as many sequence numbers left, all entries get IDs of the next one.
+    positions, 32-bit little-endian integers. With a count of 0 nothing is added, and no stream is created.
+    If a millisecond does not have enough sequence numbers left, all entries get IDs of the next one.
     """
     args = Args(argv, 1)
     key, count = args.take(), args.take_int()
@@ -45,7 +45,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.wrong_arity(b"ps.add"))
     names, positions, values = words[::3], words[1::3], words[2::3]
     each = _ENTRY_BYTES + len(key) + sum(_FIELD_BYTES + len(name) for name in names)
-    if count * each + sum(map(len, values)) > _MAX_BYTES:  # (Nothing is made of columns as long as that.)
+    if count * each + sum(map(len, values)) > _MAX_BYTES:  # # (columns of this size are not processed)
         raise CommandError(streams.COLUMNS_TOO_LARGE)
     try:
         columns = list(zip(names, positions, values, strict=True))

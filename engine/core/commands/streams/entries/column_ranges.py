@@ -1,9 +1,9 @@
-"""PS.COLUMNS: a range of a stream as columns, where the engine keeps it so.
+"""PS.COLUMNS: a range of a stream as columns, if the engine stores it that way.
 
-Redis does not have it. The reply is made of *blocks*, in the order of the IDs; together they are what XRANGE replies
-with over the same range. A block of columns is what PS.ADD takes, with the IDs before it; a block of frames holds
-entries as XRANGE replies with them, back to back. The engine makes no columns of frames here: that would cost its one
-core what it costs the reader, who can have many.
+Redis does not have it. The reply consists of *blocks* in ID order; together they hold the entries of XRANGE
+over the same range. A block of columns has the format of PS.ADD, preceded by the IDs. A block of frames holds
+entries in XRANGE's format, back to back. Frames are not converted to columns here: the conversion costs as much on the
+engine's only core as in the readers, which can have many cores.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from engine.core.streams.stream import Stream
 from engine.text.messages import data, general, streams
 
 Buffer = bytes | memoryview
-#: Shorter runs are sent as frames: a block costs its reader more than they do.
+#: Run length below which frames are sent: a block costs its reader more.
 _FEW = 32
-#: A page of a long reply is full with so many bytes.
+#: Maximum size of a page of a long reply, in bytes.
 _PAGE_BYTES = 512 * 1024
 
 
@@ -36,11 +36,11 @@ _PAGE_BYTES = 512 * 1024
     complexity="O(N) with N entries returned, after O(log M) to find the first of M.",
 )
 def ps_columns(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the entries of a range of IDs in order, as columns where they are kept so.
+    """Returns the entries of a range of IDs in order, as columns if they are stored that way.
 
-    The reply is a list of blocks. A block ``[n, milliseconds, sequence numbers, field, positions, values, ...]`` has
-    n entries with the same fields, a block ``[n, entries]`` has n entries as XRANGE returns them. With FIELDS other
-    fields of columns have nil positions and values. With BYTES the reply ends where it has that many bytes.
+    The reply is a list of blocks. A block ``[n, milliseconds, sequence numbers, field, positions, values, ...]`` has n
+    entries with the same fields, a block ``[n, entries]`` has n entries as XRANGE returns them. With FIELDS, all other
+    fields of columns have nil positions and values. With BYTES, the reply ends once it has that many bytes.
     """
     low, high = ids.parse_low(argv[2]), ids.parse_high(argv[3])
     count, most_bytes, names = None, None, None
@@ -74,7 +74,7 @@ def _take_names(args: Args) -> frozenset[bytes]:
 def _blocks(
     stream: Stream, low: int, high: int, count: int, most_bytes: int | None, names: frozenset[bytes] | None
 ) -> Reply:
-    """The blocks of the first ``count`` entries of [low, high] (0: all), in pages where they are many."""
+    """Return the blocks of the first ``count`` entries of [low, high] (0: all), in pages if there are many."""
     if most_bytes is None:
         parts = ranges.many_parts(stream, low, high, count)
         if parts is not None:
@@ -86,7 +86,7 @@ def _blocks(
 
 
 def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[bytes] | None) -> list[Array]:
-    """The blocks of the first ``left`` entries (0: all), or of fewer, which have ``room`` bytes or more."""
+    """Return the blocks of the first ``left`` entries (0: all); stop early once they have ``room`` bytes."""
     blocks: list[Array] = []
     frames: list[Buffer] = []
     framed = 0
@@ -117,12 +117,12 @@ def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[
     return blocks
 
 
-#: The live entries of a part of a segment: its body, and ranges of it.
+#: The live entries of a part of a segment: the body, and ranges of it.
 _Part = tuple[Body, list[tuple[int, int]]]
 
 
 def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
-    """The first ``left`` live entries, those of a segment together."""
+    """Yield the first ``left`` live entries, grouped by segment."""
     for segment, begin, end in parts:
         runs: list[tuple[int, int]] = []
         for first, behind in segment.runs(begin, end):
@@ -138,7 +138,7 @@ def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
 
 
 def _pages(parts: Iterable[_Part], names: frozenset[bytes] | None) -> Iterator[list[Array]]:
-    """A block for each part, as many on a page as make half a megabyte."""
+    """Yield pages of one block per part, about half a megabyte each."""
     page: list[Array] = []
     room = _PAGE_BYTES
     for body, runs in parts:
@@ -161,7 +161,7 @@ def _framed(count: int, views: list[Buffer]) -> Array:
 
 
 def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) -> tuple[Array, int] | None:
-    """The block of the entries [low, high) as columns and its bytes; None where they are few, or kept as frames."""
+    """Return the block of the entries [low, high) as columns, and its size; None if they are few or kept as frames."""
     found = body.columns(low, high) if high - low >= _FEW else None
     if found is None:
         return None
@@ -181,5 +181,5 @@ def _bytes(numbers: Any) -> memoryview:
 
 
 def _bulk(views: list[Buffer]) -> Several:
-    """One bulk string of these buffers, without copying them."""
+    """Return one bulk string of these buffers, without copying them."""
     return Several(1, [b"$%d\r\n" % sum(map(len, views)), *views, b"\r\n"])

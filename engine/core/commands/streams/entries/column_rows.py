@@ -1,12 +1,12 @@
-r"""Entries that come as columns: all their bytes at once, as frames (XRANGE's form) and as XADDs (the log's form).
+r"""Encoding entries given as columns, all at once: as frames (XRANGE's format) and as XADDs (the log's format).
 
-Row i of a column is ``values[bounds[i]:bounds[i + 1]]``, so nothing has to be parsed. Rows whose values have the same
-lengths are copies of one text with the values written into it::
+Row i of a column is ``values[bounds[i]:bounds[i + 1]]``, so no parsing is needed. Rows whose values have the same
+lengths are copies of one template with the values written into it::
 
     *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
 
-A few rows are put together one by one (:class:`FewRows`). Of more, values are copied by numpy, as items of their size.
-Where few of these share their lengths, all are joined from their pieces (:meth:`Rows._joined`). All three give the same
+A few rows are assembled one by one (:class:`FewRows`). For more rows, numpy copies the values as items of their size.
+If few rows share their lengths, all are joined from their pieces (:meth:`Rows._joined`). All three produce the same
 bytes; the frame of one entry is their oracle.
 """
 
@@ -24,26 +24,29 @@ from streamwire.templates import Templates, Values, length_sizes
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
 
-#: Up to so many rows are :class:`FewRows`.
+#: Number of rows up to which :class:`FewRows` is used.
 FEW_ROWS = 60
-#: If there are fewer rows for each length of a column's values, they are joined from pieces.
+#: Number of rows per distinct value length below which rows are joined from pieces.
 _FEW = 256
-#: So many pieces of rows are kept at a time.
+#: Maximum number of pieces held at a time.
 _MOST_PIECES = 1 << 20
-#: Columns with longer values than that are not looked at for what they have in common.
+#: Value length from which the lengths of a column's values are not compared.
 _LONG = 1 << 16
-#: The last four digits of sequence numbers, so that IDs differ in nothing else for so many rows.
+#: Number of digits at the end of sequence numbers in which the IDs of one template differ.
 _DIGITS, _PERIOD = 4, 10_000
 _LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERIOD)), np.uint8)
 
 
 class Column:
-    """A field of each entry: its name, and its values back to back. ``bounds``: rows + 1 numbers."""
+    """A field's name, and its values for all entries, back to back.
+
+    ``bounds`` has one more number than there are rows.
+    """
 
     __slots__ = ("bounds", "lengths", "name", "values", "variety")
 
     def __init__(self, name: bytes, bounds: bytes, values: bytes, count: int) -> None:
-        """A ValueError where ``bounds`` (32 bits each, the lowest byte first) do not divide ``values``."""
+        """Raise ValueError if ``bounds`` (32-bit little-endian) do not divide ``values``."""
         if len(bounds) != 4 * (count + 1):
             raise ValueError
         found = np.frombuffer(bounds, "<i4").astype(np.int64)
@@ -54,12 +57,12 @@ class Column:
         self.values = values
         self.bounds: _Ints = found
         self.lengths: _Ints = lengths
-        #: How many different lengths its values have; more than there are rows where they were not counted.
+        #: Number of distinct value lengths; more than the number of rows if they were not counted.
         self.variety = _lengths(lengths).size if count and lengths.max() < _LONG else count + 1
 
 
 class Rows:
-    """The fields of ``count`` entries, at least one of each."""
+    """The fields of ``count`` entries. Both numbers are at least one."""
 
     __slots__ = ("_columns", "_count")
 
@@ -68,8 +71,10 @@ class Rows:
         self._count = count
 
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
-        """Entries with consecutive IDs from ``ms-seq`` on: their frames back to back, the sizes of these, and the XADDs
-        that add them to this key; without a key, nothing in their place.
+        """Encode the entries with consecutive IDs from ``ms-seq`` on.
+
+        Returns their frames back to back, the sizes of these, and the XADDs that add them to ``key`` (empty without a
+        key).
         """
         words = 2 * len(self._columns)
         forms = [(b"*2\r\n", b"*%d\r\n" % words)]
@@ -92,11 +97,12 @@ class Rows:
     def _joined(
         self, forms: list[tuple[bytes, bytes]], ms: int, seq: int, first: int, end: int
     ) -> tuple[list[_Buffer], _Ints]:
-        """The rows [first, end), whose IDs have as many digits, with each form's texts before and after the ID; and the
-        sizes in the first form.
+        """Join the rows [first, end), whose IDs have the same number of digits, from pieces.
+
+        ``forms`` are the texts before and after the ID in each output format. Also returns the sizes in the first one.
         """
         step, count = 1 + 2 * len(self._columns), end - first
-        pieces: list[bytes] = [b""] * (step * count + 1)  # of each row: its ID, and of each field its names and value
+        pieces: list[bytes] = [b""] * (step * count + 1)  # # for each row: its ID, and the name and value of each field
         pieces[-1] = b"\r\n"
         sizes = np.zeros(count, np.int64)
         for at, column in enumerate(self._columns):
@@ -122,7 +128,7 @@ class Rows:
     def _stamped(
         self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
     ) -> tuple[_Buffer, npt.NDArray[np.int64]]:
-        """The rows [first, end), whose IDs differ in the last digits alone, together."""
+        """Stamp the rows [first, end), whose IDs differ only in the last digits, into a template."""
         begin = seq + first
         digits = len(b"%d" % begin)
         own = min(digits, _DIGITS)
@@ -141,12 +147,12 @@ class Rows:
 
 
 class FewRows:
-    """The same for so few rows that numpy would cost more. ``columns``: a field, its positions, its values."""
+    """The same for few rows, for which numpy costs more. ``columns``: a field, its positions, its values."""
 
     __slots__ = ("_bodies", "_words")
 
     def __init__(self, columns: Sequence[tuple[bytes, bytes, bytes]], count: int) -> None:
-        """A ValueError where positions (32 bits each, the lowest byte first) do not divide the values."""
+        """Raise ValueError if positions (32-bit little-endian) do not divide the values."""
         self._words = 2 * len(columns)
         form = struct.Struct(f"<{count + 1}i")
         fields: list[list[bytes]] = []
@@ -161,7 +167,7 @@ class FewRows:
         self._bodies = list(map(b"".join, zip(*fields, strict=True)))
 
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, list[int], bytes]:
-        """As :meth:`Rows.encoded`."""
+        """Return the same as :meth:`Rows.encoded`."""
         texts = [b"%d-%d" % (ms, number) for number in range(seq, seq + len(self._bodies))]
         ids = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
         rows = list(zip(ids, self._bodies, strict=True))
@@ -174,8 +180,9 @@ class FewRows:
 
 
 def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
-    """``count`` rows from this sequence number on, at most ``most`` at a time, cut where more than their last digits
-    would change.
+    """Yield ``count`` rows from this sequence number on, at most ``most`` at a time.
+
+    They are cut where an ID changes in more than the last digits.
     """
     first = 0
     while first < count:
@@ -187,5 +194,5 @@ def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _lengths(lengths: _Ints) -> npt.NDArray[np.intp]:
-    """Which lengths there are."""
+    """Return the distinct lengths."""
     return np.flatnonzero(np.bincount(lengths))

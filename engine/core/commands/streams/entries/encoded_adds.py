@@ -1,4 +1,4 @@
-"""XADDs as bytes in a value, as PS.APPEND takes them: commands for one key, with nothing but fields of their own."""
+"""Decoding the XADDs in a value of PS.APPEND: commands for one key with different fields and nothing else."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from engine.core.protocol.xadd_run import XaddRun
 from engine.text.messages import streams
 from streamwire.walker import AFTER, Mismatch, Walker
 
-#: From so many commands on they are looked at together.
+#: Number of commands from which they are decoded together.
 _MANY = 16
 _DIGITS = 9
 
 
 def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
-    """``XADD key * field value ...``, each with as many words."""
+    """Return a run of ``XADD key * field value ...`` with ``words`` words each."""
     return XaddRun(len(bodies), [b"XADD", key, b"*"], words, bodies, list(map(len, bodies)))
 
 
 def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
-    """The commands that ``data`` holds, in their order. An error if it holds anything else, or nothing."""
+    """Decode the commands in ``data``, in order. Raises an error if it is empty or contains anything else."""
     middle = b"$4\r\nXADD\r\n$%d\r\n%b\r\n$1\r\n*\r\n" % (len(key), key)
     try:
         return _alike(key, data, middle) or _one_by_one(key, data, middle)
@@ -30,7 +30,7 @@ def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
 
 
 def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """The commands, if all have as many words; nothing where that is not so, or not sure."""
+    """Decode commands that all have the same number of words; empty if they do not, or may not."""
     line = data.index(b"\r\n")
     words = _number(data, 0, line, b"*") - 3
     head = data[: line + 2] + middle
@@ -44,7 +44,7 @@ def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
 
 
 def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], words: int) -> bool:
-    """Whether as many bulk strings lie from each position to its end."""
+    """Return whether there are ``words`` bulk strings from each position to its end."""
     walker = Walker(data + bytes(AFTER), at)
     try:
         for number in range(words):
@@ -56,7 +56,7 @@ def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], word
 
 
 def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """The commands, whatever they are; a ValueError or an error if there is anything else."""
+    """Decode the commands one by one. Raises ValueError or a command error if there is anything else."""
     found: list[XaddRun] = []
     bodies: list[bytes] = []
     before = at = 0
@@ -77,7 +77,7 @@ def _one_by_one(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
 
 
 def _end(data: bytes, at: int, words: int) -> int:
-    """Where so many bulk strings end that begin at ``at``; a ValueError if there are not as many."""
+    """Return the end of the ``words`` bulk strings that start at ``at``. Raises ValueError if there are fewer."""
     index = data.index
     for _ in range(words):
         line = index(b"\r\n", at)
@@ -88,7 +88,7 @@ def _end(data: bytes, at: int, words: int) -> int:
 
 
 def _number(data: bytes, at: int, line: int, kind: bytes) -> int:
-    """The number of a header of that kind, which is ``data[at:line]``."""
+    """Parse the number of a header of this kind, ``data[at:line]``."""
     digits = data[at + 1 : line]
     if data[at : at + 1] != kind or not digits.isdigit() or len(digits) > _DIGITS or (digits[:1] == b"0" != digits):
         raise ValueError

@@ -1,4 +1,4 @@
-"""Idempotent production: XCFGSET limits what a stream remembers of its producers, XIDMPRECORD adds to it."""
+"""Idempotent production: XCFGSET limits a stream's records of its producers, XIDMPRECORD adds to them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     if not iid:
         raise CommandError(streams.RECORD_NO_IID)
     stream = need_stream(ctx, key)
-    # In the log the entry may be gone already: trimmed by the XADD that this record belongs to.
+    # During replay the entry may be gone already: trimmed by the XADD that this record belongs to.
     if entry_id not in stream and not ctx.changes.replaying:
         raise CommandError(streams.RECORD_NO_ENTRY)
     producers = ctx.streams.producers_of(stream)

@@ -1,4 +1,4 @@
-"""What a stream holds: XLEN, XRANGE and XREVRANGE."""
+"""Reading a stream's entries: XLEN, XRANGE and XREVRANGE."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def xlen(ctx: Context, argv: list[bytes]) -> Reply:
     return stream.length if stream is not None else 0
 
 
-#: More entries of more segments make a long reply.
+#: Minimum numbers of entries and of segments of a long reply.
 MANY, _MANY_SEGMENTS = 20_000, 8
 
 
 def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Run], int] | None:
-    """The segments of [low, high], and how many entries that or ``count`` is; None where the reply is not long."""
+    """Return the segments of [low, high] and the number of requested entries; None if the reply is not long."""
     if (not count or count > MANY) and len(stream.pieces()) > _MANY_SEGMENTS:
         parts = stream.parts(low, high)
         found = sum(segment.count(first, last) for segment, first, last in parts)
@@ -35,7 +35,7 @@ def many_parts(stream: Stream, low: int, high: int, count: int) -> tuple[list[Ru
 
 
 def entries_between(stream: Stream, low: int, high: int, count: int, *, backward: bool = False) -> Reply:
-    """The first (``backward``: last) ``count`` entries of [low, high] (0: all), in pages where they are many."""
+    """Return the first (``backward``: last) ``count`` entries of [low, high] (0: all), in pages if there are many."""
     parts = many_parts(stream, low, high, count)
     if parts is not None:
         return reply_of_parts(*parts, backward=backward)

@@ -1,4 +1,4 @@
-"""Entries are removed, one by one or from the beginning: XDEL, XDELEX and XTRIM."""
+"""Removing entries, individually or from the head: XDEL, XDELEX and XTRIM."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _note_deleted(ctx: Context, key: bytes, deleted: int, effect: list[bytes]) -
     ctx.effect(*effect)
 
 
-#: Entries that are deleted in one step of a long command.
+#: Entries deleted in one step of a long command.
 _STEP, _STEP_WITH_POLICY = 1000, 500
 
 
 def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
-    """``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order: the policy and the words of the IDs."""
+    """Parse ``[KEEPREF|DELREF|ACKED] IDS numids id [id ...]`` in any order: the policy and the words of the IDs."""
     policy, words = b"", None
     while len(args):
         word = args.peek()
@@ -86,7 +86,7 @@ def take_policy_and_ids(args: Args) -> tuple[bytes, list[bytes]]:
 def xdelex(ctx: Context, argv: list[bytes]) -> Reply:
     """Deletes entries of a stream, with a policy for references in consumer groups.
 
-    The reply has for each ID: 1 deleted, -1 not there, 2 still referenced.
+    The reply has for each ID: 1 deleted, -1 not found, 2 still referenced.
     """
     policy, words = take_policy_and_ids(Args(argv, 2))
     key = argv[1]

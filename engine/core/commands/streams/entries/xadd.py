@@ -119,8 +119,8 @@ def xadd(ctx: Context, argv: list[bytes]) -> Reply:
     if changes.recording:
         options = effect_words(stream, add.trim) if trimmed else []
         if add.producer and ctx.replication.feeds:
-            # In one command, as a Redis sends it: two would be a transaction, which a replica that does not know one of
-            # them refuses as a whole.
+            # One command, as Redis sends it: two would form a transaction, and a replica that does not support one of
+            # them would refuse the whole transaction.
             who = (b"IDMPAUTO", add.producer) if add.auto_iid else (b"IDMP", add.producer, add.iid)
             ctx.effect(b"XADD", key, *options, *who, text, *fields)
             return text

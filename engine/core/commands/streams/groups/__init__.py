@@ -1,6 +1,6 @@
-"""Commands of readers: XREAD and XREADGROUP, consumer groups, claiming, acknowledging, and the effects they leave.
+"""Commands of readers: XREAD and XREADGROUP, consumer groups, claiming, acknowledging, and their effects.
 
-It may import the commands about entries. It never knows how a client waits: a handler returns BLOCKED, and is
+It may import the commands for entries. It does not depend on how clients wait: a handler returns BLOCKED and is
 run again.
 """
 

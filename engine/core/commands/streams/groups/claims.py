@@ -23,21 +23,21 @@ from engine.core.streams.runs import frames_of
 from engine.text.messages import general, streams
 
 _SCANNED_PER_COUNT = 10
-#: Fewer records are claimed one by one.
+#: Number of records below which they are claimed one by one.
 _STRETCH = 8
-#: Entries that are claimed in one step of a long command.
+#: Entries claimed in one step of a long command.
 _STEP = 200
-#: XAUTOCLAIM with a COUNT of more is done in steps of so much work; one entry is 1, one of a stretch that is claimed
-#: together, or passed over because all of it is too fresh, is less.
+#: XAUTOCLAIM with a greater COUNT runs in steps of this amount of work. Claiming one entry is 1; an entry of a stretch
+#: that is claimed together, or skipped because none of it is idle for long enough, is less.
 _FEW, _WORK = 200, 1000
 _OF_A_STRETCH, _OF_FRESH_ONES = 0.5, 0.03
 
 
 class Claim:
-    """A claim in progress, of one consumer and with one set of options.
+    """A claim in progress, by one consumer and with one set of options.
 
-    ``time`` (milliseconds) is what they will be said to have been delivered at; ``count`` None: one more than before,
-    or as before with ``justid``.
+    ``time`` (milliseconds) is the new delivery time. ``count`` is the new delivery count; None increments it, or
+    keeps it with ``justid``.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class Claim:
     ) -> None:
         self.ctx, self.ref, self.stream, self.group = ctx, ref, ref.stream, ref.group
         self.consumer, self.min_idle, self.time, self.count, self.justid = consumer, min_idle, time, count, justid
-        #: What goes into the reply (a part may hold several entries), and how many entries that is.
+        #: Parts of the reply (a part can hold several entries), and the number of entries.
         self.parts: list[bytes | memoryview] = []
         self.taken = 0
         self.effects = ClaimEffects(ctx, ref, consumer.name)
 
     def take_stretch(self, block: Block, low: int, high: int) -> int:
-        """Claim the records [low, high) at once, if they may all be claimed and their entries lie together; how many.
+        """Claim the records [low, high) at once if all are claimable and their entries are adjacent; return how many.
 
-        0: nothing was done, they have to be looked at one by one.
+        0: nothing was done, the records must be claimed one by one.
         """
         group, count, now = self.group, high - low, self.ctx.now
         if count < _STRETCH or group.nacked:
@@ -91,15 +91,15 @@ class Claim:
         return count
 
     def is_too_fresh(self, block: Block, low: int, high: int) -> bool:
-        """Whether none of the records [low, high) has been idle for long enough, and all their entries are there."""
+        """Return whether no record in [low, high) is idle for long enough, and all their entries exist."""
         if not self.min_idle or high - low < _STRETCH or self.group.nacked:
             return False
         earliest = block.time if block.owners is None else min(block.times[low:high])
         return self.ctx.now - earliest < self.min_idle and bool(runs_of(self.stream, block, low, high))
 
     def take_all(self, entry_ids: list[int], force: bool) -> None:
-        """Claim these entries, in this order; records of deleted entries are removed."""
-        # What a log tells of was there: nothing of it needs to be read from the disk.
+        """Claim these entries in this order; remove the records of deleted entries."""
+        # Entries in the log existed: no segment needs to be read from disk.
         is_told = self.ctx.changes.replaying and force and self.justid
         if not is_told:
             self.stream.bring_in(entry_ids)
@@ -122,7 +122,7 @@ class Claim:
             at += 1
 
     def vanished(self, entry_id: int) -> bool:
-        """Whether the entry was deleted from the stream; if so, its record is removed too."""
+        """Return whether the entry was deleted from the stream; if so, remove its record too."""
         if entry_id in self.stream:
             return False
         if self.group.acknowledge(entry_id):
@@ -132,7 +132,7 @@ class Claim:
         return True
 
     def take(self, entry_id: int, force: bool = False) -> bool:
-        """Claim one entry that is still in the stream; whether the options allow it."""
+        """Claim one existing entry; return whether the options allow it."""
         group, pending = self.group, self.group.pending
         record = pending.find(entry_id)
         if record is None:
@@ -163,7 +163,7 @@ class Claim:
         return True
 
     def reply(self) -> Reply:
-        """What was claimed, entries or their IDs; nothing more is claimed after it."""
+        """Return the claimed entries or their IDs. Must be the last call."""
         self.effects.flush()
         return list(self.parts) if self.justid else Frames(self.taken, self.parts)
 
@@ -191,7 +191,7 @@ def xclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator[None, None, Reply]:
-    """The same for very many IDs. What is said of one ID holds for each; LASTID counts in the first step."""
+    """Claim many IDs in steps. The options apply to each ID; LASTID takes effect in the first step."""
     key, name, entry_ids, at = argv[1], argv[2], list[int](), 5
     while found := _take_ids(argv, at, MANY_IDS):
         entry_ids += found
@@ -215,7 +215,7 @@ def _claim_in_steps(ctx: Context, argv: list[bytes], min_idle: int) -> Generator
 
 
 def _take_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
-    """The IDs from a word on, ``most`` of them at the most; it ends before the first word that is none."""
+    """Parse up to ``most`` IDs from word ``at`` on; stop before the first word that is not an ID."""
     end = len(argv) if most is None else min(at + most, len(argv))
     words = argv[at : next((place for place in range(at, end) if not argv[place][:1].isdigit()), end)]
     try:
@@ -232,7 +232,7 @@ def _take_ids(argv: list[bytes], at: int, most: int | None = None) -> list[int]:
 
 @dataclass(slots=True)
 class _Options:
-    """What XCLAIM says behind the IDs; ``moved``: the group's position has moved to LASTID just now."""
+    """XCLAIM's options after the IDs; ``moved``: whether the group's position has just moved to LASTID."""
 
     time: int
     count: int | None = None
@@ -325,12 +325,12 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 class _Search:
-    """XAUTOCLAIM's way through the pending entries: from ``start`` on, for ``count`` of them, within ``attempts``."""
+    """XAUTOCLAIM's scan of the pending entries: from ``start``, up to ``count`` of them, in ``attempts``."""
 
     __slots__ = ("attempts", "count", "cursor", "deleted", "is_over")
 
     def __init__(self, start: int, count: int, attempts: int) -> None:
-        #: Where it goes on, 0 at the end.
+        #: The next ID to scan, 0 at the end.
         self.cursor = start
         self.count = count
         self.attempts = attempts
@@ -338,11 +338,11 @@ class _Search:
         self.is_over = False
 
     def go_on(self, claim: Claim, work: float) -> None:
-        """Claim what may be claimed, until ``work`` is done: about as much as so many entries are, one by one."""
+        """Claim until ``work`` is done, measured in entries claimed one by one."""
         try:
             self._go_on(claim, work)
         except UnreadableError:
-            # What was claimed before is claimed.
+            # Earlier claims remain valid.
             claim.effects.flush()
             raise
 

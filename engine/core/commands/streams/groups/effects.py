@@ -1,8 +1,8 @@
-"""Changes to consumer groups that several commands make, each with the effect that it leaves for the log.
+"""Changes to consumer groups that several commands share, each with its effect for the log.
 
-The log speaks Redis. Pending records are XCLAIMs that make them as they are (FORCE, JUSTID), with the group's position
-as LASTID; a position with its count of entries read is an XGROUP SETID. Running them in this order gives the same
-group. Records that follow each other with the same delivery time and count share an XCLAIM.
+The log consists of Redis commands. Pending records are XCLAIMs that recreate them (FORCE, JUSTID), with the group's
+position as LASTID. A position with its count of entries read is an XGROUP SETID. Running them in order recreates the
+group. Consecutive records with the same delivery time and count share an XCLAIM.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from engine.core.streams.group import Consumer
 from engine.core.streams.position import MOST
 from engine.core.streams.runs import Run, id_columns
 
-#: The most IDs in one command of the log.
+#: Maximum number of IDs in one command of the log.
 IDS_AT_ONCE = 1000
 
 
 def see_consumer(ctx: Context, ref: GroupRef, name: bytes) -> Consumer:
-    """The consumer of that name, created if the group does not have it; it counts as seen now."""
+    """Return the consumer of this name, marked as seen now and created if missing."""
     consumer, created = ref.group.consumer(name, ctx.now)
     if created:
         ctx.changes.dirty += 1
@@ -29,9 +29,9 @@ def see_consumer(ctx: Context, ref: GroupRef, name: bytes) -> Consumer:
 
 
 def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], noack: bool) -> None:
-    """Deliver new entries: the group's position moves behind them, and without ``noack`` they become pending.
+    """Deliver new entries: advance the group's position and, unless ``noack``, make them pending.
 
-    However many entries, it is one change, as in Redis.
+    It counts as one change regardless of the number of entries, as in Redis.
     """
     ref.group.deliver(ref.stream, runs, consumer, ctx.now, noack)
     ctx.changes.dirty += 1
@@ -42,7 +42,7 @@ def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], no
 
 
 class ClaimEffects:
-    """Collects the deliveries of one command to one consumer. Nothing is recorded before :meth:`flush`."""
+    """Collects the deliveries of one command to one consumer. They are recorded by :meth:`flush`."""
 
     __slots__ = ("_consumer", "_count", "_ctx", "_group", "_head", "_recording", "_time", "_words")
 
@@ -55,7 +55,7 @@ class ClaimEffects:
         self._time = self._count = 0
 
     def add(self, entry_id: int, time: int, count: int) -> None:
-        """An entry was delivered to the consumer at ``time`` (milliseconds), for the ``count``-th time."""
+        """Add an entry delivered to the consumer at ``time`` (milliseconds) for the ``count``-th time."""
         if not self._recording:
             return
         if time != self._time or count != self._count or len(self._words) >= IDS_AT_ONCE:
@@ -64,13 +64,13 @@ class ClaimEffects:
         self._words.append(ids.text(entry_id))
 
     def flush(self) -> None:
-        """Record what was collected."""
+        """Record the collected deliveries."""
         if self._words:
             self._record(self._words)
             self._words = []
 
     def record_new(self, runs: list[Run], time: int) -> None:
-        """New entries were delivered at ``time``, for the first time: as :meth:`add` of each and :meth:`flush`."""
+        """Record the first delivery of new entries at ``time``: same as :meth:`add` for each, then :meth:`flush`."""
         self._time, self._count = time, 1
         words = [b"%d-%d" % one for one in zip(*id_columns(runs), strict=True)]
         for at in range(0, len(words), IDS_AT_ONCE):
@@ -82,8 +82,8 @@ class ClaimEffects:
 
 
 def record_position(ctx: Context, ref: GroupRef) -> None:
-    """Leave the effect of a moved position: the group's last-delivered ID and its count of entries read."""
+    """Record the effect of a new position: the group's last-delivered ID and its count of entries read."""
     last, read = ids.text(ref.group.last_id), ref.group.entries_read
-    # (position.shown without the call: this is done for every XREADGROUP.)
+    # Inlines position.shown: this runs for every XREADGROUP.
     read = min(MOST, read)
     ctx.effect(b"XGROUP", b"SETID", ref.key, ref.name, last, b"ENTRIESREAD", b"%d" % read)

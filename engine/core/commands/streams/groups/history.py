@@ -1,7 +1,7 @@
-"""What XREADGROUP gives for an ID instead of ``>``: the consumer's own pending entries, once more.
+"""XREADGROUP with an ID instead of ``>``: the consumer's own pending entries are delivered again.
 
-Records that were delivered together usually lie together, and so do their entries. Such stretches are found, counted as
-delivered again and replied with as a whole; what is left goes entry by entry.
+Records that were delivered together are usually adjacent, and so are their entries. Such stretches are counted and
+returned as a whole; the remaining entries are processed one by one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.runs import BodyRun, Run, id_columns
 from engine.core.streams.stream import Stream
 
-#: Fewer records are looked at one by one.
+#: Number of records below which they are processed one by one.
 _STRETCH = 8
-#: More entries are replied with in pages, of so many of those, or of so many stretches.
+#: Number of entries from which the reply is paged, and maximum entries and stretches of a page.
 _MANY, _PAGE, _PAGE_STRETCHES = 20_000, 500, 4
 
 
 def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:
-    """The entries of the records [low, high) if they are all there, with none in between; else nothing."""
+    """Return the entries of the records [low, high) if all exist and are adjacent; otherwise an empty list."""
     count = high - low
     runs = stream.first_runs(block.id_at(low), block.id_at(high - 1), count + 1)
     ms, seq = id_columns(runs)
@@ -36,36 +36,36 @@ def runs_of(stream: Stream, block: Block, low: int, high: int) -> list[Run]:
 
 
 def delivered_again(block: Block, low: int, high: int, more: int) -> array[int]:
-    """The delivery counts of the records [low, high), each ``more`` than it is."""
+    """Return the delivery counts of the records [low, high), each increased by ``more``."""
     if block.owners is None:
         return array("q", [min(block.count + more, I64_MAX)]) * (high - low)
     return array("q", [min(before + more, I64_MAX) for before in block.counts[low:high]])
 
 
 class History:
-    """A read under way, of the consumer's pending entries of one stream."""
+    """A read in progress of the consumer's pending entries of one stream."""
 
     def __init__(self, ctx: Context, ref: GroupRef, consumer: Consumer) -> None:
         self._ctx, self._stream, self._group, self._consumer = ctx, ref.stream, ref.group, consumer
         self._effects = ClaimEffects(ctx, ref, consumer.name)
-        #: How many entries were given: stretches of them (count, runs), single ones, and IDs of deleted ones.
+        #: Number of entries so far, and the parts: stretches (count, runs), single entries, and IDs of deleted ones.
         self._count = 0
         self._given: list[tuple[int, list[BodyRun]] | Reply] = []
 
     def read(self, after: int, budget: Budget) -> Reply:
-        """The consumer's pending entries after ``after``; those that still exist count as delivered again."""
+        """Return the consumer's pending entries after ``after``, and increment the counts of those that still exist."""
         if after != ids.MAX_ID:
             try:
                 self._take(after, budget)
             finally:
-                # (Where some cannot be read, those before them count as delivered again.)
+                # If an entry cannot be read, the deliveries before it still count.
                 self._effects.flush()
         return self._reply()
 
     def _take(self, after: int, budget: Budget) -> None:
         limit, owner, pending = budget.limit(), self._consumer.number, self._group.pending
         left = pending.per_owner.get(owner, 0)
-        # (Counting a record as delivered again changes its values alone, not the list that is being walked.)
+        # Counting a delivery changes only the record's values, not the list being iterated.
         for block, begin, end in pending.blocks(after + 1, ids.MAX_ID):
             if not left:
                 return
@@ -97,7 +97,7 @@ class History:
         return True
 
     def _take_one(self, block: Block, index: int) -> int:
-        """Take one record; the bytes of its entry."""
+        """Add one record's entry to the reply; return its size in bytes."""
         entry_id = block.id_at(index)
         entry = self._stream.frame(entry_id)
         self._count += 1
@@ -139,7 +139,7 @@ def _shown(given: tuple[int, list[BodyRun]] | Reply) -> Reply:
 
 
 def _stretches(block: Block, begin: int, end: int, owner: int) -> Iterator[tuple[int, int]]:
-    """The records of ``owner`` among [begin, end), as stretches [i, j) of neighbours."""
+    """Yield the records of ``owner`` in [begin, end) as stretches [i, j) of adjacent records."""
     if block.owners is None:
         if block.owner == owner:
             yield begin, end

@@ -1,4 +1,4 @@
-"""Pending entries: they are acknowledged, given back and listed by XACK, XACKDEL, XNACK and XPENDING."""
+"""Pending entries: acknowledging, releasing and listing them with XACK, XACKDEL, XNACK and XPENDING."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from engine.core.streams.pending_block import Block
 from engine.core.streams.trimming import ACKED, DELREF, drop_references, referenced
 from engine.text.messages import general, streams
 
-#: IDs that are acknowledged, or given back, in one step of a long command.
+#: IDs acknowledged or released in one step of a long command.
 _STEP, _STEP_WITH_POLICY = 1000, 500
-#: More pending entries are listed in pages.
+#: Number of pending entries from which the list is paged.
 _MANY = 2000
 
 
@@ -153,7 +153,7 @@ def _give_back(
     if stream is None or group is None:
         return 0
     nacked = 0
-    #: What the log gets: neighbours with the same count, together.
+    #: Effect for the log; adjacent IDs with the same count share a command.
     effect: list[bytes] = []
     effect_count = -1
 
@@ -248,7 +248,7 @@ def _listing(ctx: Context, group: Group, low: int, high: int, count: int, owner:
 def _long_listing(
     now: int, group: Group, low: int, high: int, count: int, owner: int | None, before: int | None
 ) -> Reply:
-    """The same in pages, which show the list as it is now."""
+    """List the entries in pages that show the list as it is now."""
     every = owner is None and before is None
     blocks = group.pending.still(low, high, count if every else len(group.pending))
     size = sum(len(block) if every else block.count_matching(owner, before) for block in blocks)

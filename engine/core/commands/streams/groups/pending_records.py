@@ -1,4 +1,4 @@
-"""The pending entries that XINFO STREAM FULL shows: the first ones of a group, and of each of its consumers."""
+"""The pending entries shown by XINFO STREAM FULL: the first ones of a group and of each of its consumers."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from engine.core.streams.group import Consumer, Group
 from engine.core.streams.pending import NOBODY
 from engine.core.streams.pending_block import Block
 
-#: Where no more rows are asked for, or no more could be, they are made at once; else in pages, of copied blocks.
+#: Number of rows up to which they are built at once; more are built in pages, from copied blocks.
 _MANY = 1000
-#: So many blocks are looked through at once for consumers' records.
+#: Number of blocks searched at a time for consumers' records.
 _LOOKED_THROUGH = 20
 
 
 class PendingRecords:
-    """The first ``count`` records (0: all) of a group and of each of its consumers, as they are now.
+    """Snapshot of the first ``count`` records (0: all) of a group and of each of its consumers.
 
-    Those of consumers are found a few blocks at a time: by :meth:`find`, which must have ended before :meth:`of`.
+    Consumers' records are found a few blocks at a time by :meth:`find`, which must finish before :meth:`of` is called.
     """
 
     def __init__(self, group: Group, count: int) -> None:
         pending = group.pending
         self._most = most = count or len(pending)
-        #: Whether there are so many rows that they are made in pages.
+        #: Whether the rows are built in pages.
         self.is_long = min(most, len(pending)) > _MANY
         self._names = {number: group.by_number[number].name for number in pending.per_owner if number != NOBODY}
         self._names[NOBODY] = b""
         every = pending.blocks(0, ids.MAX_ID)
         self._blocks = pending.still(0, ids.MAX_ID, len(pending)) if self.is_long else [block for block, _, _ in every]
-        #: Owner -> its records, as rows, or as blocks with how many of theirs.
+        #: Owner -> its records: rows, or blocks with their number of records.
         self._rows: dict[int, list[Reply]] = {}
         self._places: dict[int, list[tuple[Block, int]]] = {}
         self._left = {owner: min(most, records) for owner, records in pending.per_owner.items() if owner != NOBODY}
@@ -76,7 +76,7 @@ class PendingRecords:
                 del left[owner]
 
     def of_all(self) -> Reply:
-        """The rows of the group: ID, consumer, time and count of the last delivery."""
+        """Return the rows of the group: ID, consumer, time and count of the last delivery."""
         if not self.is_long:
             return self._all
         size = sum(map(len, self._blocks))
@@ -88,7 +88,7 @@ class PendingRecords:
         return [ids.text(block.id_at(index)), name, block.time_at(index), block.count_at(index)]
 
     def of(self, consumer: Consumer) -> Reply:
-        """The rows of a consumer: ID, time and count of the last delivery."""
+        """Return the rows of a consumer: ID, time and count of the last delivery."""
         if not self.is_long:
             return self._rows.get(consumer.number, [])
         owner, places = consumer.number, self._places.get(consumer.number, [])

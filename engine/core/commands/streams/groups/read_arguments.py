@@ -1,4 +1,4 @@
-"""The arguments of XREAD and XREADGROUP: parsing them, finding the keys, and the limits of the whole reply."""
+"""The arguments of XREAD and XREADGROUP: parsing, key positions, and the limits of the whole reply."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Read:
     consumer: bytes = b""
     keys: list[bytes] = field(default_factory=list)
     id_words: list[bytes] = field(default_factory=list)
-    #: Where the IDs begin in the command's words.
+    #: Index of the first ID among the command's words.
     id_pos: int = 0
 
 
-#: Parsed calls that name no ID, because readers repeat these.
+#: Parsed calls without explicit IDs, which readers repeat.
 _cache: dict[tuple[bytes, ...], Read] = {}
 _CACHE_MAX, _CACHE_WORDS, _CACHE_BLOCK_MS = 1024, 32, 1 << 40
 
 
 def parse_read(ctx: Context, argv: list[bytes]) -> Read:
-    """The arguments of the call ``argv``. Must not be changed: it may come from the cache."""
+    """Parse the arguments of a call. The result must not be modified: it may come from the cache."""
     if argv[-1] != b">" or len(argv) > _CACHE_WORDS:
         return _parse(ctx, argv)
     words = tuple(argv)
@@ -99,12 +99,12 @@ def _parse(ctx: Context, argv: list[bytes]) -> Read:
     return read
 
 
-#: How many values an option has.
+#: Option -> number of its values.
 _VALUES_OF = {b"GROUP": 2, b"COUNT": 1, b"MAXCOUNT": 1, b"MAXSIZE": 1, b"BLOCK": 1, b"CLAIM": 1, b"NOACK": 0}
 
 
 def find_keys(argv: list[bytes]) -> list[bytes]:
-    """The keys, found as the command itself finds them: permissions depend on it, and a group may be called STREAMS."""
+    """Find the keys exactly as the command does: permissions depend on them, and a group may be named STREAMS."""
     at = 1
     while at < len(argv):
         word = argv[at].upper()
@@ -117,7 +117,7 @@ def find_keys(argv: list[bytes]) -> list[bytes]:
 
 
 class Budget:
-    """What the reply may still hold: MAXCOUNT entries, and MAXSIZE bytes, which the last entry may exceed."""
+    """Remaining size of the reply: MAXCOUNT entries, and MAXSIZE bytes, which the last entry may exceed."""
 
     __slots__ = ("count", "left", "maxsize", "size")
 
@@ -132,14 +132,17 @@ class Budget:
         return self.left == 0 or (0 < self.maxsize <= self.size)
 
     def limit(self, taken: int = 0) -> int:
-        """How many more entries one stream may give after ``taken`` (0: any number). Must not be called once spent."""
+        """Return how many more entries a stream may add after ``taken`` (0: any number).
+
+        Must not be called once spent.
+        """
         left = self.count - taken if self.count else 0
         if self.left is None:
             return left
         return min(left, self.left) if left else self.left
 
     def take(self, stream: Stream, low: int, taken: int = 0) -> list[Run]:
-        """Take entries of ``stream`` from ``low`` on, as many as are allowed, and count them."""
+        """Take and charge entries of ``stream`` from ``low`` on, within the budget."""
         if self.spent or (self.count and taken >= self.count):
             return []
         runs = stream.first_runs(low, ids.MAX_ID, self.limit(taken))
@@ -162,7 +165,7 @@ class Budget:
         return kept
 
     def charge(self, size: int) -> None:
-        """Count an entry of ``size`` bytes that goes into the reply."""
+        """Charge an entry of ``size`` bytes."""
         self.size += size
         if self.left is not None:
             self.left -= 1

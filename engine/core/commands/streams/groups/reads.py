@@ -1,4 +1,4 @@
-"""XREAD and XREADGROUP, and waiting for data. Their arguments are parsed by ``read_arguments``."""
+"""XREAD and XREADGROUP, and waiting for data. ``read_arguments`` parses their arguments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from engine.core.streams.stream import Stream
 from engine.core.table.registry import Keys
 from engine.text.messages import streams
 
-#: Milliseconds after which at least a reader that waits for idle entries looks again, where none is known.
+#: Maximum milliseconds until a reader that waits for idle entries checks again if none are pending.
 _LOOK_AGAIN_MS = 100
-#: The ID that stands for ``>``: entries that no consumer of the group has got yet.
+#: The ID that stands for ``>``: entries not yet delivered to the group.
 NEW = ids.MAX_ID
 
 
@@ -30,7 +30,7 @@ NEW = ids.MAX_ID
 
 
 def _by_key(found: list[tuple[bytes, Reply]]) -> Reply:
-    """The reply of what was found under some keys."""
+    """Build the reply from the results per key."""
     for _, reply in found:
         if type(reply) is Pages:
             return Pages(ByKey, len(found), iter([found]))
@@ -38,7 +38,7 @@ def _by_key(found: list[tuple[bytes, Reply]]) -> Reply:
 
 
 def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
-    """The ID after which XREAD begins."""
+    """Return the ID after which XREAD starts."""
     stream = ctx.db.read_stream(key)
     if word == b"$":
         return stream.last_id if stream is not None else 0
@@ -75,7 +75,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     if read.block is None:
         return NIL_ARRAY
     if ctx.retry is None:
-        # New means new from now on: in the waiting command, IDs take the place of $.
+        # "$" means new from now on: IDs replace it in the waiting command.
         words = [ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)]
         argv = argv[: read.id_pos] + words
     behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
@@ -139,7 +139,7 @@ def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply:
-    """The most frequent call, new entries of one stream, at less cost."""
+    """Fast path for the most frequent call: new entries of one stream."""
     key = read.keys[0]
     ref, _ = _group_start(ctx, key, name, b">")
     consumer = see_consumer(ctx, ref, read.consumer)
@@ -153,7 +153,7 @@ def _only_new(ctx: Context, argv: list[bytes], read: Read, name: bytes) -> Reply
 
 
 def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> Reply:
-    """Wait for new entries, and, with CLAIM, for the time at which pending ones are idle for long enough."""
+    """Wait for new entries and, with CLAIM, until pending entries are idle for long enough."""
     name = read.group
     assert name is not None
     assert read.block is not None
@@ -175,11 +175,11 @@ def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> R
 
 
 def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
-    """When the first pending record that is not idle for long enough yet may be so.
+    """Return when the first pending record that is not idle for long enough may become so.
 
-    Records that are idle for long enough have just been looked at: their entries were deleted, and waiting for them
-    would be waiting for nothing. Other clients may change records without a signal, so it never waits for longer than
-    for a record that is delivered now.
+    Records that are idle for long enough have just been processed: their entries were deleted, so they do not end
+    the wait. Other clients can change records without a signal, so the wait is never longer than for a record that is
+    delivered now.
     """
     times = [group.pending.oldest_time(ctx.now - min_idle) for group in groups]
     known = [time + min_idle + 1 for time in times if time is not None]
@@ -189,7 +189,7 @@ def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
 def _new_entries(
     ctx: Context, ref: GroupRef, read: Read, consumer: Consumer, budget: Budget, claims: int | None
 ) -> Reply | None:
-    """What ``>`` gives: idle pending entries first where CLAIM asks for them, then new ones; None for nothing."""
+    """Return the result of ``>``: with CLAIM, idle pending entries first, then new ones; None if there is nothing."""
     claimed: list[Reply] = []
     if claims is not None:
         claimed = _claim_idle(ctx, ref, consumer, budget, claims)
@@ -205,7 +205,7 @@ def _new_entries(
 
 
 def _with_history(entry: bytes, idle: int, count: int) -> Raw:
-    """An entry as CLAIM replies with it: idle time and delivery count before this delivery stand behind its fields."""
+    """Return an entry in CLAIM's form: followed by the idle time and delivery count before this delivery."""
     return Raw(b"*4%b:%d\r\n:%d\r\n" % (entry[2:], idle, count))
 
 
@@ -214,7 +214,7 @@ def _claim_idle(ctx: Context, ref: GroupRef, consumer: Consumer, budget: Budget,
     claimed: list[Reply] = []
     stream, group, effects = ref.stream, ref.group, ClaimEffects(ctx, ref, consumer.name)
     nacked = dict(group.nacked)
-    # What was NACKed is delivered now: with an idle time of 0 it would be found again.
+    # NACKed entries have just been delivered: with a minimum idle time of 0 they would be found again.
     others = (entry_id for entry_id in group.pending.oldest(ctx.now - min_idle) if entry_id not in nacked)
     for entry_id in chain(nacked, others):
         if budget.spent or (budget.count and len(claimed) >= budget.count):

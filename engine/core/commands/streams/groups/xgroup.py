@@ -1,4 +1,4 @@
-"""XGROUP: consumer groups and their consumers are created, moved and deleted."""
+"""XGROUP: creating, moving and deleting consumer groups and their consumers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
-    at_most(argv, 8)  # no option is given twice
+    at_most(argv, 8)  # # no option can be repeated
     if word == b"$":
         last_id = stream.last_id if stream is not None else 0
     else:
