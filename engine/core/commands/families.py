@@ -1,6 +1,6 @@
-"""The families of commands: what those on one type of value, or about one subject, have in common.
+"""Command families: properties shared by the commands on one type of value, or about one subject.
 
-Containers such as XGROUP are declared beside their subcommands, which gives the family of these.
+Containers such as XGROUP are declared next to their subcommands, which defines the family of these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Commands of the other types (strings, hashes, lists, sets, sorted sets), of keys, and of their expiry.
+"""Commands of the other types (strings, hashes, lists, sets, sorted sets), of keys, and of expiry.
 
-They may import the command table, the values of the keyspace and their formats. Of streams only DUMP and RESTORE know
-anything. None knows how a client waits: a handler that has nothing to return calls ``ctx.block``.
+They may import the command table, the values of the keyspace and their formats. Only DUMP and RESTORE depend on
+streams. No command depends on how clients wait: a handler without a result calls ``ctx.block``.
 """
 
 from engine.core.commands.data import (

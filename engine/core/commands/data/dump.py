@@ -1,4 +1,4 @@
-"""DUMP and RESTORE: values in Redis's own form, so that they travel between this engine and real servers, both ways."""
+"""DUMP and RESTORE: values in Redis's own format, so they can move between this engine and real servers both ways."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
-#: Seconds, the most that Redis's clock of 24 bits counts.
+#: Maximum number of seconds of Redis's 24-bit clock.
 _LONGEST_IDLE = (1 << 24) - 1
-#: A stream of more entries and pending entries, a hash or list of more elements, and a payload of more bytes, are
-#: written and read in steps: of so many nodes, and for the check sum of so many bytes.
+#: Streams with more entries and pending entries, hashes or lists with more elements, and payloads with more bytes are
+#: written and read in steps.
 _LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
 _NODES, _CHECKED = 4, 256 * 1024
 
 
 def dumped(value: Value) -> bytes:
-    """The payload of a value: type, value, version, check sum."""
+    """Return the payload of a value: type, value, version, checksum."""
     return _whole(*value_writer.dumped(value))
 
 
@@ -56,7 +56,7 @@ def _whole(version: int, pieces: Iterable[bytes]) -> bytes:
 
 
 def _dump_in_steps(version: int, pieces: Iterator[bytes]) -> Generator[None, None, Reply]:
-    """The payload of a long value that does not change, in chunks that are sent one by one."""
+    """Return the payload of a long immutable value, in chunks that are sent one by one."""
     chunks: list[bytes] = []
     waiting: list[bytes] = []
     size = 0
@@ -85,7 +85,7 @@ def _check_sum(payload: memoryview, crc: int = 0) -> Generator[None, None, int]:
 
 
 def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
-    """The value of a payload, step by step; a CommandError where it is none."""
+    """Load the value of a payload in steps. Raises CommandError if it is invalid."""
     if len(payload) < _TAIL.size:
         raise CommandError(data.BAD_DUMP)
     version, check = _TAIL.unpack_from(payload, len(payload) - _TAIL.size)
@@ -106,7 +106,7 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
 
 
 def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
-    """The steps of a reader that has all bytes, several at a time."""
+    """Run a reader that already has all bytes, several of its steps at a time."""
     while True:
         try:
             for _ in range(_NODES):
@@ -124,7 +124,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     work: Generator[None, None, Reply] | None = None
     if isinstance(value, Stream):
         if value.length + sum(len(one.pending) for one in value.groups.values()) >= _LONG:
-            # (A copy shares what does not change, and has a cache of its own.)
+            # The copy shares immutable parts and has its own cache.
             work = _dump_in_steps(*value_writer.dumped(value.copy(Storage())))
     elif isinstance(value, deque) and len(value) >= _MANY:
         work = _dump_in_steps(*value_writer.dumped(deque(value)))
@@ -140,7 +140,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     elif isinstance(value, SortedSet) and len(value) >= _MANY:
         work = _dump_gathered(gathered(value, _highest_first), value_writer.dumped_scores)
     if work is None and value is not None:
-        # Few elements can be long, too: encoding copies them at once, but the check sum takes time.
+        # A few elements can also be long: encoding copies them at once, but the checksum takes time.
         version, pieces = value_writer.dumped(value)
         chunks = list(pieces)
         if sum(map(len, chunks)) <= _LONG_PAYLOAD:
@@ -211,7 +211,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         if ttl:
             deadline = ttl if absolute else ttl + now
             if deadline >= 1 << 63:
-                # Redis's sum overflows here, and the key is gone at once.
+                # Redis's addition overflows here, and the key is deleted immediately.
                 raise CommandError(data.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline, idle)
 
@@ -235,7 +235,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     ctx.changes.notify("g", b"restore", key, db.index)
     version = forms_version(ctx.config.integer("rdb-version"))
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
-        # Replicas read what this server writes, and perhaps nothing newer.
+        # Replicas read the format that this server writes, but may not read a newer one.
         payload = _dumped_as(value, version)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     if isinstance(value, Hash) and payload is not argv[3]:

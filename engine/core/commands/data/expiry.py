@@ -1,6 +1,6 @@
-"""Expiry: EXPIRE, TTL, their variants, and PERSIST. No lookup finds an expired key: the keyspace sees to that.
+"""Expiry: EXPIRE, TTL, their variants, and PERSIST. The keyspace makes sure that lookups never find an expired key.
 
-The log gets absolute times in milliseconds, so that a replay at any moment gives the same keys.
+The log receives absolute times in milliseconds, so a replay at any time produces the same keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
 
 
 def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds: bool, absolute: bool) -> int:
-    """The deadline that an option like EX asks for, in milliseconds; only a positive amount will do."""
+    """Return the deadline in milliseconds of an option like EX. The amount must be positive."""
     error = CommandError(data.invalid_expire(command_name))
     if amount <= 0 or (seconds and amount > I64_MAX // 1000):
         raise error
@@ -32,7 +32,7 @@ def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds
     return deadline
 
 
-#: Those options as the reference shows them.
+#: The syntax of these options for the reference.
 TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
 #: Options with a time: (in seconds, since the epoch).
 _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
@@ -46,11 +46,11 @@ class TimeOption:
     def __init__(self) -> None:
         self._unit = b""
         self._amount = b""
-        #: The word without an amount was given.
+        #: Whether the word without an amount was given.
         self.keeps = False
 
     def take(self, args: Args, without_time: bytes) -> bool:
-        """Take the option, which may come again in the same form; whether it stood there and could be taken."""
+        """Parse the option, which can be repeated in the same form; return whether it was present and valid."""
         word = args.peek()
         if word == without_time and not self._unit:
             self.keeps = True
@@ -62,7 +62,7 @@ class TimeOption:
         return False
 
     def deadline(self, ctx: Context, command_name: bytes) -> int | None:
-        """The deadline in milliseconds since the epoch, None where no time was given."""
+        """Return the deadline in milliseconds since the epoch, None if no time was given."""
         if not self._unit:
             return None
         seconds, absolute = _OPTIONS[self._unit]
@@ -70,12 +70,12 @@ class TimeOption:
 
 
 def is_past(ctx: Context, deadline: int) -> bool:
-    """Whether a key with this deadline is deleted at once."""
+    """Return whether a key with this deadline is deleted at once."""
     return deadline <= ctx.now and not ctx.changes.replaying
 
 
 def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
-    """Set the deadline of an existing key; one in the past deletes the key. Leaves the effect and the event."""
+    """Set the deadline of an existing key, or delete the key if it is in the past. Records the effect and the event."""
     if is_past(ctx, deadline):
         ctx.db.delete(key)
         ctx.effect(b"DEL", key)
@@ -88,7 +88,7 @@ def expire_key(ctx: Context, key: bytes, deadline: int) -> None:
 
 
 def persist_key(ctx: Context, key: bytes) -> bool:
-    """Remove the deadline of an existing key; whether it had one. Leaves the effect and the event."""
+    """Remove the deadline of an existing key and return whether it had one. Records the effect and the event."""
     if ctx.db.deadline(key) is None:
         return False
     ctx.db.set_deadline(key, None)
@@ -136,7 +136,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     return 1
 
 
-#: An argument or a reply that is a time: whether it is in seconds, whether it is since the epoch, and what it means.
+#: Times in arguments and replies: whether in seconds, whether since the epoch, and their meaning.
 TIMES = {
     "seconds": (True, False, "a key's time to live in seconds"),
     "milliseconds": (False, False, "a key's time to live in milliseconds"),

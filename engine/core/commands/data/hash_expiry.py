@@ -1,6 +1,7 @@
-"""Fields of hashes that expire: HEXPIRE, HTTL and their variants, HPERSIST, HGETEX, HSETEX; HGETDEL, which reads alike.
+"""Expiring hash fields: HEXPIRE, HTTL and their variants, HPERSIST, HGETEX, HSETEX; and HGETDEL, whose syntax is
+similar.
 
-The log gets absolute times in milliseconds, as it does for keys. A time that has passed removes fields at once, with an
+The log receives absolute times in milliseconds, as for keys. A time in the past removes fields immediately, with an
 HDEL.
 """
 
@@ -21,7 +22,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: The last moment at which a field may expire, in milliseconds since the epoch.
+#: The latest possible deadline of a field, in milliseconds since the epoch.
 _LAST = (1 << 46) - 1
 _I32_MAX = (1 << 31) - 1
 _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
@@ -43,7 +44,7 @@ def _deadline(ctx: Context, command_name: bytes, word: bytes, *, seconds: bool, 
 
 
 def _only_fields(argv: list[bytes]) -> list[bytes]:
-    """The fields of ``name key FIELDS numfields field [field ...]``."""
+    """Return the fields of ``name key FIELDS numfields field [field ...]``."""
     if argv[2].upper() != b"FIELDS":
         raise CommandError(data.FIELDS_MISSING)
     count = parse_int(argv[3], data.FIELD_COUNT)
@@ -55,7 +56,7 @@ def _only_fields(argv: list[bytes]) -> list[bytes]:
 
 
 def _take_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
-    """Take ``FIELDS numfields field [field ...]``, or pairs of fields and values."""
+    """Parse ``FIELDS numfields field [field ...]``, or pairs of fields and values."""
     args.take()
     count = args.take_int(error)
     if not 0 < count <= _I32_MAX:
@@ -70,7 +71,7 @@ def _take_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
 
 
 def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], deadline: int) -> None:
-    """Let existing fields expire; a time that has passed removes them. Leaves effects and events."""
+    """Set the deadline of existing fields; a time in the past removes them. Records effects and events."""
     if not names:
         return
     if is_past(ctx, deadline):
@@ -85,7 +86,7 @@ def _set_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], d
 
 
 def _persist(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
-    """Let fields that expire stay. Leaves the effect and the event."""
+    """Remove the deadlines of fields. Records the effect and the event."""
     if names:
         for name in names:
             fields.set_deadline(name, None)
@@ -95,7 +96,7 @@ def _persist(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None
 
 
 def _remove(ctx: Context, key: bytes, fields: Hash, names: list[bytes]) -> None:
-    """Remove existing fields, and the hash with the last one. Leaves the effect and the events."""
+    """Remove existing fields, and the hash with the last one. Records the effect and the events."""
     db = ctx.db
     for name in names:
         fields.remove(name)
@@ -158,7 +159,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
 
 
 def _holds(condition: bytes, current: int | None, deadline: int) -> bool:
-    """Whether a field with the deadline ``current`` is to get another one."""
+    """Return whether a field with the deadline ``current`` meets the condition for another one."""
     if condition in (b"NX", b"XX"):
         return (current is None) is (condition == b"NX")
     if condition == b"GT":
@@ -242,8 +243,8 @@ def hpersist(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 class _Words:
-    """The words behind the key of HGETEX and HSETEX, in any order. ``without_time`` is the option of the expiry that
-    has no time: PERSIST, or KEEPTTL. With ``apart`` 2 each field has its value behind it.
+    """The words after the key of HGETEX and HSETEX, in any order. ``without_time`` is the expiry option without a
+    time: PERSIST or KEEPTTL. With ``apart`` 2, each field is followed by its value.
     """
 
     __slots__ = ("_ctx", "_name", "_without_time", "condition", "deadline", "fields", "is_without_time")
@@ -275,7 +276,7 @@ class _Words:
             else:
                 raise CommandError(data.unknown_argument(args.take()))
         if wrong or (self.condition and apart == 1):
-            # Each of the two commands reads the other one's options before it refuses them.
+            # Both commands parse each other's options before they refuse them.
             raise CommandError(data.UNKNOWN_ARGUMENT)
         if not self.fields:
             raise CommandError(data.FIELDS_MISSING)
@@ -359,7 +360,7 @@ def hgetdel(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _taken(fields: Hash, names: list[bytes]) -> list[bytes | None]:
-    """The values of fields that are removed as they are read: one that is named again is not there any more."""
+    """Return the values of fields that are removed while they are read: a repeated name is missing the second time."""
     seen: set[bytes] = set()
     values: list[bytes | None] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Hashes. What a client sees of their order and of HSCAN follows from :class:`engine.core.keyspace.hash.Hash`."""
+"""Hashes. :class:`engine.core.keyspace.hash.Hash` defines their visible order and HSCAN's order."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: A hash of more fields is gathered in steps and replied with in pages.
+#: Number of fields above which a hash is gathered in steps and sent in pages.
 _MANY = 5000
 
 
 def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
-    """The hash at ``key``, for a change of these fields; those that have expired are removed before."""
+    """Return the hash at ``key`` to change these fields; expired ones are removed first."""
     value: Hash | None = ctx.db.typed(key, Hash)
     if value is None or value.next_deadline() > ctx.now or ctx.changes.replaying:
         return value
@@ -39,19 +39,19 @@ def hash_at(ctx: Context, key: bytes, names: Iterable[bytes]) -> Hash | None:
 
 
 def read_hash(ctx: Context, key: bytes) -> Fields:
-    """The hash at ``key`` as it is to be seen now, an empty one where there is none."""
+    """Return the hash at ``key`` without expired fields, an empty one if it does not exist."""
     value: Hash | None = ctx.db.read_typed(key, Hash)
     return live(value, ctx.now) if value is not None else Hash()
 
 
 def small_hash_limits(ctx: Context) -> tuple[int, int]:
-    """Up to how many fields, and up to which length, a hash is small."""
+    """Return the maximum number of fields and the maximum length in a small hash."""
     config = ctx.config
     return config.integer("hash-max-listpack-entries"), config.integer("hash-max-listpack-value")
 
 
 def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, keep_ttl: bool = False) -> int:
-    """Set fields; how many are new. Their expiry goes unless ``keep_ttl``. The log gets an HSET."""
+    """Set fields, logged as an HSET; return how many are new. Their expiry is removed unless ``keep_ttl``."""
     fields = hash_at(ctx, key, pairs[::2])
     if fields is None:
         fields = Hash()
@@ -67,7 +67,7 @@ def put_fields(ctx: Context, key: bytes, pairs: list[bytes], event: bytes, *, ke
 
 
 def _follow_deadlines(ctx: Context, key: bytes, fields: Hash, names: list[bytes], *, keep_ttl: bool) -> None:
-    """Fields were set: their deadlines go, or the log hears that they stay, where an HSET has removed them."""
+    """Update deadlines after fields were set: remove them, or log them if an HSET would remove them."""
     for name in names:
         deadline = (fields.deadlines or {}).get(name)
         if deadline is not None and keep_ttl:
@@ -131,14 +131,14 @@ def _pairs(fields: Fields) -> Iterator[bytes]:
 def _in_pages(
     ctx: Context, argv: list[bytes], kind: type[list[Reply]], fields: Fields, words: Callable[[Fields], Iterator[bytes]]
 ) -> Reply:
-    """A long reply of the ``words`` of a hash."""
+    """Build a long reply from the ``words`` of a hash."""
     now = ctx.now
     whole = fields.fields if isinstance(fields, LiveFields) else fields
     gathering = gathered(whole, lambda fields: words(live(fields, now)))
 
     def work() -> Generator[None, None, Reply]:
         parts = yield from gathering
-        # (Each part is let go when it is sent: letting all of them go together would take long.)
+        # Each part is freed when it is sent: freeing all of them together would take long.
         return Pages(kind, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
 
     return ctx.in_steps(argv, work())
@@ -247,14 +247,14 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             names = list(filter(matcher(pattern), names))
-        # (In a later step some of them may be gone.)
+        # In a later step some of them may be gone.
         pairs = [(name, fields[name]) for name in names if name in fields]
         return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
 
     return looked_through(ctx, argv, following, names, found)
 
 
-# -- chance ---------------------------------------------------------------------------------------------------------
+# -- random ---------------------------------------------------------------------------------------------------------
 
 
 @hash_command("hrandfield key [count [WITHVALUES]]", "readonly", since="6.2.0", complexity="O(count)")

@@ -1,4 +1,4 @@
-"""Commands on keys, whatever they hold: deleting, asking, renaming, copying, moving."""
+"""Commands on keys of any type: deleting, querying, renaming, copying, moving."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: More keys are deleted, so many at once, or compared with a pattern, in steps.
+#: Number of keys above which they are deleted or matched in steps, and keys deleted per step.
 _MANY, _AT_ONCE = 2000, 500
 _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 
@@ -85,7 +85,7 @@ def _flush_option(argv: list[bytes]) -> None:
     args.finish()
 
 
-# -- asking ---------------------------------------------------------------------------------------------------------
+# -- queries --------------------------------------------------------------------------------------------------------
 
 
 @key_command("exists key [key ...]", "readonly fast", keys=ALL_KEYS, access="RO", complexity="O(keys)")
@@ -133,7 +133,7 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
         found: list[Reply] = []
         while keys:
             found += filter(matches, keys[-_MANY:])
-            # (Letting all of them go at the end would take long.)
+            # Freeing all of them at the end would take long.
             del keys[-_MANY:]
             yield
         return paged(found)
@@ -145,7 +145,7 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _put(db: Database, key: bytes, value: Value, deadline: int | None) -> None:
-    """Put a value at ``key``, replacing what is there."""
+    """Put a value at ``key``, replacing any existing one."""
     db.delete(key, changes=0)
     db.add(key, value)
     db.set_deadline(key, deadline)
@@ -182,7 +182,7 @@ def renamenx(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _database(ctx: Context, word: bytes) -> Database:
-    """The database with that number."""
+    """Return the database with this number."""
     index = parse_int(word)
     if not _I32_MIN <= index <= _I32_MAX:
         raise CommandError(general.out_of_range(_I32_MIN, _I32_MAX))
@@ -192,7 +192,7 @@ def _database(ctx: Context, word: bytes) -> Database:
 
 
 def copy_of(value: Value) -> Value:
-    """An independent value that is equal to ``value``."""
+    """Return an independent copy of a value."""
     return value if type(value) is bytes else value.copy()
 
 

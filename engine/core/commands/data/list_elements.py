@@ -1,4 +1,4 @@
-"""Lists between their ends: what a list holds, and changes at an index or of all equal elements."""
+"""Lists between their ends: queries, and changes at an index or of all equal elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: Up to so many equal elements are removed one by one.
+#: Number of equal elements up to which they are removed one by one.
 _FEW = 8
 
 
@@ -26,7 +26,7 @@ def _read(ctx: Context, key: bytes) -> List | None:
     return value
 
 
-# -- asking ---------------------------------------------------------------------------------------------------------
+# -- queries --------------------------------------------------------------------------------------------------------
 
 
 @list_command("llen key", "readonly fast", access="RO")
@@ -36,7 +36,7 @@ def llen(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _bounds(start: int, stop: int, length: int) -> tuple[int, int]:
-    """A half-open range from two indexes, both included, negative ones counted from the end."""
+    """Return a half-open range for two inclusive indexes; negative ones count from the end."""
     low = max(start + length, 0) if start < 0 else start
     high = (stop + length if stop < 0 else min(stop, length - 1)) + 1
     return low, max(low, high)
@@ -53,7 +53,7 @@ def lrange(ctx: Context, argv: list[bytes]) -> Reply:
     if low >= len(items):
         return []
     if low > len(items) // 2:
-        # A deque is walked from the end that is nearer.
+        # Iterating a deque is fast from the nearer end.
         return paged(list(islice(reversed(items), len(items) - high, len(items) - low))[::-1])
     return paged(list(islice(items, low, high)))
 
@@ -69,7 +69,7 @@ def lindex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _signed(word: bytes) -> int:
-    """An integer whose sign says from which end to count; the one without an opposite is refused."""
+    """Parse an integer whose sign is the direction; the one without an opposite is refused."""
     value = parse_int(word)
     if value == I64_MIN:
         raise CommandError(general.WITHOUT_OPPOSITE)
@@ -171,7 +171,7 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _remove_few(items: List, element: bytes, most: int, *, from_end: bool) -> int:
-    """Remove elements one by one; how many. What lies behind them is not looked at."""
+    """Remove elements one by one, without reading those after the last; return how many were removed."""
     for removed in range(most):
         if from_end:
             at = next((at for at, item in enumerate(reversed(items)) if item == element), None)
@@ -187,7 +187,7 @@ def _remove_few(items: List, element: bytes, most: int, *, from_end: bool) -> in
 
 
 def _remove(items: List, element: bytes, count: int) -> int:
-    """Remove elements as LREM is told to, and make the list anew; how many."""
+    """Remove elements as LREM does by rebuilding the list; return how many were removed."""
     left = abs(count) if count else len(items)
     kept = []
     for item in reversed(items) if count < 0 else items:

@@ -1,7 +1,7 @@
-"""Lists at their ends: pushes, pops, moves between lists, and waiting for elements, as work queues do.
+"""Lists at their ends: pushes, pops, moves between lists, and blocking pops, as used by work queues.
 
-A list is a deque, so both ends cost O(1). A blocked pop is served by the command that pushes. The log gets the pops
-that happened (LPOP, RPOP, LMOVE), never that somebody waited.
+A list is a deque, so both ends cost O(1). A blocked pop is served by the command that pushes. The log receives the pops
+that happened (LPOP, RPOP, LMOVE), not the waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SIDES = (b"LEFT", b"RIGHT")
 
 
 def list_at(ctx: Context, key: bytes) -> List | None:
-    """The list at ``key``, for a change; WRONGTYPE for another value."""
+    """Return the list at ``key`` for a change. Raises WRONGTYPE for another type."""
     value: List | None = ctx.db.typed(key, deque)
     return value
 
@@ -40,7 +40,7 @@ def list_at(ctx: Context, key: bytes) -> List | None:
 
 
 def _push(ctx: Context, key: bytes, words: list[bytes], *, left: bool, items: List | None, changes: int) -> int:
-    """Add elements to ``items``, the list at ``key``, which is created if it is None; its new length."""
+    """Add elements to ``items``, the list at ``key``, which is created if it is None; return its new length."""
     if items is None:
         items = deque()
         ctx.db.add(key, items, changes=0)
@@ -82,7 +82,7 @@ for _name, _since, _left, _only_if_exists, _summary in (
 
 
 def _pop(ctx: Context, key: bytes, items: List, count: int, *, left: bool) -> list[bytes]:
-    """Remove up to ``count`` elements from one end; the log gets an LPOP or RPOP."""
+    """Remove up to ``count`` elements from one end, logged as an LPOP or RPOP."""
     pop = items.popleft if left else items.pop
     count = min(count, len(items))
     popped = [pop() for _ in range(count)]
@@ -161,7 +161,7 @@ def rpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def timeout_in_ms(word: bytes, now: int) -> int:
-    """A timeout in seconds as milliseconds, 0 for ever. Its end, counted from ``now``, has to fit 64 bits."""
+    """Parse a timeout in seconds into milliseconds; 0 waits indefinitely. ``now`` plus the timeout must fit 64 bits."""
     try:
         seconds = longdouble.parse(word)
     except longdouble.InfiniteError:
@@ -205,7 +205,7 @@ def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool
     timeout = timeout_in_ms(argv[-1], ctx.now)
     items = list_at(ctx, argv[1])
     if items is None:
-        # (RESP2's null array tells of a timeout, null of a transaction, which never waits.)
+        # RESP2's null array means a timeout, null a transaction, which never waits.
         return None if ctx.session.in_exec else ctx.block(argv, [argv[1]], timeout, type_name=b"list")
     return _move(ctx, argv[1], argv[2], items, left=left, to_left=to_left)
 
@@ -238,7 +238,7 @@ def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def parse_pop(args: Args, is_there: Callable[[bytes], bool]) -> tuple[list[bytes], bool, int]:
-    """``numkeys key [key ...] <end> [COUNT count]``: the keys, what ``is_there`` says of the end, how many elements."""
+    """Parse ``numkeys key [key ...] <end> [COUNT count]``: the keys, ``is_there`` of the end, and the count."""
     keys = numbered_keys(args, data.NUMKEYS, general.SYNTAX)
     end, count = is_there(args.take()), 0
     while len(args):
@@ -251,7 +251,7 @@ def parse_pop(args: Args, is_there: Callable[[bytes], bool]) -> tuple[list[bytes
 
 
 def _pop_first(ctx: Context, keys: list[bytes], count: int, *, left: bool) -> Reply:
-    """The key of the first list that there is, with elements from its end; None where there is none."""
+    """Pop elements of the first existing list; return its key and the elements, or None."""
     for key in keys:
         items = list_at(ctx, key)
         if items is not None:

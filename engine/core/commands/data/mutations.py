@@ -1,7 +1,7 @@
-"""What commands that change a list, a set, a sorted set or a hash have in common: who is told, and when the key goes.
+"""Shared effects of changes to a list, a set, a sorted set or a hash: notifications, and deletion of empty keys.
 
-``kind`` is the letter of the type in ``notify-keyspace-events``. The command in the log is left to the caller, except
-where a value is deleted whole.
+``kind`` is the letter of the type in ``notify-keyspace-events``. The caller records the command for the log, except
+when a whole value is deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def changed(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized, changes: int) -> None:
-    """Count changed elements, tell watchers and subscribers, and delete the key if its value is empty."""
+    """Count changed elements, notify watchers and subscribers, and delete the key if its value is empty."""
     ctx.db.touch(key, changes)
     ctx.changes.notify(kind, event, key, ctx.db.index)
     if not value:
@@ -22,13 +22,13 @@ def changed(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized, cha
 
 
 def drop_key(ctx: Context, key: bytes) -> None:
-    """Delete a key whose elements are counted as removed already, and tell subscribers."""
+    """Delete a key whose removed elements have been counted, and notify subscribers."""
     ctx.db.delete(key, changes=0)
     ctx.changes.notify("g", b"del", key, ctx.db.index)
 
 
 def delete_whole(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized) -> None:
-    """All elements are removed at once: the key is deleted, and the log says so."""
+    """Delete the key because all elements are removed at once, and log the deletion."""
     ctx.db.touch(key, len(value))
     ctx.changes.notify(kind, event, key, ctx.db.index)
     drop_key(ctx, key)
@@ -36,7 +36,7 @@ def delete_whole(ctx: Context, kind: str, event: bytes, key: bytes, value: Sized
 
 
 def put_result(ctx: Context, kind: str, event: bytes, key: bytes, result: Sized) -> bool:
-    """Let the key hold a result, or nothing if it is empty; whether that changed anything."""
+    """Store a result at the key, or delete the key if the result is empty; return whether anything changed."""
     db = ctx.db
     if result:
         db.set(key, result)

@@ -1,4 +1,4 @@
-"""OBJECT: how values are kept, or would be by Redis, for programs that look at that."""
+"""OBJECT: how Redis stores, or would store, values, for programs that depend on it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from engine.text.messages import data
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Bytes of a key and its string together that Redis still keeps in one piece of memory.
+#: Maximum size of a key and its string that Redis stores in one allocation, in bytes.
 _EMBEDDED_MAX = 41
-#: Bytes of a list up to which it is one listpack.
+#: Maximum size of a list in one listpack, in bytes.
 _LISTPACK_BYTES = 8192
 _FORMS = {Form.NUMBERS: b"intset", Form.SMALL: b"listpack", Form.TABLE: b"hashtable"}
-#: How often a new key counts as used, for Redis's LFU policies; the engine counts no further.
+#: Use frequency of a new key under Redis's LFU policies; the engine does not count further.
 _NEW_KEY_FREQUENCY = 5
 
 object_subcommand = container(
@@ -39,7 +39,7 @@ object_subcommand = container(
 
 
 def encoding(key: bytes, value: Value) -> bytes:
-    """How Redis would keep the value."""
+    """Return the encoding that Redis would use for the value."""
     if type(value) is bytes:
         if as_number(value) is not None:
             return b"int"
@@ -59,7 +59,7 @@ def encoding(key: bytes, value: Value) -> bytes:
 
 
 def _is_short(items: deque[bytes]) -> bool:
-    """Whether Redis would keep the list in one listpack, with its default for list-max-listpack-size."""
+    """Return whether Redis would store the list in one listpack, with the default list-max-listpack-size."""
     if len(items) > _LISTPACK_BYTES:
         return False
     return sum(map(len, items)) + 2 * len(items) <= _LISTPACK_BYTES

@@ -1,4 +1,4 @@
-"""How many elements are drawn by chance: the words that HRANDFIELD and ZRANDMEMBER have in common."""
+"""Number of random elements to draw: arguments shared by HRANDFIELD and ZRANDMEMBER."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from engine.core.protocol.args import I64_MAX, I64_MIN, parse_int
 from engine.core.protocol.replies import CommandError
 from engine.text.messages import general
 
-#: How many elements are drawn at most where some may be equal.
+#: Maximum number of draws with repetition.
 _MOST_DRAWS = 1_000_000
 
 
 def parse_draws(argv: list[bytes], both: bytes) -> tuple[int, bool]:
-    """The count in ``argv[2]``, and whether the word ``both`` behind it asks for all of each element."""
+    """Return the count in ``argv[2]``, and whether the word ``both`` follows it."""
     count = parse_int(argv[2], general.NOT_AN_INTEGER)
     if count == I64_MIN:
         raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
@@ -20,6 +20,6 @@ def parse_draws(argv: list[bytes], both: bytes) -> tuple[int, bool]:
     if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
         raise CommandError(general.OUT_OF_RANGE)
     if count < -_MOST_DRAWS:
-        # Redis would make the reply, whatever memory and time that takes.
+        # Redis would build the reply regardless of the memory and time required.
         raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     return count, len(argv) == 4

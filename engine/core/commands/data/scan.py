@@ -1,4 +1,4 @@
-"""SCAN, and the words that it has in common with HSCAN."""
+"""SCAN, and the arguments that it shares with HSCAN."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: So many names are looked at together.
+#: Number of names processed per step.
 _LOOKED_AT = 2000
-#: Blanks, sign and digits, to the first zero byte: what C's strtoull reads.
+#: Whitespace, sign and digits, up to the first zero byte: what C's strtoull reads.
 _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 
 
 def parse_cursor(word: bytes) -> int:
-    """A cursor of SCAN and HSCAN; any number of 64 bits will do.
+    """Parse a cursor of SCAN and HSCAN: any 64-bit number.
 
-    A negative one that is written as a signed number would be (``-1``) is refused; in another form (``-01``, or too
-    large for a signed number) it counts from above, as in Redis.
+    A canonical negative number (``-1``) is refused. A non-canonical one (``-01``, or below the signed range) wraps
+    around, as in Redis.
     """
     found = _CURSOR.fullmatch(word)
     if found is None or (cursor := int(found[2])) >= 1 << 64:
@@ -40,7 +40,7 @@ def parse_cursor(word: bytes) -> int:
 
 
 def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, bytes | None, bool]:
-    """(pattern, count, type in lower case or None, fields without values) of a walk."""
+    """Parse the options of a scan: (pattern, count, lower-case type or None, fields without values)."""
     pattern, count, kind, names_only = b"*", 10, None, False
     while len(args):
         if args.option(b"COUNT"):
@@ -63,7 +63,7 @@ def parse_scan_options(args: Args, *, of_fields: bool) -> tuple[bytes, int, byte
 def looked_through(
     ctx: Context, argv: list[bytes], following: int, names: list[bytes], found: Callable[[list[bytes]], list[Reply]]
 ) -> Reply:
-    """The reply of a walk: the next cursor, and what ``found`` gives for the names that it met; in steps for many."""
+    """Return the reply of a scan: the next cursor, and the results of ``found`` for the names; in steps if many."""
     if len(names) <= _LOOKED_AT:
         return [b"%d" % following, found(names)]
 
@@ -96,7 +96,7 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     def found(keys: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             keys = list(filter(matcher(pattern), keys))
-        # (In a later step some of them may be gone.)
+        # In a later step some of them may be gone.
         return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind is not None else keys
 
     return looked_through(ctx, argv, following, keys, found)

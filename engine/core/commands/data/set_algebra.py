@@ -1,7 +1,7 @@
-"""What several sets have in common, together, or one of them alone: read, counted, and stored in another set.
+"""Intersections, unions and differences of sets: read, counted, or stored in another set.
 
-Of large sets the result is made in steps, other clients' commands in between: it is that of one moment. What stores it
-is logged as it came, because what it read is in the log before it.
+For large sets the result is computed in steps, between which other commands run; it reflects one moment. Storing
+commands are logged as received, because their sources precede them in the log.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Of so few sets each member of one is looked for in those before it.
+#: Number of sets up to which each member is looked up in the sets before its own.
 _FEW = 4
-#: Makes the parts of a result of some sets, which are empty where there is no key: no member twice.
+#: Yields the result of some sets in parts without duplicates. A missing key is an empty set.
 _Combine = Callable[[list[Members]], Iterator[list[bytes]]]
 
 
@@ -36,7 +36,7 @@ def _parts(members: Members, others: int = 0) -> Iterator[list[bytes]]:
 
 
 def _common(sets: list[Members]) -> Iterator[list[bytes]]:
-    """What is in all of them."""
+    """Yield the members of all sets."""
     smallest, *others = sorted(distinct(sets), key=len)
     for part in _parts(smallest, len(others)):
         for other in others:
@@ -45,10 +45,10 @@ def _common(sets: list[Members]) -> Iterator[list[bytes]]:
 
 
 def _all(sets: list[Members]) -> Iterator[list[bytes]]:
-    """What is in any of them."""
+    """Yield the members of any set."""
     sets = distinct(sets)
     if len(sets) <= _FEW:
-        # (No table is needed that would grow, and be let go, all at once.)
+        # Avoids a table that would grow and be freed all at once.
         for number, one in enumerate(sets):
             for part in _parts(one):
                 for other in sets[:number]:
@@ -64,7 +64,7 @@ def _all(sets: list[Members]) -> Iterator[list[bytes]]:
 
 
 def _alone(sets: list[Members]) -> Iterator[list[bytes]]:
-    """What is in the first one and in no other."""
+    """Yield the members of the first set that are in no other."""
     first, *others = sets[0], *distinct(filter(None, sets[1:]))
     for part in _parts(first, len(others)):
         for other in others:
@@ -87,7 +87,7 @@ def _read(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
 
 
 def _is_still(ctx: Context, key: bytes, members: Members) -> bool:
-    """Whether this set is at the key; an empty one stands for none."""
+    """Return whether this set is still at the key; an empty set stands for a missing key."""
     value = ctx.db.get(key)
     return value is members if members else value is None
 
@@ -111,7 +111,7 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
     def work() -> Generator[None, None, Reply]:
         yield from gathering
         if not all(map(partial(_is_still, ctx), keys, sets)):
-            # Other sets are there now, and the log has them before this.
+            # The sets have been replaced, and the log has their new values before this command.
             sets[:] = [read_set(ctx, key) for key in keys]
             deque(stored(), maxlen=0)
         _replace(ctx, argv, result)

@@ -1,4 +1,4 @@
-"""Sets: their members, one by one and by chance. What several sets have in common is in ``set_algebra``."""
+"""Sets: their members, individually and at random. Operations on several sets are in ``set_algebra``."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: A set of more members is gathered in steps and replied with in pages; more members are popped in steps.
+#: Number of members above which a set is read in steps and sent in pages, or popped in steps.
 MANY = 5000
-#: So many are popped in one step.
+#: Members popped per step.
 _AT_ONCE = 1000
-#: How many members SRANDMEMBER draws with repetitions.
+#: Maximum number of members that SRANDMEMBER draws with repetition.
 _MOST_DRAWS = 1_000_000
 
 
 def read_set(ctx: Context, key: bytes) -> Members:
-    """The set at ``key``, for a command that only reads; an empty one where there is none."""
+    """Return the set at ``key`` for reading, an empty one if it does not exist."""
     value: Members | None = ctx.db.read_typed(key, Members)
     return value if value is not None else Members()
 
@@ -42,7 +42,7 @@ def _set(ctx: Context, key: bytes) -> Members | None:
 
 
 def _add(ctx: Context, key: bytes, members: Members | None, words: list[bytes]) -> int:
-    """Add ``words`` to ``members``, the set at ``key``, which is created if it is None; how many are new."""
+    """Add ``words`` to ``members``, the set at ``key``, created if it is None; return how many are new."""
     limits = set_limits(ctx.config)
     if members is None:
         members = Members()
@@ -81,7 +81,7 @@ def srem(ctx: Context, argv: list[bytes]) -> Reply:
 def smove(ctx: Context, argv: list[bytes]) -> Reply:
     """Moves a member from one set to another."""
     _, source, target, member = argv
-    # (Redis looks both up first, so that both may expire.)
+    # Redis looks up both first, so both may expire.
     ctx.db.get(source)
     ctx.db.get(target)
     members = _set(ctx, source)
@@ -124,12 +124,12 @@ def smembers(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def in_pages(ctx: Context, argv: list[bytes], members: Members) -> Reply:
-    """A long reply of all members."""
+    """Return all members as a long reply."""
     gathering = gathered(members, iter)
 
     def work() -> Generator[None, None, Reply]:
         parts = yield from gathering
-        # (Each part is let go when it is sent: letting all of them go together would take long.)
+        # Each part is freed when it is sent: freeing all of them together would take long.
         return Pages(Set, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
 
     return ctx.in_steps(argv, work())
@@ -149,13 +149,13 @@ def sscan(ctx: Context, argv: list[bytes]) -> Reply:
 
     def found(words: list[bytes]) -> list[Reply]:
         matching = words if pattern == b"*" else filter(matcher(pattern), words)
-        # (In a later step some of them may be gone.)
+        # In a later step some of them may be gone.
         return [word for word in matching if word in members]
 
     return looked_through(ctx, argv, following, words, found)
 
 
-# -- chance -----------------------------------------------------------------------------------------------------------
+# -- random -----------------------------------------------------------------------------------------------------------
 
 
 @set_command("spop key [count]", "write fast", access="RW access delete", complexity="O(count)")
@@ -201,7 +201,7 @@ def _pop(ctx: Context, key: bytes, members: Members, count: int) -> list[bytes]:
 
 
 def _pop_all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
-    """The set goes as a whole."""
+    """Remove and return the whole set."""
     key = argv[1]
     reply = Set(members.shown()) if len(members) <= MANY else in_pages(ctx, argv, members)
     delete_whole(ctx, "s", b"spop", key, members)
@@ -220,7 +220,7 @@ def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
     if count == I64_MIN:
         raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
     if count < -_MOST_DRAWS:
-        # Redis would make the reply, whatever memory and time that takes.
+        # Redis would build the reply regardless of the memory and time required.
         raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     members = read_set(ctx, argv[1])
     return paged(members.drawn(count, ctx.changes.pick)) if members else []

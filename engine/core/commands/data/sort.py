@@ -1,8 +1,8 @@
-"""SORT and SORT_RO: elements of a list, a set or a sorted set in order, by themselves or by the values of other keys.
+"""SORT and SORT_RO: elements of a list, a set or a sorted set, sorted by themselves or by the values of other keys.
 
-Words are compared byte by byte, as Redis does in the C locale. Many elements are sorted in steps, other clients'
-commands in between: the elements are those of one moment, the keys that BY and GET name are looked at as it comes to
-them. The log gets what STORE stored.
+Words are compared bytewise, as Redis does in the C locale. Many elements are sorted in steps, between which other
+commands run: the elements are those of one moment, but the keys named by BY and GET are read when each element is
+processed. The log receives the list that STORE stored.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: More elements are sorted in steps of so many.
+#: Number of elements above which they are sorted in steps, and elements per step.
 _MANY, _AT_ONCE = 5000, 2000
-#: So many runs of these are let go together.
+#: Number of runs freed at a time.
 _FREED_AT_ONCE = 20
-#: Elements of a stored list in one effect.
+#: Elements of a stored list per command in the log.
 _IN_EFFECT = 1000
-#: What C's strtod reads as a whole, but for hexadecimal digits and what is no number.
+#: Numbers that C's strtod parses completely, except hexadecimal ones and NaN.
 _NUMBER = re.compile(rb"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf(?:inity)?)", re.IGNORECASE)
 _first: Any = itemgetter(0)
 
 
 class _Pattern:
-    """A pattern of BY or GET: for each element the name of a key, perhaps with a field of the hash there."""
+    """A pattern of BY or GET: for each element, the name of a key and optionally a field of the hash at that key."""
 
     __slots__ = ("_after", "_before", "_field", "_names_keys", "is_element")
 
@@ -54,7 +54,7 @@ class _Pattern:
             self._after = rest
 
     def value(self, ctx: Context, element: bytes) -> bytes | None:
-        """What stands there; None where there is nothing, or something of another type."""
+        """Return the value at the key or field; None if it is missing or of another type."""
         if self.is_element:
             return element
         if not self._names_keys:
@@ -66,7 +66,7 @@ class _Pattern:
 
 
 class _Options:
-    """The words behind the key."""
+    """The words after the key."""
 
     def __init__(self, ctx: Context, argv: list[bytes], *, may_store: bool) -> None:
         self.by: _Pattern | None = None
@@ -100,18 +100,18 @@ class _Options:
             _check_rights(ctx, argv, data.SORT_BY_DENIED)
             self.by = _Pattern(pattern)
         else:
-            # One name for all elements says nothing of their order.
+            # A pattern with the same key for every element disables sorting.
             self.sorts = False
 
     def limits(self, length: int) -> tuple[int, int]:
-        """From where to where, of so many elements, LIMIT wants them."""
+        """Return LIMIT's start and end in a sequence of this length."""
         start = max(self._offset, 0)
         stop = length if self._count < 0 else min(start + self._count, length)
         return start, max(stop, start)
 
 
 def _check_rights(ctx: Context, argv: list[bytes], error: bytes) -> None:
-    """BY and GET name keys that nobody can know before: a user needs the right to read all keys."""
+    """Require the right to read all keys: the keys named by BY and GET are not known in advance."""
     session = ctx.session
     if session.limited:
         command = find(argv[0])
@@ -132,7 +132,7 @@ def _number(word: bytes) -> float:
 
 
 def _weighed(ctx: Context, options: _Options, words: list[bytes]) -> list[Any]:
-    """What is compared in place of each word, with the word."""
+    """Return each word paired with its sort value."""
     by = options.by
     if options.alpha:
         if by is None:
@@ -147,8 +147,8 @@ def _weighed(ctx: Context, options: _Options, words: list[bytes]) -> list[Any]:
 def _ordered(
     ctx: Context, options: _Options, words: list[bytes], runs: list[list[Any]]
 ) -> Generator[None, None, Iterator[bytes]]:
-    """The words in order, while the ``runs`` are there, which are made of them."""
-    # Equal numbers are in the order of their elements; elements of equal words in that in which they were found.
+    """Sort the words using the temporary ``runs``; they must be kept until the result has been consumed."""
+    # Elements with equal numbers are ordered by themselves; elements with equal words keep their original order.
     key = _first if options.alpha and options.by is not None else None
     down = options.descending
     for at in range(0, len(words), _AT_ONCE):
@@ -159,9 +159,9 @@ def _ordered(
 
 
 def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None, list[list[bytes]]]:
-    """The elements of a value, those alone that LIMIT wants where they are not sorted; of a large set in steps.
+    """Return the elements of a value, only those within LIMIT if they are not sorted; in steps for a large set.
 
-    A sorted set that is not sorted anew has them in the order of their scores.
+    A sorted set that is not sorted again keeps the order of its scores.
     """
     if type(value) is Members:
         return value.shown() if len(value) <= _MANY else gathered(value, iter)
@@ -177,7 +177,7 @@ def _found(value: Any, options: _Options) -> list[bytes] | Generator[None, None,
 def _results(
     ctx: Context, options: _Options, found: list[bytes] | Generator[None, None, list[list[bytes]]], *, is_set: bool
 ) -> Generator[None, None, list[bytes | None]]:
-    """What SORT answers with, or stores."""
+    """Return the results that SORT returns or stores."""
     words = found if isinstance(found, list) else list(chain.from_iterable(reversed((yield from found))))
     ordered: Iterable[bytes] = words
     runs: list[list[Any]] = []
@@ -193,14 +193,14 @@ def _results(
         yield
     del ordered
     while runs:
-        # (Letting all of them go together would take long.)
+        # Freeing all of them together would take long.
         del runs[-_FREED_AT_ONCE:]
         yield
     return results
 
 
 def _store(ctx: Context, target: bytes, results: list[bytes | None]) -> Generator[None, None, int]:
-    """Store the results as a list, which is made in steps before it is seen; how many there are."""
+    """Store the results as a list, built in steps before it becomes visible; return its length."""
     items: deque[bytes] = deque()
     parts: list[list[bytes]] = []
     for at in range(0, len(results), _IN_EFFECT):
@@ -231,7 +231,7 @@ def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
 
     is_set = type(value) is Members
     if is_set and options.target is not None and not options.sorts:
-        # So that what is stored does not depend on chance.
+        # Makes the stored order deterministic.
         options.sorts = options.alpha = True
     found = _found(value, options)
 
@@ -247,7 +247,7 @@ def _sort(ctx: Context, argv: list[bytes], *, may_store: bool) -> Reply:
 
 
 def _keys(argv: list[bytes]) -> list[bytes]:
-    """The key, and that of the last STORE."""
+    """Return the key, and the key of the last STORE."""
     keys, at = argv[1:2], 2
     while at < len(argv):
         word = argv[at].upper()

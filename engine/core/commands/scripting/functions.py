@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
     from engine.core.environment.scripting import Library
 
-#: The version of Redis that brought libraries of functions; the newest whose payloads are read.
+#: The version of Redis that introduced libraries of functions, and the newest version whose payloads are accepted.
 _RDB_VERSION, _NEWEST_RDB_VERSION = 10, 80
 _TAIL = struct.Struct("<HQ")
 
@@ -70,7 +70,7 @@ def function_load(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(scripting.unknown_load_option(word))
         replace = True
     name = ctx.functions.load(argv[-1], replace=replace)
-    # (Done again on top of what a file has, it is no error.)
+    # REPLACE: no error if it is replayed over a file that already has the library.
     _changed(ctx, b"FUNCTION", b"LOAD", b"REPLACE", argv[-1])
     return name
 

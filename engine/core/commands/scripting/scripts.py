@@ -1,4 +1,4 @@
-"""EVAL, EVALSHA, their variants that only read, and SCRIPT."""
+"""EVAL, EVALSHA, their read-only variants, and SCRIPT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.text.messages import scripting
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: What EVAL, EVALSHA and FCALL have in common, and those that only read.
+#: Common flags of EVAL, EVALSHA and FCALL, and those of their read-only variants.
 _ALL_FLAGS = "noscript stale skip_monitor no_mandatory_keys movablekeys"
 FLAGS, ONLY_READS = f"{_ALL_FLAGS} may_replicate", f"readonly {_ALL_FLAGS}"
 KEYS = Keys(count_at=2)
@@ -34,7 +34,7 @@ script_subcommand = container(
 
 
 def check_keys(argv: list[bytes]) -> None:
-    """Raise a CommandError where the number of keys does not fit."""
+    """Raise CommandError if the number of keys is invalid."""
     count = parse_int(argv[2])
     if count > len(argv) - 3:
         raise CommandError(scripting.TOO_MANY_KEYS)

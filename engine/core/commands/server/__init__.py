@@ -1,7 +1,7 @@
 """Commands about the server and its clients: connections, users, transactions, configuration, persistence, replication.
 
-They may import the rooms of clients and of the environment, whose protocols they ask to save, to follow a master or to
-end. They never know files, sockets or processes.
+They may import the rooms of clients and of the environment; saving, following a master and shutting down go through the
+environment's protocols. They do not depend on files, sockets or processes.
 """
 
 from engine.core.commands.server import (

@@ -120,7 +120,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
     return OK
 
 
-# -- asking ---------------------------------------------------------------------------------------------------------
+# -- queries --------------------------------------------------------------------------------------------------------
 
 
 @acl_subcommand("cat [category]", "loading noscript stale", complexity="O(commands)")

@@ -1,4 +1,4 @@
-"""CLIENT: settings of the current connection; listing, closing, waking and pausing connections."""
+"""CLIENT: settings of the current connection; listing, closing, unblocking and pausing connections."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _on_off(word: bytes) -> bool:
     return word.lower() == b"on"
 
 
-# -- one's own connection -------------------------------------------------------------------------------------------
+# -- the current connection -----------------------------------------------------------------------------------------
 
 
 @client_subcommand("id", since="5.0.0")
@@ -164,7 +164,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     elif len(argv) > 2:
         raise CommandError(general.SYNTAX)
     sessions = list(sessions)
-    # Each line is made once, however often its ID is given: the caller's measures all words of this command.
+    # One line per connection, even if its ID is repeated: the caller's own line measures all words of this command.
     lines = {one: describe(one, ctx.now, argv if one is ctx.session else ()) + b"\n" for one in set(sessions)}
     return Verbatim(b"".join(map(lines.__getitem__, sessions)))
 
@@ -195,7 +195,7 @@ def kill(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _filters(ctx: Context, argv: list[bytes]) -> tuple[list[Callable[[Session], bool]], bool]:
-    """The conditions of CLIENT KILL's options, and whether the caller is spared."""
+    """Return the conditions of CLIENT KILL's options, and whether the caller is skipped."""
     tests: list[Callable[[Session], bool]] = []
     skip_me = True
     for option, word in zip(argv[2::2], argv[3::2], strict=True):

@@ -1,4 +1,4 @@
-"""COMMAND: the command table as clients may ask for it. Everything is derived from the declarations."""
+"""COMMAND: the command table for clients. Everything is derived from the declarations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.text.messages import general, server
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Flags of ours that COMMAND INFO does not show.
+#: Internal flags that COMMAND INFO does not show.
 _HIDDEN = frozenset({"may_replicate"})
 
 
@@ -40,7 +40,7 @@ def _counted(use: Use, keys: Keys) -> Map:
 def _key_specs(one: Command) -> Set:
     keys = one.keys
     if keys.find is not None and keys.first:
-        # What follows the first key is found by its words.
+        # The keys after the first one depend on the command's words.
         found = [_key_spec_unknown(use) for use in one.uses[1:]]
         return Set([_range(one.uses[0], keys.first, 0, 1), *_built_keys(one), *found])
     if len(one.uses) > 1:
@@ -68,7 +68,7 @@ def _key_specs(one: Command) -> Set:
 
 
 def _built_keys(one: Command) -> list[Map]:
-    """The keys whose names BY and GET of SORT build from the elements."""
+    """Return the keys whose names SORT's BY and GET build from the elements."""
     return [_key_spec_unknown(one.uses[0])] if "BY pattern" in one.syntax else []
 
 
@@ -78,7 +78,7 @@ def _key_spec_unknown(use: Use) -> Map:
 
 
 def _range(use: Use, first: int, last: int, step: int) -> Map:
-    """Keys at fixed places, ``last`` counted from the first one."""
+    """Describe keys at fixed positions; ``last`` counts from the first one."""
     return _spec(use, Map.of({b"type": b"index", b"spec": Map.of({b"index": first})}), last, step, 0)
 
 
@@ -88,7 +88,7 @@ def _spec(use: Use, begin: Map, last: int, step: int, limit: int) -> Map:
 
 
 def described(one: Command) -> Reply:
-    """A command as COMMAND INFO gives it."""
+    """Return a command in the form of COMMAND INFO."""
     return [
         one.full_name,
         one.arity,

@@ -1,4 +1,4 @@
-"""CONFIG: asking for directives, changing them, writing them to the file."""
+"""CONFIG: reading directives, changing them, writing them to the file."""
 
 from __future__ import annotations
 

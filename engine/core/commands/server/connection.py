@@ -73,7 +73,7 @@ def reset(ctx: Context, argv: list[bytes]) -> Reply:
     return Simple(b"RESET")
 
 
-# -- who the client is ----------------------------------------------------------------------------------------------
+# -- authentication and naming --------------------------------------------------------------------------------------
 
 
 @connection_command("auth [username] password", "noscript loading stale fast no_auth allow_busy")
@@ -89,7 +89,7 @@ def auth(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def check_name(word: bytes) -> bytes:
-    """A name that CLIENT LIST can show; a CommandError for others."""
+    """Return a client name that CLIENT LIST can show. Raises CommandError for other names."""
     if any(not 33 <= char <= 126 for char in word):
         raise CommandError(clients.CLIENT_NAME)
     return word

@@ -1,6 +1,6 @@
-"""DEBUG: commands for tests, where ``enable-debug-command`` allows them.
+"""DEBUG: commands for tests, if ``enable-debug-command`` allows them.
 
-It is one command, not a container, as in Redis: an unknown name and a wrong number of words get the same error.
+As in Redis it is one command, not a container: an unknown name and a wrong number of words cause the same error.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 _MANY = 1 << 30
-#: A number of seconds that no clock has is taken as none, as by Redis.
+#: Greater numbers of seconds are treated as zero, as in Redis.
 _MOST_SECONDS = 1 << 31
 
 
 class _Sub(NamedTuple):
-    """A subcommand: what does it, and the fewest and the most words that follow its name."""
+    """A subcommand: its handler, and the minimum and maximum number of words after its name."""
 
     handler: Handler
     low: int
@@ -45,7 +45,7 @@ _TABLE: dict[str, _Sub] = {}
 
 
 def _sub(usage: str, low: int, high: int) -> Callable[[Handler], Handler]:
-    """Declare a subcommand by its name and its arguments, as HELP shows them with the handler's docstring."""
+    """Declare a subcommand by its name and arguments. HELP shows these with the handler's docstring."""
 
     def declare(handler: Handler) -> Handler:
         name, _, syntax = usage.partition(" ")
@@ -89,7 +89,7 @@ for _usage, _words in (
 
 @_sub("SLEEP seconds", 1, 1)
 def _sleep(ctx: Context, argv: list[bytes]) -> Reply:
-    """Serves nobody for a number of seconds."""
+    """Blocks the server for a number of seconds."""
     try:
         seconds = float(argv[2])
     except ValueError:
@@ -117,7 +117,7 @@ def _object(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.NO_SUCH_KEY)
     idle = ctx.db.idle(argv[2]) // 1000
     clock = (ctx.now // 1000 - idle) & 0xFFFFFF
-    # Without type, version and check sum, as Redis counts.
+    # Without type, version and checksum, as Redis counts.
     size = len(dumped(value)) - 11
     return Simple(
         b"Value at:%#x refcount:1 encoding:%b serializedlength:%d lru:%d lru_seconds_idle:%d"
@@ -174,7 +174,7 @@ def _loadaof(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _digest(ctx: Context, key: bytes, value: Any, deadline: int | None) -> int:
-    """A number for what clients see of a key; equal for equal keys, however they came to be."""
+    """Return a digest of a key's visible state; it is equal for equal keys, regardless of their history."""
     if isinstance(value, Hash):
         value = Hash(sorted(value.items()), big=value.big)
     elif isinstance(value, Members):
@@ -207,7 +207,7 @@ def _all(ctx: Context, argv: list[bytes]) -> Reply:
 def _values(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns digests of values."""
     values = [(key, ctx.db.peek(key)) for key in argv[2:]]
-    # The key itself does not count.
+    # The key name is not included.
     return [b"%040x" % (0 if value is None else _digest(ctx, b"", value, None)) for key, value in values]
 
 

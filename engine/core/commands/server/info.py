@@ -1,6 +1,6 @@
-"""INFO's text: sections of ``name:value`` lines, from what the core keeps and what the shell knows of the process.
+"""INFO's text: sections of ``name:value`` lines, from the core's state and the shell's facts about the process.
 
-Names are Redis's where the fact is the same, because tools read them; our own begin with ``engine_``.
+Names are Redis's if the fact is the same, because tools read them; our own start with ``engine_``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Lines = list[tuple[str, Any]]
 
 
 def _human(size: int) -> str:
-    """A size as Redis writes it for people."""
+    """Format a size as Redis does in human-readable fields."""
     if size < 1024:
         return f"{size}B"
     for unit, bits in (("K", 10), ("M", 20), ("G", 30)):
@@ -85,7 +85,7 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 def _waited_for_deletion(ctx: Context) -> int:
-    """The keys for whose deletion somebody waits too: an XREADGROUP does, as its group goes with the key."""
+    """Return the number of keys for whose deletion a client also waits: XREADGROUP does, as its group would vanish."""
     return len({(one.db, key) for one in _waiters(ctx) if one.on_delete for key in one.keys})
 
 
@@ -94,7 +94,7 @@ def _waiters(ctx: Context) -> list[Waiter]:
 
 
 def _scripts(ctx: Context) -> _Lines:
-    """What scripts and functions take: the interpreters, and the texts that they keep."""
+    """Return the memory used by interpreters and by the source texts of scripts and functions."""
     scripts, functions = ctx.scripts, ctx.functions
     evals, libraries = scripts.interpreter_memory, functions.interpreter_memory
     codes = sum(map(len, functions.codes()))
@@ -144,7 +144,7 @@ def _memory(ctx: Context, facts: ProcessFacts) -> _Lines:
 def _persistence(ctx: Context, facts: ProcessFacts) -> _Lines:
     lines = _of_durability(ctx, facts)
     loading = ctx.replication.loading()
-    # (Its first two take the place of the first two.)
+    # The first two lines of ``loading`` replace the first two of ``lines``.
     return [*loading[:2], *lines[2:], *loading[2:]] if loading else lines
 
 
@@ -171,7 +171,7 @@ def _of_durability(ctx: Context, facts: ProcessFacts) -> _Lines:
     ]
 
 
-#: Names of counts of refusals, and the reasons.
+#: Names of the refusal counters, and the reasons.
 _DENIED = (("auth", "auth"), ("cmd", "command"), ("key", "key"), ("channel", "channel"), ("tls_cert", "tls-cert"))
 
 
@@ -291,7 +291,7 @@ _TITLES = {"cpu": "CPU"}
 
 
 def text(ctx: Context, wanted: list[str]) -> bytes:
-    """The sections ``wanted`` (``default``, ``all``, ``everything`` and none mean several), in their usual order."""
+    """Return the sections ``wanted`` (``default``, ``all``, ``everything`` or none select several), in usual order."""
     names: set[str] = set()
     for word in wanted or ["default"]:
         if word in ("all", "everything"):

@@ -1,4 +1,4 @@
-"""MEMORY: what keys take (:mod:`engine.core.keyspace.footprint`), and what the shell knows of the process."""
+"""MEMORY: sizes of keys (:mod:`engine.core.keyspace.footprint`), and the shell's facts about the process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def usage(ctx: Context, argv: list[bytes]) -> Reply:
 def stats(ctx: Context, argv: list[bytes]) -> Reply:
     """Returns memory use by category.
 
-    The names are Redis's. The interpreter's allocator tells nothing of itself: resident memory stands for it.
+    The names are Redis's. The interpreter's allocator reports nothing about itself, so resident memory is used instead.
     """
     facts = ctx.host.facts()
     used, peak, start = facts.memory, facts.memory_peak, facts.memory_start

@@ -1,6 +1,6 @@
-"""MONITOR, SLOWLOG and LATENCY: what the server is doing, and how long that takes.
+"""MONITOR, SLOWLOG and LATENCY: running commands and their durations.
 
-What is asked here is kept by :mod:`engine.core.clients.monitors` and :mod:`engine.core.clients.telemetry`.
+The data comes from :mod:`engine.core.clients.monitors` and :mod:`engine.core.clients.telemetry`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def graph(ctx: Context, argv: list[bytes]) -> Reply:
     return Verbatim(_drawn(argv[2], event, ctx.now // 1000))
 
 
-#: Heights of a column.
+#: Characters of a column, by height.
 _HEIGHTS = "_.-=#"
 
 
@@ -151,7 +151,7 @@ def histogram(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _named(word: bytes) -> list[bytes]:
-    """The full names that a command's name stands for: its own, or those of its subcommands."""
+    """Return the full names of a command: its own, or those of its subcommands."""
     one = find(word)
     if one is None:
         return []

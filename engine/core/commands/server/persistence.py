@@ -1,6 +1,6 @@
 """SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF and WAITAOF.
 
-The work is done by :attr:`engine.core.dispatch.Core.durability`.
+:attr:`engine.core.dispatch.Core.durability` does the work.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: What happens before the rest is done in the background.
+#: Cost of the part that does not run in the background.
 _IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are only noted."
 
 
 @server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N) with N bytes of data.")
 def save(ctx: Context, argv: list[bytes]) -> Reply:
-    """Writes a snapshot, and serves nobody until it is on the disk."""
+    """Writes a snapshot, and blocks all clients until it is on disk."""
     return ctx.durability.save()
 
 
@@ -51,10 +51,10 @@ def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
 def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until earlier writes are on the disk here and on that of replicas.
 
-    ``[1 if it is on the disk here, replicas that have it on theirs]``.
+    The reply is ``[1 if the writes are on disk here, number of replicas that have them on disk]``.
 
-    A command that runs again has two offsets in place of the timeout: those in the log and in the replicas' stream that
-    it waits for.
+    When the command runs again, its timeout has been replaced by the two offsets that it waits for: in the log and
+    in the replication stream.
     """
     durability, replication = ctx.durability, ctx.replication
     local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])

@@ -1,7 +1,7 @@
-"""Channels: subscribing, publishing, PUBSUB. Who listens to what is kept by :mod:`engine.core.clients.pubsub`.
+"""Channels: subscribing, publishing, PUBSUB. :mod:`engine.core.clients.pubsub` stores the subscriptions.
 
-A subscription answers once for each channel, so its answers go by the outbox and the command itself has no reply.
-Inside EXEC, where each command has one place in the reply, the first answer stands there and the others follow.
+A subscription has one confirmation per channel, so these go through the outbox and the command has no reply of its own.
+Inside EXEC, where each command has one place in the reply, the first confirmation is there and the others follow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _answers(
     change: Callable[[Session, bytes], None],
     *counted: Collection[bytes],
 ) -> Reply:
-    """One answer for each name, with how many are then in ``counted``."""
+    """Send a confirmation for each name, with the resulting number of subscriptions in ``counted``."""
     session = ctx.session
     answers = []
     for name in names:
@@ -45,7 +45,7 @@ def _plain(ctx: Context) -> tuple[set[bytes], set[bytes]]:
     return ctx.session.channels, ctx.session.patterns
 
 
-#: Flags of commands that add a subscription, which takes memory.
+#: Flags of commands that add a subscription, which requires memory.
 _SUBSCRIBES = "pubsub noscript loading stale denyoom"
 
 
@@ -139,7 +139,7 @@ def spublish(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.pubsub.publish_to_shard(argv[1], argv[2])
 
 
-# -- who listens ------------------------------------------------------------------------------------------------------
+# -- queries ----------------------------------------------------------------------------------------------------------
 
 
 pubsub_subcommand = container(

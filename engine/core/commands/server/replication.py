@@ -1,6 +1,6 @@
 """Replicas and masters: REPLCONF, PSYNC, SYNC, WAIT, ROLE, REPLICAOF and FAILOVER.
 
-The work is done by :attr:`engine.core.dispatch.Core.replication`.
+:attr:`engine.core.dispatch.Core.replication` does the work.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def sync(ctx: Context, argv: list[bytes]) -> Reply:
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until replicas have what was written before, and returns how many have.
 
-    A command that runs anew has the offset that it waits for in the place of the timeout.
+    When the command runs again, its timeout has been replaced by the offset that it waits for.
     """
     replication = ctx.replication
     if replication.follows:
@@ -98,7 +98,7 @@ def wait(ctx: Context, argv: list[bytes]) -> Reply:
 
 # -- as a replica -----------------------------------------------------------------------------------------------------
 
-#: A port with more digits than this, zeros in front of it among them, is none.
+#: Maximum number of digits of a port, including leading zeros.
 _PORT_DIGITS = 20
 
 
@@ -145,5 +145,5 @@ def failover(ctx: Context, argv: list[bytes]) -> Reply:
 
 @server_command("role", "noscript loading stale fast", since="2.8.12", acl="admin dangerous")
 def role(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the server's role, and with whom it replicates."""
+    """Returns the server's role and its replication peers."""
     return ctx.replication.role()

@@ -1,7 +1,7 @@
-"""Commands about what the engine does not have: a cluster, modules.
+"""Commands for features that the engine does not have: a cluster, modules.
 
-Clients and tools ask for these when they connect or between tests; they get what a Redis without any would answer, or
-an error that says plainly that it is not there.
+Clients and tools send them when they connect or between tests. They return what a Redis without the feature would
+return, or an error that says that the feature is missing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def module_list(ctx: Context, argv: list[bytes]) -> Reply:
     return []
 
 
-# -- who this is ------------------------------------------------------------------------------------------------------
+# -- version ----------------------------------------------------------------------------------------------------------
 
 
 @server_command("lolwut [VERSION version]", "readonly fast", since="5.0.0")

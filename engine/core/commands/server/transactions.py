@@ -1,7 +1,7 @@
-"""MULTI, EXEC, DISCARD, WATCH and UNWATCH. Dispatch queues commands; the keyspace notes changes of watched keys.
+"""MULTI, EXEC, DISCARD, WATCH and UNWATCH. Dispatch queues commands; the keyspace records changes of watched keys.
 
-The commands of a transaction run one after another in one call; who waits is served after the last one, and what they
-did is one MULTI ... EXEC for the log, because :meth:`engine.core.dispatch.Core.execute` seals the effects of a call.
+The commands of a transaction run one after another in one call. Blocked clients are served after the last one. The log
+receives one MULTI ... EXEC, because :meth:`engine.core.dispatch.Core.execute` seals the effects of a call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 
-#: More replies of one transaction are sent in pages, of so many.
+#: Number of replies above which a transaction's reply is paged, and replies per page.
 _MANY, _PAGE = 5000, 1000
 
 
@@ -56,7 +56,7 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         try:
             return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
         except CommandError:
-            # There is no Lua, and nothing has run: the scripts among them say so in their places.
+            # Lua is not available, and nothing has run yet: the queued scripts report it in their own replies.
             pass
     return _run(ctx, session, queued)
 

@@ -1,6 +1,6 @@
-"""What several sorted sets, or sets, have together, in common, or one of them alone: read, counted, stored.
+"""Intersections, unions and differences of sorted sets and sets: read, counted, or stored.
 
-A member of a set has the score 1. Of large ones the result is made in steps of copies, as they were at one moment.
+A member of a set has the score 1. Large results are computed in steps from copies, so they reflect one moment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Elements that are copied together, and that are looked at in one step.
+#: Elements copied together, and elements processed per step.
 _COPIED, _LOOKED_AT = 3000, 2000
 #: A source's members with their scores.
 _Scores = Mapping[bytes, float]
@@ -37,12 +37,12 @@ _Aggregate = Callable[[float, float], float]
 
 def _sum(one: float, two: float) -> float:
     result = one + two
-    # (As Redis has it: of opposite infinities there is no sum.)
+    # As in Redis: the sum of opposite infinities is 0.
     return 0.0 if math.isnan(result) else result
 
 
 def _least(one: float, two: float) -> float:
-    # (With what is no number as the second one, the first one.)
+    # If the second one is NaN, the first one is returned.
     return min(one, two)
 
 
@@ -58,12 +58,12 @@ def _weighted(weight: float, score: float) -> float:
     return 0.0 if math.isnan(result) else result
 
 
-# -- what is asked for ------------------------------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Several sources and what is to be made of them. ``sources`` are those at the ``keys``, empty where is nothing."""
+    """Several sources and their weights and options. A missing key has an empty source."""
 
     keys: list[bytes]
     sources: list[Elements[Any]]
@@ -74,7 +74,7 @@ class _Request:
 
     @property
     def size(self) -> int:
-        """How many members the sources have."""
+        """Total number of members of the sources."""
         return sum(map(len, self.sources))
 
 
@@ -90,8 +90,8 @@ def _source(ctx: Context, key: bytes) -> Elements[Any]:
 def _parse(
     ctx: Context, argv: list[bytes], at: int, *, weighs: bool, reads: bool = False, counts: bool = False
 ) -> _Request:
-    """The keys that are counted from ``at`` on, and options: WEIGHTS and AGGREGATE where it ``weighs``, WITHSCORES
-    where it ``reads``, LIMIT where it ``counts``.
+    """Parse numkeys and keys from ``at`` on, and options: WEIGHTS and AGGREGATE if ``weighs``, WITHSCORES if
+    ``reads``, LIMIT if ``counts``.
     """
     args = Args(argv, at)
     numkeys = args.take_int()
@@ -130,19 +130,19 @@ def _weight(word: bytes) -> float:
     return weight
 
 
-# -- making it --------------------------------------------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------------------------
 
-#: Makes the members and scores of a result of the sources' in steps.
+#: Computes the members and scores of a result in steps.
 _Combine = Callable[[_Request, Sequence[_Scores]], Generator[None, None, dict[bytes, float]]]
 
 
 def _smallest_first(request: _Request, scores: Sequence[_Scores]) -> list[tuple[_Scores, float]]:
-    """The sources with their weights, in the order in which Redis adds scores up."""
+    """Return the sources with their weights, in the order in which Redis adds scores."""
     return sorted(zip(scores, request.weights, strict=True), key=lambda one: len(one[0]))
 
 
 def _in_steps(scores: _Scores, others: int = 0) -> Iterator[list[tuple[bytes, float]]]:
-    """Members with their scores; fewer in one step if each is looked up in several ``others``."""
+    """Yield members with their scores; fewer per step if each is looked up in several ``others``."""
     items = iter(scores.items())
     size = max(_LOOKED_AT // (others + 1), 1)
     while some := list(islice(items, size)):
@@ -171,7 +171,7 @@ def _common(request: _Request, scores: Sequence[_Scores]) -> Generator[None, Non
             for other, its_weight in others:
                 if member not in other:
                     break
-                # (Here 0 times infinity is no number: no sum, and neither the least nor the greatest.)
+                # 0 times infinity is NaN here, with every aggregate.
                 own = aggregate(own, its_weight * other[member])
             else:
                 result[member] = own
@@ -189,12 +189,12 @@ def _alone(request: _Request, scores: Sequence[_Scores]) -> Generator[None, None
 
 
 def _with_scores(source: Elements[Any]) -> _Scores:
-    """The members of a source with their scores, for as long as nobody changes it."""
+    """Return the members of a source with their scores; valid until the source changes."""
     return source if isinstance(source, SortedSet) else dict.fromkeys(source, 1.0)
 
 
 def _copied(sources: list[Elements[Any]]) -> Generator[None, None, list[dict[bytes, float]]]:
-    """The members and scores of sources as they are at one moment from now on, in steps."""
+    """Copy the members and scores of the sources in steps, as of one moment from now on."""
     copies: list[dict[bytes, float]] = []
 
     def parts() -> Iterator[None]:
@@ -221,7 +221,7 @@ def _then(
 
 
 def _blocks(ctx: Context, request: _Request, combine: _Combine) -> Generator[None, None, list[list[Pair]]]:
-    """The result as blocks of pairs in order, in steps."""
+    """Compute the result in steps, as ordered blocks of pairs."""
     if request.size <= MANY:
         return _made(request, combine)
     return _made_of_copies(ctx, request, combine, _copied(request.sources))

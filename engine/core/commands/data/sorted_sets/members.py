@@ -1,6 +1,6 @@
-"""Members of sorted sets: added, scored, removed, asked for one by one and by chance.
+"""Members of sorted sets: adding, scoring, removing and querying them, individually and at random.
 
-Commands with very many members are done in steps, each of which is whole and logged by itself.
+Commands with many members run in steps. Each step is atomic and logged separately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Conditions:
-    """Which members ZADD adds or changes."""
+    """Conditions under which ZADD adds or changes members."""
 
     only_new: bool = False
     only_existing: bool = False
@@ -43,7 +43,7 @@ _UNCONDITIONAL = _Conditions()
 
 
 def _take_conditions(args: Args) -> tuple[_Conditions, bool, bool]:
-    """ZADD's options: conditions, whether changes count, whether the score is an increment."""
+    """Parse ZADD's options: conditions, whether changes count, whether the score is an increment."""
     new = existing = greater = less = changed = increment = False
     while len(args):
         if args.flag(b"NX"):
@@ -75,7 +75,7 @@ def _pairs(scores: Iterable[float], members: list[bytes]) -> list[Pair]:
 
 
 def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Conditions) -> bool:
-    """Whether ``member`` gets this score."""
+    """Return whether ``member`` may get this score."""
     former = None if members is None else members.get(member)
     if former is None:
         return not when.only_existing
@@ -85,9 +85,9 @@ def _new_score(members: SortedSet | None, member: bytes, score: float, when: _Co
 
 
 def _add(ctx: Context, key: bytes, pairs: list[Pair], when: _Conditions, hint: int) -> tuple[int, int]:
-    """Add members or change their scores: how many are new, and how many others have changed.
+    """Add members or change their scores; return how many are new and how many others have changed.
 
-    ``hint``: how many members the command brings in all.
+    ``hint``: the total number of members in the command.
     """
     members = sorted_set_at(ctx, key)
     limits = sorted_set_limits(ctx.config)
@@ -120,7 +120,7 @@ def _add(ctx: Context, key: bytes, pairs: list[Pair], when: _Conditions, hint: i
 
 
 def _increment(ctx: Context, key: bytes, by: float, member: bytes, when: _Conditions) -> float | None:
-    """Add ``by`` to a member's score, or give it to a new one: the new score, None where the conditions forbid it."""
+    """Increment a member's score, or set that of a new one; return the new score, None if the conditions fail."""
     members = sorted_set_at(ctx, key)
     former = None if members is None else members.get(member)
     if when.only_existing if former is None else when.only_new:
@@ -233,7 +233,7 @@ def zrem(ctx: Context, argv: list[bytes]) -> Reply:
     return ctx.in_steps(argv, work())
 
 
-# -- asking -----------------------------------------------------------------------------------------------------------
+# -- queries ----------------------------------------------------------------------------------------------------------
 
 
 @sorted_set_command("zcard key", "readonly fast", access="RO")
@@ -297,12 +297,12 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
         following, names = members.names.walk(cursor, count)
     else:
         following, names = 0, [member for member, _ in members.shown()]
-    # (Redis has a text of its own here.)
+    # Redis uses a different number format here.
     text = doubles.long_text if members.big else doubles.text
 
     def found(names: list[bytes]) -> list[Reply]:
         matching = names if pattern == b"*" else filter(matcher(pattern), names)
-        # (In a later step some of them may be gone.)
+        # In a later step some of them may be gone.
         return [word for name in matching if name in members for word in (name, text(members[name]))]
 
     return looked_through(ctx, argv, following, names, found)

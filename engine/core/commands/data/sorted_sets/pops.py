@@ -1,6 +1,6 @@
-"""Taking members from either end of sorted sets, at once or when there are some, as schedules and queues do.
+"""Popping members from either end of sorted sets, immediately or blocking, as used by schedules and queues.
 
-The log gets the members that were taken, as ZPOPMIN or ZPOPMAX with a count, never that somebody waited.
+The log receives the popped members, as ZPOPMIN or ZPOPMAX with a count, not the waiting.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from engine.text.messages import general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: The end that is popped, as ZMPOP names it -> whether it is the upper one.
+#: ZMPOP's name of an end -> whether it is the upper one.
 _ENDS = {b"MIN": False, b"MAX": True}
 _EVENTS = (b"zpopmin", b"zpopmax")
 
 
 def _pop(ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: bool) -> list[Pair]:
-    """Remove up to ``count`` members from one end; what they were, from there on."""
+    """Remove up to ``count`` members from one end; return them in the order of removal."""
     size = len(members)
     count = min(count, size)
     pairs = members.cut(size - count, size) if upper else members.cut(0, count)
@@ -44,7 +44,7 @@ def _pop(ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: boo
 def _pop_many(
     ctx: Context, key: bytes, members: SortedSet | None, count: int, *, upper: bool, in_pairs: bool
 ) -> Generator[None, None, Reply]:
-    """The same as a reply, in steps: somebody else may add and remove members in between."""
+    """Pop members in steps, and return them as a reply: other commands may add and remove members in between."""
     db, parts, left = ctx.db, [], count
     while left > 0 and type(members) is SortedSet:
         parts.append(_pop(ctx, key, members, min(left, AT_ONCE), upper=upper))
@@ -57,7 +57,7 @@ def _pop_many(
 def _popped(
     ctx: Context, argv: list[bytes], key: bytes, members: SortedSet, count: int, *, upper: bool, in_pairs: bool
 ) -> Reply:
-    """The members that are popped with their scores, at once if they are few, or all that there are."""
+    """Return the popped members with their scores: at once if they are few, else in steps."""
     if count <= AT_ONCE:
         return shown(_pop(ctx, key, members, count, upper=upper), with_scores=True, in_pairs=in_pairs)
     return ctx.in_steps(argv, _pop_many(ctx, key, members, count, upper=upper, in_pairs=in_pairs))
@@ -74,7 +74,7 @@ def _pop_command(ctx: Context, argv: list[bytes], *, upper: bool) -> Reply:
     members = sorted_set_at(ctx, argv[1])
     if members is None or count == 0:
         return []
-    # (RESP3 has pairs where a count was given.)
+    # RESP3 returns pairs if a count was given.
     in_pairs = ctx.resp3 and count is not None
     return _popped(ctx, argv, argv[1], members, 1 if count is None else count, upper=upper, in_pairs=in_pairs)
 
@@ -90,11 +90,11 @@ for _name, _upper, _which in (("zpopmin", False, "lowest"), ("zpopmax", True, "h
     )(partial(_pop_command, upper=_upper))
 
 
-# -- of the first sorted set that is not empty ------------------------------------------------------------------------
+# -- the first sorted set that is not empty ---------------------------------------------------------------------------
 
 
 def _first(ctx: Context, keys: list[bytes]) -> tuple[bytes, SortedSet] | None:
-    """The first of the keys at which there is a sorted set, and this."""
+    """Return the first key with a sorted set, and the sorted set."""
     for key in keys:
         members = sorted_set_at(ctx, key)
         if members:
@@ -134,7 +134,7 @@ def _is_upper(word: bytes) -> bool:
 
 
 def _pop_first(ctx: Context, argv: list[bytes], keys: list[bytes], *, upper: bool, count: int) -> Reply | None:
-    """The key and the members that are popped there; None where there is no sorted set."""
+    """Pop from the first existing sorted set; return its key and the members, or None."""
     found = _first(ctx, keys)
     if found is None:
         return None

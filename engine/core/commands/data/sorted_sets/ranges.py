@@ -1,6 +1,6 @@
-"""Ranges of sorted sets: counted, read, stored, removed.
+"""Ranges of sorted sets: counting, reading, storing and removing them.
 
-Long ranges are read in steps, as they were at one moment, and replied with in pages; they are removed in steps.
+Long ranges are read in steps, as of one moment, and sent in pages; they are removed in steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Pairs that are copied together.
+#: Number of pairs copied together.
 _PART = 2000
 _FINDERS: dict[bytes, Callable[[bytes, bytes], Finder]] = {
     b"RANK": spans.by_rank,
@@ -41,22 +41,22 @@ _FINDERS: dict[bytes, Callable[[bytes, bytes], Finder]] = {
 }
 
 
-# -- what is asked for ------------------------------------------------------------------------------------------------
+# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """A range as a command describes it."""
+    """The arguments of a range command."""
 
     find: Finder
     reverse: bool
     with_scores: bool
-    #: LIMIT: how many are left out at the beginning, and the most that are wanted; negative: all.
+    #: LIMIT: members skipped at the start, and maximum number of members; negative: all.
     offset: int
     count: int
 
     def span(self, members: SortedSet) -> Span:
-        """The ranks of a sorted set that it has."""
+        """Return the range's ranks in a sorted set."""
         start, stop = self.find(members, self.reverse)
         if self.offset < 0:
             return 0, 0
@@ -68,9 +68,9 @@ class _Range:
 
 
 def _parse(argv: list[bytes], at: int, *, by: bytes = b"", reverse: bool | None = None, stores: bool = False) -> _Range:
-    """The range in the words from ``at`` on: two ends, and options.
+    """Parse a range from ``at`` on: two ends, and options.
 
-    ``by`` and ``reverse`` are what the command's name says already.
+    ``by`` and ``reverse`` are given by commands whose name implies them.
     """
     ends, args = argv[at : at + 2], Args(argv, at + 2)
     with_scores, offset, count = False, 0, -1
@@ -134,7 +134,7 @@ def in_pages(
     reverse: bool = False,
     with_scores: bool = False,
 ) -> Reply:
-    """The reply that the members of a span are, in steps and pages if they are many."""
+    """Return the members of a span as a reply, in steps and pages if they are many."""
     in_pairs = ctx.resp3
     start, stop = span(members)
     if stop - start <= MANY:
@@ -156,10 +156,10 @@ def _copied(members: SortedSet, span: Callable[[SortedSet], Span], *, reverse: b
 
 
 def pages_of(parts: list[list[Pair]], *, with_scores: bool, in_pairs: bool) -> Pages:
-    """A long reply of pairs, which it takes away from ``parts`` as they are sent."""
+    """Return a long reply of pairs, which frees ``parts`` as they are sent."""
     count = sum(map(len, parts))
     parts.reverse()
-    # (Each part is let go when it is sent: letting all of them go together would take long.)
+    # Each part is freed when it is sent: freeing all of them together would take long.
     pages = (shown(parts.pop(), with_scores=with_scores, in_pairs=in_pairs) for _ in range(len(parts)))
     return Pages(list, 2 * count if with_scores and not in_pairs else count, pages)
 
@@ -241,7 +241,7 @@ def _remove(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
             left = db.get(key)
             if type(left) is not SortedSet:
                 break
-            # (Ranks move up behind what has been removed; scores and members do not.)
+            # Ranks after removed members move up; scores and members do not.
             low, high = (start, min(start + count - done, len(left))) if by == b"RANK" else find(left, False)
             high = min(high, low + AT_ONCE, low + count - done)
             if high <= low:

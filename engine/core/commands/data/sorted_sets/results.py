@@ -1,7 +1,7 @@
-"""Sorted sets that a command has made of others, stored at a key.
+"""Storing sorted sets that were computed from others.
 
-A long one is made in steps of copies of what it came from, as that was at one moment. Where that has changed when it is
-stored, the log gets the members and scores themselves instead of the command.
+A long result is computed in steps from copies of its sources at one moment. If a source has changed before the result
+is stored, the log receives the members and scores instead of the command.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from engine.text import doubles
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Makes blocks of pairs in order, in steps.
+#: Computes ordered blocks of pairs in steps.
 Making = Generator[None, None, list[list[Pair]]]
-#: Members of one command in the log.
+#: Members per command in the log.
 _LOGGED = 500
 
 
@@ -35,12 +35,12 @@ def store(
     *,
     is_long: bool,
 ) -> Reply:
-    """Store at ``argv[1]`` what ``making`` makes of the ``sources``, which are at the ``keys``; how many members."""
+    """Store at ``argv[1]`` the result of ``making`` from the ``sources`` at the ``keys``; return its size."""
     db = ctx.db
     reading = Reading(sources)
 
     def is_unchanged() -> bool:
-        """Whether the sources are what they were when the command came."""
+        """Return whether the sources are unchanged since the command started."""
         if reading.is_disturbed:
             return False
         values = map(db.get, keys)
@@ -73,12 +73,12 @@ def store(
 
 
 def _small(members: SortedSet) -> SortedSet:
-    """The same as Redis keeps it in a listpack, where zeros have no sign."""
+    """Return the set as Redis stores it in a listpack: without negative zeros."""
     return SortedSet(((member, score or 0.0) for member, score in members.items()))
 
 
 def _replace(ctx: Context, argv: list[bytes], result: SortedSet, logged: list[bytes] | None) -> None:
-    """Let the key hold the result; the log gets the command, or, where there are any, what is ``logged``."""
+    """Store the result at the key, and log ``logged`` if given, else the command."""
     key, db = argv[1], ctx.db
     if not put_result(ctx, "z", argv[0].lower(), key, result):
         return

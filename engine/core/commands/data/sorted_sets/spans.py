@@ -1,7 +1,7 @@
-"""Ranges of sorted sets: what the words of a command say, and which ranks that are in a given sorted set.
+"""Ranges of sorted sets: parsing a command's words, and finding the corresponding ranks in a sorted set.
 
-By rank, by score, or by member where all have the same score. Where scores differ, a range by members is what Redis
-makes of it in a listpack; in a skiplist Redis leaves it open.
+Ranges are by rank, by score, or by member if all scores are equal. If scores differ, a range by member returns what
+Redis returns for a listpack; Redis does not define it for a skiplist.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from engine.core.protocol.replies import CommandError
 from engine.text import doubles
 from engine.text.messages import data
 
-#: Ranks from the first one to the second one, which is not included.
+#: Half-open range of ranks.
 Span = tuple[int, int]
-#: Finds the span of a range in a sorted set; ``reverse``: for a walk that begins at the end.
+#: Finds the span of a range in a sorted set; ``reverse``: for iteration from the end.
 Finder = Callable[[SortedSet, bool], Span]
 
 
 def by_rank(start: bytes, stop: bytes) -> Finder:
-    """Ranks, both included, negative ones counted from the end; of a reversed walk all are."""
+    """Find by rank, both ends included; negative ranks count from the end, and with ``reverse`` all do."""
     first, last = parse_int(start), parse_int(stop)
 
     def find(members: SortedSet, reverse: bool) -> Span:
@@ -38,7 +38,7 @@ def by_rank(start: bytes, stop: bytes) -> Finder:
 
 @dataclass(frozen=True, slots=True)
 class _Score:
-    """An end of a range by scores, which is included or not."""
+    """An end of a range by score, inclusive or exclusive."""
 
     score: float
     excluded: bool
@@ -53,7 +53,7 @@ def _score(word: bytes) -> _Score:
 
 
 def by_score(low: bytes, high: bytes) -> Finder:
-    """Scores, both included but for those with a round bracket."""
+    """Find by score, both ends included unless prefixed with a round bracket."""
     least, most = _score(low), _score(high)
 
     def find(members: SortedSet, reverse: bool) -> Span:
@@ -66,20 +66,20 @@ def by_score(low: bytes, high: bytes) -> Finder:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """An end of a range by members; ``beyond``: -1 before all members, 1 behind all, 0: it is ``member``."""
+    """An end of a range by member; ``beyond``: -1 before all members, 1 after all, 0: at ``member``."""
 
     member: bytes
     excluded: bool = False
     beyond: int = 0
 
     def precedes(self, member: bytes) -> bool:
-        """Whether a range that begins here has the member."""
+        """Return whether a range that starts here includes the member."""
         if self.beyond:
             return self.beyond < 0
         return self.member < member or (self.member == member and not self.excluded)
 
     def follows(self, member: bytes) -> bool:
-        """Whether a range that ends here has the member."""
+        """Return whether a range that ends here includes the member."""
         if self.beyond:
             return self.beyond > 0
         return member < self.member or (self.member == member and not self.excluded)
@@ -101,7 +101,7 @@ def _name(pair: Pair) -> bytes:
 
 
 def by_member(low: bytes, high: bytes) -> Finder:
-    """Members, with a square bracket included, with a round one not; - and + are the ends."""
+    """Find by member; a square bracket includes the end, a round one excludes it; - and + are unbounded."""
     least, most = _member(low), _member(high)
 
     def find(members: SortedSet, reverse: bool) -> Span:

@@ -1,4 +1,4 @@
-"""What commands on sorted sets have in common: finding the value, members in replies."""
+"""Helpers of sorted set commands: finding the value, and formatting members in replies."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from engine.core.protocol.replies import Reply
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: More members are gathered in steps and replied with in pages.
+#: Number of members above which they are read in steps and sent in pages.
 MANY = 5000
-#: So many are changed in one step.
+#: Members changed per step.
 AT_ONCE = 500
 
 
 def read_sorted_set(ctx: Context, key: bytes) -> SortedSet:
-    """The sorted set at ``key``, for a command that only reads; an empty one where there is none."""
+    """Return the sorted set at ``key`` for reading, an empty one if it does not exist."""
     value: SortedSet | None = ctx.db.read_typed(key, SortedSet)
     return value if value is not None else SortedSet()
 
 
 def sorted_set_at(ctx: Context, key: bytes) -> SortedSet | None:
-    """The sorted set at ``key``, for a change."""
+    """Return the sorted set at ``key`` for a change."""
     value: SortedSet | None = ctx.db.typed(key, SortedSet)
     return value
 
 
 def shown(pairs: Iterable[Pair], *, with_scores: bool, in_pairs: bool) -> list[Reply]:
-    """The elements of a reply: members, or members with scores, which RESP3 has ``in_pairs`` and RESP2 in a row."""
+    """Return the elements of a reply: members, with scores if requested, as pairs (RESP3) or flat (RESP2)."""
     if not with_scores:
         return [member for _, member in pairs]
     if in_pairs:

@@ -1,6 +1,6 @@
-"""Strings: values as a whole, parts of them, as numbers, and under conditions.
+"""Strings: whole values, parts of them, numbers, and conditional changes.
 
-It may import what the room around it may, and knows nothing of streams.
+It may import what the enclosing room may. It does not depend on streams.
 """
 
 from engine.core.commands.data.strings import conditional, counters, parts, values

@@ -1,4 +1,4 @@
-"""Strings under conditions: DIGEST, DELEX and MSETEX. The conditions of SET are in ``values``."""
+"""Conditional string commands: DIGEST, DELEX and MSETEX. The conditions of SET are in ``values``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: One more than the largest number of pairs that MSETEX takes.
+#: Maximum number of pairs of MSETEX, plus one.
 _TOO_MANY = 1 << 31
 
 

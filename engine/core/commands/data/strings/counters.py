@@ -1,6 +1,6 @@
-"""Strings as numbers: INCR and its variants, for integers of 64 bits and for numbers with a fraction.
+"""Strings as numbers: INCR and its variants, for 64-bit integers and for floating-point numbers.
 
-The log gets the result of INCRBYFLOAT, so that a replay does not add again.
+The log receives the result of INCRBYFLOAT, so that a replay does not add again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def decrby(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def sum_of_floats(one: Fraction | None, two: Fraction | None, error: bytes) -> Fraction:
-    """The rounded sum; ``error`` where one of them is none, another one where the sum is not finite."""
+    """Return the rounded sum. Raises ``error`` if a number is missing, and another error if the sum is not finite."""
     if one is None or two is None:
         raise CommandError(error)
     result = longdouble.rounded(one + two)

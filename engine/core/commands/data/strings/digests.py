@@ -1,4 +1,4 @@
-"""Conditions on what a string is now: its value, or the digest of its value, XXH3 of 64 bits as Redis computes it."""
+"""Conditions on the current value of a string: on the value or on its digest, XXH3 with 64 bits as in Redis."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from engine.core.protocol.replies import CommandError
 from engine.text.messages import data
 
 _DIGITS = 16
-#: The options, each with the condition that a string which is not there meets.
+#: The options, each with its result for a missing key.
 CONDITIONS = {b"IFEQ": False, b"IFNE": True, b"IFDEQ": False, b"IFDNE": True}
 
 
 def digest(value: bytes | bytearray) -> bytes:
-    """The digest of a value, as 16 hexadecimal digits."""
+    """Return the digest of a value as 16 hexadecimal digits."""
     return xxhash.xxh3_64_hexdigest(value).encode()
 
 
 def is_met(condition: bytes, wanted: bytes, value: bytes | bytearray | None) -> bool:
-    """Whether ``value`` meets a condition; None stands for a key that is not there."""
+    """Return whether ``value`` meets a condition; None stands for a missing key."""
     if value is None:
         return CONDITIONS[condition]
     if condition in (b"IFEQ", b"IFNE"):

@@ -46,7 +46,7 @@ def _check_length(ctx: Context, length: int) -> None:
 
 
 def _raw(ctx: Context, key: bytes, value: String) -> bytearray:
-    """The value at ``key`` as something that can be changed in place."""
+    """Return the value at ``key`` as a mutable bytearray."""
     if isinstance(value, bytearray):
         return value
     raw = bytearray(value)

@@ -1,8 +1,8 @@
-"""Strings as a whole: SET, GET and their variants.
+"""Whole strings: SET, GET and their variants.
 
-A string is bytes, or a bytearray once APPEND or SETRANGE has changed it in place (Redis calls that raw).
+A string is bytes, or a bytearray after APPEND or SETRANGE has changed it in place (Redis calls that raw).
 
-The log gets results, not requests, where a request depends on the clock or on the machine's floats.
+The log receives results, not requests, if a request depends on the clock or on the machine's floats.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _PAIRS = Keys(1, -1, 2)
 
 
 def checked(value: object) -> String | None:
-    """The value, if it is a string or None; WRONGTYPE otherwise."""
+    """Return the value if it is a string or None. Raises WRONGTYPE otherwise."""
     if value is None or isinstance(value, bytes | bytearray):
         return value
     raise CommandError(general.WRONG_TYPE)
 
 
 def string_at(ctx: Context, key: bytes) -> String | None:
-    """The string at ``key`` as it is kept."""
+    """Return the string at ``key`` as stored."""
     return checked(ctx.db.get(key))
 
 
 def _read(ctx: Context, key: bytes) -> bytes | None:
-    """The string at ``key`` for a reply."""
+    """Return the string at ``key`` for a reply."""
     value = ctx.db.read(key)
     if value is None or type(value) is bytes:
         return value
@@ -48,13 +48,13 @@ def _read(ctx: Context, key: bytes) -> bytes | None:
 
 
 def set_string(ctx: Context, key: bytes, value: bytes, event: bytes = b"set", *, keep_ttl: bool = False) -> None:
-    """Set a string, whatever the key held. Leaves the event, no effect."""
+    """Set a string, regardless of the previous type. Records the event, but no effect."""
     ctx.db.set(key, value, keep_ttl=keep_ttl)
     ctx.changes.notify("$", event, key, ctx.db.index)
 
 
 def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> None:
-    """Set a string and its deadline, if it has one. Leaves the effect and the events."""
+    """Set a string and its deadline, if any. Records the effect and the events."""
     set_string(ctx, key, value)
     if deadline is None:
         ctx.effect(b"SET", key, value)
