@@ -5,6 +5,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 PROGRAMS := .programs
+RELEASE := .venv-release
 READY := $(VENV)/.pystreams-installed
 
 # The Python of Spark's workers and of its search for data sources. Spark's default is the first python3 on PATH.
@@ -12,7 +13,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers test-redis-py clean
+.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers test-redis-py dist clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -91,5 +92,13 @@ test-peers: install ## run the contract tests on newer Redis and Valkey servers,
 test-redis-py: install ## run redis-py's own tests on redis-server and on the engine, and classify the differences (some 15 minutes)
 	@scripts/redis-py-suite $(PYTEST_ARGS)
 
+dist: $(RELEASE)/.ready ## build wheel, sdist and SBOM of the last commit into dist/, twice, and install them on each Python found
+	@$(RELEASE)/bin/python scripts/dist.py
+
+$(RELEASE)/.ready: pyproject.toml scripts/make-venv scripts/find-python
+	@scripts/make-venv $(RELEASE)
+	@$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	@touch $@
+
 clean: ## remove what this Makefile created
-	rm -rf $(VENV) .venv-matrix .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts site
+	rm -rf $(VENV) .venv-matrix $(RELEASE) dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse artifacts site

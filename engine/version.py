@@ -5,4 +5,4 @@ from __future__ import annotations
 #: Release reported by HELLO and INFO: the newest one whose commands are all implemented or listed as left out.
 #: Stream commands of later releases are supported too.
 REDIS_VERSION = "8.6.3"
-ENGINE_VERSION = "0.1.0.dev0"
+ENGINE_VERSION = "1.0.0rc1"

@@ -21,16 +21,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import redis
+
 from streamclient.capabilities import Capabilities
 from streamclient.commands import Command, is_idempotent, key_of, keys_of
 from streamclient.config.address import Address, Endpoint
 from streamclient.errors import PystreamsError, error
-from streamclient.link import Link
+from streamclient.link import BROKEN, Link, OtherProtocolError
 from streamclient.refusals import login_refused, refused, speaks_otherwise
 from streamclient.retry import Budget, is_permanent, is_transient, reason_of
 from streamclient.routing import UNREACHABLE, Topology
-from streamclient.sockets import OtherProtocolError
-from streamclient.wire_errors import BROKEN, HandshakeError, LinkError, LoginRefusedError, ResponseError
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
@@ -102,10 +102,12 @@ class Connection:
             login = self.address.login
             try:
                 link = Link(endpoint, login)
-            except HandshakeError as refusal:
-                raise refused(self.address, refusal.command, refusal.reply) from None
+            except redis.ResponseError as refusal:
+                # redis-py takes the first word of what it knows away.
+                said = f"NOPERM {refusal}" if isinstance(refusal, redis.exceptions.NoPermissionError) else str(refusal)
+                raise refused(self.address, f"SELECT {login.database}", said) from None
             (reply,) = link.pipeline([("ECHO", "")])
-            if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
+            if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
                 link.close()
                 raise refused(self.address, "ECHO", reply)
             if self.address.says_readonly:
@@ -168,7 +170,7 @@ class Connection:
 
     def raise_permanent(self, cause: BaseException) -> None:
         """Raise what the cause is if a retry cannot help: LOGIN_REFUSED, TLS_NEEDED, ... or SERVER_UNREACHABLE."""
-        if isinstance(cause, LoginRefusedError):
+        if isinstance(cause, redis.AuthenticationError):
             raise login_refused(self.address, cause) from None
         if isinstance(cause, OtherProtocolError):
             raise speaks_otherwise(self.address, encrypted=cause.encrypted) from None
@@ -261,7 +263,7 @@ class Connection:
             is_behind = False
             for at, reply in zip(indexes, found, strict=True):
                 replies[at] = reply
-                if isinstance(reply, ResponseError):
+                if isinstance(reply, redis.ResponseError):
                     replies[at] = reply = self._follow_ask(commands[at], reply)
                 if is_transient(reply):
                     self.learn_from(str(reply), link)
@@ -276,7 +278,7 @@ class Connection:
         self.topology.forget()
         self.raise_permanent(cause)
 
-    def _follow_ask(self, command: Command, reply: ResponseError) -> Any:
+    def _follow_ask(self, command: Command, reply: redis.ResponseError) -> Any:
         """The reply of the node that an ASK redirection names; any other refusal as it is."""
         if not str(reply).startswith("ASK "):
             return reply
@@ -295,7 +297,7 @@ class Connection:
         elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN")):
             self.drop(link)
 
-    def learn_or_raise(self, reply: ResponseError, command: str, link: Link | None) -> None:
+    def learn_or_raise(self, reply: redis.ResponseError, command: str, link: Link | None) -> None:
         """Update the routing if that link's server refused for the moment; otherwise raise what the reply means."""
         if not is_transient(reply):
             raise refused(self.address, command, reply)
@@ -310,7 +312,7 @@ class Connection:
     def check(self, commands: Sequence[Command], replies: Sequence[Any]) -> None:
         """Raise the first error among the replies to these commands as SERVER_REFUSED or NOT_PERMITTED."""
         for command, reply in zip(commands, replies, strict=True):
-            if isinstance(reply, ResponseError):
+            if isinstance(reply, redis.ResponseError):
                 raise refused(self.address, command[0], reply, key_of(command))
 
     def command(self, *words: bytes | str | int) -> Any:
@@ -361,7 +363,7 @@ class Connection:
                 if stop == 0 or buffer[0] != ord("-"):
                     return buffer, stop
                 refusal = bytes(buffer[1 : buffer.find(b"\r\n")]).decode("utf-8", "replace")
-                if not is_transient(ResponseError(refusal)):
+                if not is_transient(redis.ResponseError(refusal)):
                     return buffer, stop
                 if refusal.startswith("ASK "):
                     request.link = self.link_for_ask(refusal)
@@ -382,7 +384,7 @@ class Connection:
     def _send_again(self, request: _Request) -> None:
         """Send a request whose link was dropped or replaced."""
         if request.link is not None and not request.can_be_resent:
-            raise LinkError("the connection broke")
+            raise redis.ConnectionError("the connection broke")
         if request.resume is not None:
             request.commands = request.resume()
         self._send(request)
@@ -398,7 +400,7 @@ class Connection:
                 idle = time.monotonic() - link.last_used > _IDLE_SECONDS
                 if link.has_input() or (idle and link.pipeline([("PING",)]) != [b"PONG"]):
                     return False
-        except (ResponseError, OSError):
+        except (redis.RedisError, OSError):
             return False
         return bool(self._links)
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import hiredis
 import numpy as np
-
-from streamclient.wire_errors import ResponseError
+import redis
 
 _NOTHING = object()
 
@@ -26,8 +25,8 @@ def pack(*words: bytes | str | int) -> bytes:
 
 
 def parse(data: bytes) -> list[Any]:
-    """All complete replies in `data`; an error reply is a `ResponseError` in the list."""
-    reader = hiredis.Reader(replyError=ResponseError, notEnoughData=_NOTHING)
+    """All complete replies in `data`; an error reply is a `redis.ResponseError` in the list."""
+    reader = hiredis.Reader(replyError=redis.ResponseError, notEnoughData=_NOTHING)
     reader.feed(data)
     replies = []
     while (reply := reader.gets()) is not _NOTHING:
@@ -76,17 +75,17 @@ def transaction_result(buffer: bytes | bytearray, stop: int, adds: int, others: 
         end = end_of_ids(buffer, len(head), stop, adds)
         if end >= 0:
             tail = parse(bytes(buffer[end:stop]))
-            if not any(isinstance(reply, ResponseError) for reply in tail[:others]):
+            if not any(isinstance(reply, redis.ResponseError) for reply in tail[:others]):
                 return TransactionResult(done=True, tail=tail[others:])
     replies = parse(bytes(buffer[:stop]))
     for reply in replies[: queued + 1]:
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, redis.ResponseError):
             return TransactionResult(refusal=str(reply))
     executed = replies[queued + 1]
     if executed is None:
         return TransactionResult(conflict=True)
-    if isinstance(executed, ResponseError):
+    if isinstance(executed, redis.ResponseError):
         return TransactionResult(refusal=str(executed))
-    refused = {at: str(reply) for at, reply in enumerate(executed) if isinstance(reply, ResponseError)}
+    refused = {at: str(reply) for at, reply in enumerate(executed) if isinstance(reply, redis.ResponseError)}
     refused |= {at: "the stream does not exist" for at, reply in enumerate(executed[:adds]) if reply is None}
     return TransactionResult(done=not refused, refused=refused, tail=replies[queued + 2 :])

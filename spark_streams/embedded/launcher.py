@@ -23,7 +23,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import redis
 
 from spark_streams.embedded import discards, drivers, life, processes, record
 from spark_streams.embedded.life import State
@@ -32,9 +34,6 @@ from spark_streams.embedded.record import Record
 from spark_streams.errors import fail
 from streamclient.config.address import Address, Embedded
 from streamwire import bootstrap
-
-if TYPE_CHECKING:
-    import redis
 
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 """A command line that starts the engine in place of the usual one, to give it settings of its own."""
@@ -64,9 +63,7 @@ def url(data: str | None = None) -> str:
 
 
 def connect(data: str | None = None, **settings: Any) -> redis.Redis:
-    """Return a redis-py client of the embedded engine; `settings` are those of `redis.Redis.from_url`."""
-    import redis  # noqa: PLC0415 - only programs next to Spark need it
-
+    """A redis-py client of the embedded engine; `settings` are those of `redis.Redis.from_url`."""
     client: redis.Redis = redis.Redis.from_url(url(data), **settings)
     return client
 

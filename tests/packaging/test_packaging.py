@@ -12,8 +12,10 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+import yaml
 from trove_classifiers import classifiers
 
+from engine.version import ENGINE_VERSION
 from tests import ROOT
 from tests.packaging.distributions import surroundings
 from tests.suite.long import long_only
@@ -74,6 +76,29 @@ def test_a_python_that_does_not_run_or_is_too_old_is_passed_over(programs: Path)
     fake_python(programs / "python3", 10)
     fake_python(programs / "python3.11", 11)
     assert run_script("find-python", programs).stdout.strip() == str(programs / "python3.11")
+
+
+def test_a_python_of_a_given_version_is_found_on_path_or_where_pyenv_keeps_it(programs: Path, tmp_path: Path) -> None:
+    """A name on PATH that does not run, and a Python of another version, are passed over."""
+    program(programs / "python3.12", "exit 127")
+    for release in ("3.12.1", "3.1.7"):
+        of_pyenv = tmp_path / "versions" / release / "bin" / "python3"
+        program(of_pyenv, f'case "$2" in *version_info*) echo {release.rpartition(".")[0]};; *) echo "$0";; esac')
+    assert find_python("3.12", programs, tmp_path).stdout.strip() == str(tmp_path / "versions/3.12.1/bin/python3")
+    missing = find_python("3.13", programs, tmp_path)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr == f"no Python 3.13 on PATH or in {tmp_path}/versions\n"
+
+
+def find_python(version: str, path: Path, pyenv: Path) -> subprocess.CompletedProcess[str]:
+    """Look for a Python of that version with one directory as PATH, and pyenv's."""
+    return subprocess.run(
+        [ROOT / "scripts" / "find-python", version],
+        env={"PATH": str(path), "PYENV_ROOT": str(pyenv)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_without_a_python_the_message_says_what_to_install(programs: Path) -> None:
@@ -165,6 +190,41 @@ def test_the_installed_package_lets_spark_find_the_source(tmp_path: Path) -> Non
         check=True,
     )
     assert "pyspark_pystreams" in result.stdout
+
+
+def test_all_places_name_the_same_version() -> None:
+    """The package, the engine and the changelog, whose first section is that of the version."""
+    version = PYPROJECT["project"]["version"]
+    assert version == ENGINE_VERSION
+    sections = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert sections[0] == version
+
+
+def test_a_release_is_installed_on_every_supported_python() -> None:
+    """`make dist` and CI try the Pythons that the classifiers name."""
+    words = [each.rpartition(" ")[2] for each in PYPROJECT["project"]["classifiers"] if " :: Python :: 3." in each]
+    supported = "PYTHONS = (" + ", ".join(f'"{version}"' for version in words) + ")"
+    assert supported in (ROOT / "scripts" / "dist.py").read_text()
+    ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert ci["jobs"]["matrix"]["strategy"]["matrix"]["python"] == words
+
+
+@long_only
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout: there is no last commit to build")
+def test_the_same_commit_gives_the_same_wheel_and_sdist(tmp_path: Path) -> None:
+    """Built twice in two directories, and again from the sdist; the times inside are that of the commit."""
+    sums = []
+    for name in ("one", "two"):
+        command = [sys.executable, ROOT / "scripts" / "dist.py", "--build-only", "--directory", tmp_path / name]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        sums.append((tmp_path / name / "SHA256SUMS").read_text())
+    assert sums[0] == sums[1]
+    version = PYPROJECT["project"]["version"]
+    names = [f"pystreams-{version}-py3-none-any.whl", f"pystreams-{version}.tar.gz"]
+    assert [line.split()[1] for line in sums[0].splitlines()] == names
+    commit = subprocess.run([needed("git"), "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, check=True)
+    with tarfile.open(tmp_path / "one" / names[1]) as archive:
+        assert {int(member.mtime) for member in archive} == {int(commit.stdout)}
 
 
 @pytest.fixture(scope="module")

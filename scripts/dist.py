@@ -1,0 +1,201 @@
+"""Build the distributions of the last commit into dist/, check and install them: `make dist`.
+
+dist/ gets the wheel, the sdist, an SBOM (CycloneDX JSON) and SHA256SUMS, without uncommitted changes. The files are
+built twice, the second time from the sdist, elsewhere, with another umask and time zone; their bytes must be equal.
+Their times are that of the commit (SOURCE_DATE_EPOCH), so the same commit, hatchling and zlib give the same bytes.
+
+Wheel and sdist are installed on each supported Python found. The SBOM names the packages of an installation with every
+extra of a user (not the test kit's), as resolved on the newest of them on the day of the build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Supported Pythons, the newest last. tests/packaging compares them with the classifiers.
+PYTHONS = ("3.11", "3.12", "3.13")
+#: Extras of an installation, without Spark.
+EXTRAS = "engine,metrics,dashboard,files,otel,lua,top"
+
+#: What a user does first: add an entry to the embedded engine. Prints where the package is.
+_EMBEDDED = """
+import spark_streams
+from spark_streams.embedded import launcher
+client = launcher.connect()
+client.xadd("s", {"n": 1})
+assert client.xlen("s") == 1
+print(spark_streams.__file__)
+"""
+#: A batch written and read by Spark, which finds the data source without registration.
+_SPARK = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+spark.range(5).write.format("pystreams").mode("append").option("stream", "s").save()
+rows = spark.read.format("pystreams").option("stream", "s").schema("id long").load().collect()
+assert sorted(row.id for row in rows) == [0, 1, 2, 3, 4], rows
+spark.stop()
+"""
+
+
+def _run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    """Return a command's standard output. If it fails, end with its output."""
+    ours = ("PYTHONPATH", "PYSTREAMS_", "PYSPARK_", "SPARK_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=inherited | environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _unpack(archive: Path, directory: Path) -> None:
+    with tarfile.open(archive) as opened:
+        if hasattr(tarfile, "data_filter"):  # Python 3.11 has it from 3.11.4 on
+            opened.extraction_filter = tarfile.data_filter
+        opened.extractall(directory)  # noqa: S202 - archives made here
+
+
+def build(source: Path, target: Path, epoch: str, zone: str) -> list[Path]:
+    """Build wheel and sdist of a source tree; return them, in sorted order."""
+    hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", target)
+    _run(*hatchling, cwd=source, SOURCE_DATE_EPOCH=epoch, TZ=zone)
+    return sorted(path for path in target.iterdir() if path.suffix in (".whl", ".gz"))
+
+
+def build_twice(work: Path, target: Path) -> list[Path]:
+    """Build the last commit, and the sdist of that build; return the first build's files if both have equal bytes."""
+    epoch = _run("git", "log", "-1", "--format=%ct").strip()
+    _run("git", "archive", "--output", work / "commit.tar", "HEAD")
+    commit, unpacked = work / "commit", work / "unpacked"
+    _unpack(work / "commit.tar", commit)
+    first = build(commit, target, epoch, "UTC")
+    (sdist,) = (path for path in first if path.suffix == ".gz")
+    before = os.umask(0o077)
+    try:
+        _unpack(sdist, unpacked)
+        (source,) = unpacked.iterdir()
+        second = build(source, work / "second", epoch, "Asia/Kathmandu")
+    finally:
+        os.umask(before)
+    if [(path.name, digest(path)) for path in first] != [(path.name, digest(path)) for path in second]:
+        sys.exit(f"two builds of the same commit differ: {list(map(digest, first))}, {list(map(digest, second))}")
+    return first
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def check_tags(version: str) -> None:
+    """End if the commit has a release tag of another version."""
+    wrong = [tag for tag in _run("git", "tag", "--points-at", "HEAD", "v*").split() if tag != f"v{version}"]
+    if wrong:
+        sys.exit(f"the commit is tagged {', '.join(wrong)}, and the version is {version}")
+
+
+def interpreters() -> dict[str, Path]:
+    """The Pythons that are found, by version, and a line for each one that is not."""
+    found = {}
+    for version in PYTHONS:
+        done = subprocess.run([ROOT / "scripts" / "find-python", version], capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"Python {version}: SKIPPED, {done.stderr.strip()}")
+        else:
+            found[version] = Path(done.stdout.strip())
+    return found
+
+
+def environment(directory: Path, python: Path, requirement: str) -> Path:
+    """Make a virtual environment with that requirement, from the package index, and return its Python."""
+    _run(python, "-m", "venv", directory)
+    made = directory / "bin" / "python"
+    _run(made, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", requirement)
+    return made
+
+
+def check_version(python: Path, version: str, work: Path) -> None:
+    """End if the command line of an installation does not start, or has another version."""
+    said = _run(python.with_name("pystreams"), "--version", cwd=work).split()
+    if said[-1] != version:
+        sys.exit(f"{python}: pystreams --version says {said}, not {version}")
+
+
+def install(work: Path, wheel: Path, sdist: Path, version: str) -> Path:
+    """Install and try wheel and sdist on each Python; return that of the environment with Spark."""
+    found = interpreters()
+    if not found:
+        sys.exit(f"none of Python {', '.join(PYTHONS)} was found: nothing is known of the distributions")
+    newest = max(found, key=PYTHONS.index)
+    for name, python in found.items():
+        extras = f"spark,{EXTRAS}" if name == newest else EXTRAS
+        of_wheel = environment(work / f"wheel-{name}", python, f"pystreams[{extras}] @ {wheel.as_uri()}")
+        check_version(of_wheel, version, work)
+        place = _run(of_wheel, "-c", _EMBEDDED, cwd=work).strip()
+        if not place.startswith(str(work)):
+            sys.exit(f"the package was imported from {place}, not from the environment")
+        if name == newest:
+            _run(of_wheel, "-c", _SPARK, cwd=work, PYSPARK_PYTHON=str(of_wheel))
+        check_version(environment(work / f"sdist-{name}", python, str(sdist)), version, work)
+        print(f"Python {name}: wheel[{extras}] and sdist installed and tried ({python})", flush=True)
+    return work / f"wheel-{newest}" / "bin" / "python"
+
+
+def write_sbom(python: Path, target: Path) -> int:
+    """Write the SBOM of an environment; return its number of components."""
+    epoch = _run("git", "log", "-1", "--format=%ct").strip()
+    tool = (Path(sys.executable).with_name("cyclonedx-py"), "environment", "--output-reproducible", "--of", "JSON")
+    _run(*tool, "--pyproject", ROOT / "pyproject.toml", "-o", target, python, SOURCE_DATE_EPOCH=epoch)
+    sbom = json.loads(target.read_text())
+    # pip is part of the environment, and not of an installation of pystreams.
+    sbom["components"] = [each for each in sbom["components"] if each["name"] not in ("pip", "setuptools")]
+    left = {each["bom-ref"] for each in sbom["components"]} | {sbom["metadata"]["component"]["bom-ref"]}
+    sbom["dependencies"] = [each for each in sbom["dependencies"] if each["ref"] in left]
+    target.write_text(json.dumps(sbom, indent=2, sort_keys=True) + "\n")
+    return len(sbom["components"])
+
+
+def main() -> None:
+    """Build, check, install, and say the hashes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--directory", type=Path, default=ROOT / "dist", help="where the files go; emptied first")
+    parser.add_argument("--build-only", action="store_true", help="neither twine, installations nor an SBOM")
+    given = parser.parse_args()
+    target: Path = given.directory.resolve()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    if changed := _run("git", "status", "--porcelain", "--untracked-files=no").splitlines():
+        print(f"{len(changed)} uncommitted changes are not included")
+    with tempfile.TemporaryDirectory(prefix="pystreams-dist-", ignore_cleanup_errors=True) as directory:
+        work = Path(directory).resolve()
+        built = build_twice(work, target)
+        wheel, sdist = sorted(built, key=lambda path: path.suffix == ".gz")
+        version = wheel.name.split("-")[1]
+        check_tags(version)
+        if not given.build_only:
+            print(_run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist).strip())
+            sbom = target / f"pystreams-{version}.cdx.json"
+            count = write_sbom(install(work, wheel, sdist, version), sbom)
+            print(f"{sbom.name}: {count} components")
+            built.append(sbom)
+    sums = "".join(f"{digest(path)}  {path.name}\n" for path in sorted(built))
+    (target / "SHA256SUMS").write_text(sums)
+    print(sums, end="")
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()
