@@ -1,7 +1,7 @@
-"""What the databases of one core share: the time, what has changed, and who must hear of it.
+"""State shared by the databases of one core: the time, the changes, and the notifications that they cause.
 
-A database reads the time here, counts changes, and leaves what others have to act on: effects for the log, keys that
-somebody waits for, sessions whose transaction must fail. The core sets the time before each command and collects the
+A database reads the time here, counts changes, and records their consequences: effects for the log, keys that unblock
+clients, sessions whose transaction must fail. The core sets the time before each command and collects the
 rest after it. The attributes are plain because every command reads several of them.
 """
 
@@ -13,29 +13,32 @@ from typing import Any, Protocol
 
 from engine.core.keyspace.elements import Elements
 
-#: Tables of more elements are freed in pieces of so many: each takes a few milliseconds at the most.
+#: Number of elements from which tables are freed in pieces, and elements per piece: each takes a few milliseconds.
 _LARGE = 10_000
 Table = dict[Any, Any] | list[Any] | deque[Any]
-#: The types of values that are freed piece by piece.
+#: The types of values that are freed in pieces.
 _VALUES = (Elements, deque)
 #: Later than any time.
 NEVER = 1 << 63
-#: (database, command) of what happened: a command as words, or as bytes of one or more commands that are encoded.
+#: (database, command) per effect: a command as words, or the encoded bytes of one or more commands.
 Effects = list[tuple[int, list[bytes] | bytes]]
 #: Called with the class of a keyspace event (a letter of notify-keyspace-events), its name, the key and the database.
 OnEvent = Callable[[str, bytes, bytes, int], None]
 
 
 class Watcher(Protocol):
-    """Who watches keys (WATCH). ``watching`` maps (database, key) to whether the key had expired by then, undeleted."""
+    """A client that watches keys (WATCH).
+
+    ``watching``: (database, key) -> whether the key was expired but not deleted.
+    """
 
     watching: dict[tuple[int, bytes], bool]
-    #: A watched key has changed.
+    #: Whether a watched key has changed.
     dirty_exec: bool
 
 
 class Changes:
-    """The changes of one core. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of chance."""
+    """The changes of one core. ``pick(n)`` draws a number in 0 .. n-1: the core's only source of randomness."""
 
     __slots__ = (
         "_expiry_holders",
@@ -61,46 +64,46 @@ class Changes:
 
     def __init__(self, pick: Callable[[int], int]) -> None:
         self.pick = pick
-        #: The present time since the epoch, in milliseconds and in microseconds.
+        #: Current time since the epoch, in milliseconds and in microseconds.
         self.now = 0
         self.now_us = 0
         #: Changes since the last snapshot.
         self.dirty = 0
-        #: What happened, if ``recording``. The list stays the same object; whoever takes the effects clears it.
+        #: Effects, if ``recording``. The list is never replaced; its consumer clears it.
         self.effects: Effects = []
-        #: Somebody wants effects; :meth:`record_for` says who, and keeps this true.
+        #: Whether effects are recorded; maintained by :meth:`record_for`.
         self.recording = False
         self._recorders: set[str] = set()
         self._recording_held = False
-        #: Effects from a log are being run: no key expires by itself, because the log says when it went.
+        #: Whether effects from a log are being run: no key expires by itself, because the log contains its deletion.
         self.replaying = False
-        #: Large tables that nobody uses any more; :meth:`free` takes them apart.
+        #: Large unused tables, which :meth:`free` takes apart.
         self.discarded: list[Table] = []
-        #: Keys that somebody waits for and that were signalled, in order; whether what is there is another value.
+        #: Awaited keys that were signalled, in order -> whether the value has been replaced.
         self.ready: dict[tuple[int, bytes], bool] = {}
-        #: (database, key) -> who watches it.
+        #: (database, key) -> its watchers.
         self.watchers: dict[tuple[int, bytes], set[Watcher]] = {}
-        #: Called for keyspace events; None while nobody wants any.
+        #: Called for keyspace events; None if events are disabled.
         self.on_event: OnEvent | None = None
-        #: Keys are removed when their time has come, and not only when somebody asks for them.
+        #: Whether due keys are removed in the background, and not only on access.
         self.expires_actively = True
-        #: Until then (milliseconds) keys whose time has come are unseen, but stay; :meth:`hold_expiry` keeps it.
+        #: Until this time (milliseconds) due keys are hidden but not removed; maintained by :meth:`hold_expiry`.
         self.expiry_held_until = 0
         self._expiry_holders: dict[str, int] = {}
         #: No key expires before this time (milliseconds since the epoch).
         self.next_expiry = NEVER
-        #: How many keys have expired.
+        #: Number of expired keys.
         self.expired_keys = 0
-        #: How many fields of hashes have expired.
+        #: Number of expired hash fields.
         self.expired_fields = 0
 
     def set_time(self, now_us: int) -> None:
-        """Set the time of what comes next, in microseconds since the epoch."""
+        """Set the current time, in microseconds since the epoch."""
         self.now_us = now_us
         self.now = now_us // 1000
 
     def record_for(self, who: str, wanted: bool) -> None:
-        """Record effects for ``who`` (the log, the replicas) from now on, or no more; others get theirs as before."""
+        """Start or stop recording effects for ``who`` (the log, the replicas), independently of other recorders."""
         if wanted:
             self._recorders.add(who)
         else:
@@ -108,17 +111,17 @@ class Changes:
         self.recording = bool(self._recorders) and not self._recording_held
 
     def hold_recording(self, held: bool) -> None:
-        """Record nothing for anybody while ``held``: what happens is no effect of a command, but data being loaded."""
+        """Suspend recording for all recorders while ``held``: loading data is not an effect of a command."""
         self._recording_held = held
         self.recording = bool(self._recorders) and not held
 
     def hold_expiry(self, who: str, until: int) -> None:
-        """Let keys whose time has come stay, unseen, until then (milliseconds) for ``who`` (a pause, a master that will
-        say when they go); 0: no longer.
+        """Hide due keys instead of removing them until this time (milliseconds) on behalf of ``who`` (a pause, or a
+        master that will send the deletions); 0: stop.
         """
         self._expiry_holders[who] = until
         self.expiry_held_until = max(self._expiry_holders.values())
-        # Whoever sets the timer looks anew.
+        # Forces the timer to be computed again.
         self.next_expiry = 0
 
     def record(self, db: int, argv: list[bytes]) -> None:
@@ -127,20 +130,20 @@ class Changes:
             self.effects.append((db, argv))
 
     def seal_effects(self, first: int) -> None:
-        """Make the effects from index ``first`` on one transaction. (Called where there are several.)"""
+        """Combine the effects from index ``first`` on into one transaction. Called if there are several."""
         effects = self.effects
         effects.insert(first, (effects[first][0], [b"MULTI"]))
         effects.append((effects[-1][0], [b"EXEC"]))
 
     def seal_as_one(self, first: int) -> None:
-        """As :meth:`seal_effects`, where there may be transactions among them: all become one."""
+        """Combine the effects as :meth:`seal_effects` does, merging transactions among them into one."""
         effects = self.effects
         if len(effects) - first > 1:
             effects[first:] = [effect for effect in effects[first:] if effect[1] not in ([b"MULTI"], [b"EXEC"])]
             self.seal_effects(first)
 
     def discard(self, *tables: Table) -> bool:
-        """Free tables that nobody uses any more: now where they are small together, else in pieces (:meth:`free`).
+        """Free unused tables: immediately if they are small in total, else in pieces (:meth:`free`).
 
         Returns whether they are freed in pieces.
         """
@@ -150,15 +153,18 @@ class Changes:
         return True
 
     def discard_value(self, value: Any) -> None:
-        """Free the value of a key, which nobody uses any more: by pieces, if it is large."""
-        # (With a tenth of that all tables of a value have together fewer elements.)
+        """Free the unused value of a key, in pieces if it is large."""
+        # Below a tenth of that size, all tables of a value together have fewer elements than the limit.
         if isinstance(value, deque):
             self.discard(value)
         elif isinstance(value, Elements) and len(value) > _LARGE // 10 and not value.readings:
             self.discard(*value.tables())
 
     def free(self, most: int = _LARGE) -> bool:
-        """Free up to ``most`` elements of discarded tables; whether any are left. Large values in them come later."""
+        """Free up to ``most`` elements of discarded tables; return whether any are left.
+
+        Large values in them come later.
+        """
         while self.discarded and most > 0:
             table = self.discarded[-1]
             count = min(most, len(table))
@@ -181,19 +187,19 @@ class Changes:
         return bool(self.discarded)
 
     def notify(self, kind: str, event: bytes, key: bytes, db: int) -> None:
-        """Tell subscribers of a keyspace event. ``kind`` is its letter in notify-keyspace-events."""
+        """Notify subscribers of a keyspace event. ``kind`` is its letter in notify-keyspace-events."""
         if self.on_event is not None:
             self.on_event(kind, event, key, db)
 
     def watch(self, watcher: Watcher, db: int, key: bytes, *, expired: bool) -> None:
-        """Tell ``watcher`` when the key changes. ``expired``: its time has come, but it is still there."""
+        """Notify ``watcher`` when the key changes. ``expired``: the key is due but not yet removed."""
         pair = db, key
         if pair not in watcher.watching:
             watcher.watching[pair] = expired
             self.watchers.setdefault(pair, set()).add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Forget what ``watcher`` watches."""
+        """Stop watching all keys of ``watcher``."""
         for pair in watcher.watching:
             watchers = self.watchers.get(pair)
             if watchers is not None:

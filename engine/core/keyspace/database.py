@@ -1,16 +1,16 @@
-"""A database: keys, their values, their expiry, and who is told of a change.
+"""A database: keys, their values, their expiry, and notifications of changes.
 
-Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry stay true
-whichever command it was. Values are plain: ``bytes`` (string), ``bytearray`` (a string that APPEND or SETRANGE made,
+Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry are consistent
+regardless of the command. Values are plain: ``bytes`` (string), ``bytearray`` (a string created by APPEND or SETRANGE,
 which Redis calls raw), ``deque`` (list), :class:`~engine.core.keyspace.hash.Hash`,
 :class:`~engine.core.keyspace.members.Members` (set), :class:`~engine.core.keyspace.sorted_set.SortedSet` and
-:class:`~engine.core.streams.stream.Stream`; a string that is a number is kept as text. A command
+:class:`~engine.core.streams.stream.Stream`. A numeric string is stored as text. A command
 that changes a value in place calls :meth:`Database.touch` afterwards.
 
-Every change counts towards the next snapshot. One call is one change, unless ``changes`` says how many it stands for:
-the elements that a list got, or 0 where the command counts what it did elsewhere.
+Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number: that of
+the elements added to a list, or 0 if the command counts its changes elsewhere.
 
-It is one file of some four hundred lines: values, deadlines and the order of names change together, or not at all.
+The module has about four hundred lines because values, deadlines and the order of names must change together.
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ TYPE_NAMES: dict[type, bytes] = {
 
 
 def type_name(value: Value) -> bytes:
-    """The type as TYPE names it."""
+    """Return the type's name as reported by TYPE."""
     return TYPE_NAMES[type(value)]
 
 
 class Database:
-    """The keys of one database. Every lookup removes the key first if its time has come."""
+    """The keys of one database. Every lookup first removes the key if it is due."""
 
     def __init__(self, index: int, changes: Changes) -> None:
         self.index = index
         self.changes = changes
         #: Blocked commands.
         self.waiting: WaitingRoom[Any] = WaitingRoom()
-        #: Whoever is taking an image of it; see :mod:`engine.core.keyspace.image`.
+        #: The image in progress, if any; see :mod:`engine.core.keyspace.image`.
         self.guard: object = None
-        #: Lookups for reading that found their key, and that did not.
+        #: Number of lookups for reading that found their key, and that did not.
         self.hits = 0
         self.misses = 0
         self._values: dict[bytes, Value] = {}
         self._expires: dict[bytes, int] = {}
         self._deadlines = Deadlines(self._expires)
-        #: Keys of hashes with fields that expire: each with a moment before which none of them does.
+        #: Keys of hashes with expiring fields -> a time before which no field expires.
         self._hashes: dict[bytes, int] = {}
         self._field_deadlines = Deadlines(self._hashes)
         self._slots = Slots()
-        #: When a key was last looked up or written, in milliseconds.
+        #: Time of a key's last lookup or write, in milliseconds.
         self._used: dict[bytes, int] = {}
 
     # -- reading ----------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class Database:
         return len(self._values)
 
     def get(self, key: bytes) -> Value | None:
-        """The value, None where there is none or it has expired."""
+        """Return the value; None if the key does not exist or has expired."""
         value = self._values.get(key)
         if value is not None:
             if key in self._expires and self.drop_if_due(key):
@@ -86,9 +86,10 @@ class Database:
         return value
 
     def read(self, key: bytes, *, use: bool = True) -> Value | None:
-        """As :meth:`get`, for commands that only read: hits and misses are counted, a miss is an event.
+        """Return the value as :meth:`get` does, for read-only commands: hits and misses are counted, a miss is an
+        event.
 
-        Without ``use`` the key does not count as used.
+        Without ``use`` the lookup does not count as a use of the key.
         """
         value = self.get(key) if use else self.peek(key)
         if value is None:
@@ -99,38 +100,38 @@ class Database:
         return value
 
     def peek(self, key: bytes) -> Value | None:
-        """As :meth:`get`, but the key does not count as used."""
+        """Return the value as :meth:`get` does, without counting as a use of the key."""
         return None if self.drop_if_due(key) else self._values.get(key)
 
     def idle(self, key: bytes) -> int:
-        """For how many milliseconds an existing key has not been used."""
+        """Return the idle time of an existing key in milliseconds."""
         return max(self.changes.now - self._used[key], 0)
 
     def set_idle(self, key: bytes, milliseconds: int) -> None:
-        """Let an existing key have been idle for so long."""
+        """Set the idle time of an existing key."""
         self._used[key] = self.changes.now - milliseconds
 
     def holds(self, key: bytes) -> bool:
-        """Whether the key is there, its time come or not."""
+        """Return whether the key exists, even if it is due."""
         return key in self._values
 
     def __contains__(self, key: bytes) -> bool:
         return self.peek(key) is not None
 
     def typed(self, key: bytes, kind: type) -> Value | None:
-        """The value if it is of ``kind``, None if there is none; WRONGTYPE otherwise."""
+        """Return the value if it is of ``kind``, None if the key does not exist. Raises WRONGTYPE otherwise."""
         value = self.get(key)
         if value is not None and type(value) is not kind:
             raise CommandError(general.WRONG_TYPE)
         return value
 
     def read_typed(self, key: bytes, kind: type) -> Value | None:
-        """As :meth:`typed`, for commands that only read."""
+        """Return the value as :meth:`typed` does, for read-only commands."""
         value = self._values.get(key)
         if value is None or key in self._expires:
             value = self.read(key)
         else:
-            # As read() does, without the calls.
+            # Inlines read().
             self._used[key] = self.changes.now
             self.hits += 1
         if value is not None and type(value) is not kind:
@@ -143,7 +144,7 @@ class Database:
         return stream
 
     def read_stream(self, key: bytes) -> Stream | None:
-        """As :meth:`stream`, for commands that only read."""
+        """Return the stream as :meth:`stream` does, for read-only commands."""
         stream: Stream | None = self.read_typed(key, Stream)
         return stream
 
@@ -153,11 +154,11 @@ class Database:
         return [key for key in self._values if key not in due] if due else list(self._values)
 
     def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int], Slots]:
-        """Its tables themselves: the values by key, the deadlines of the keys that have one, and the keys' names."""
+        """The internal tables: the values by key, the deadlines by key, and the names of the keys."""
         return self._values, self._expires, self._slots
 
     def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
-        """Every live key with its value and its expiry."""
+        """Yield every live key with its value and its deadline."""
         for key in self.keys():
             yield key, self._values[key], self._expires.get(key)
 
@@ -166,14 +167,17 @@ class Database:
         return [value for value in self._values.values() if type(value) is Stream]
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next cursor (0 at the end) and the live ones of the next ``count`` keys. A walk begins with cursor 0."""
+        """Return the next cursor (0 at the end) and the live ones of the next ``count`` keys.
+
+        An iteration starts with 0.
+        """
         following, keys = self._slots.walk(cursor, count)
         if self._expires:
             keys = [key for key in keys if key in self]
         return following, keys
 
     def random_key(self) -> bytes | None:
-        """A key drawn by the core's source of chance, None in an empty database."""
+        """Return a random key, None if the database is empty."""
         if self.changes.expiry_held_until > self.changes.now:
             live = self.keys()
             return live[self.changes.pick(len(live))] if live else None
@@ -186,9 +190,9 @@ class Database:
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def add(self, key: bytes, value: Value, changes: int = 1) -> None:
-        """Add a key that was not there; whoever waits for it is signalled."""
+        """Add a new key and signal clients that wait for it."""
         if key in self._expires:
-            # It had expired, and a pause has kept it.
+            # The key had expired, but a pause has kept it.
             self.expire(key)
         self._values[key] = value
         if type(value) is Hash and value.deadlines:
@@ -200,7 +204,7 @@ class Database:
         self.changes.notify("n", b"new", key, self.index)
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
-        """The key holds ``value`` from now on, whatever it held; its expiry goes unless ``keep_ttl``."""
+        """Set the key to ``value``, replacing any other value. The expiry is removed unless ``keep_ttl``."""
         if key in self._expires and self.is_due(key):
             self.expire(key)
         if key not in self._values:
@@ -221,7 +225,7 @@ class Database:
             self.signal(key, anew=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
-        """Remove the key; whether it was there. Clients that wait on a group there are signalled."""
+        """Remove the key; return whether it existed. Clients that wait on one of its groups are signalled."""
         if self.drop_if_due(key) or key not in self._values:
             return False
         value = self._values[key]
@@ -241,13 +245,16 @@ class Database:
         self.signal(key)
 
     def pop(self, key: bytes) -> tuple[Value, int | None]:
-        """Remove a key that is there; its value and its expiry. It counts when it comes back elsewhere."""
+        """Remove an existing key; return its value and deadline.
+
+        The change is counted where the value is added again.
+        """
         value, deadline = self._values[key], self._expires.get(key)
         self._drop(key, 0)
         return value, deadline
 
     def clear(self) -> int:
-        """Remove all keys; how many there were."""
+        """Remove all keys; return how many there were."""
         count = len(self._values)
         self._tell(None)
         tables = (self._values, self._expires, self._used, self._hashes, *self._slots.tables())
@@ -260,7 +267,7 @@ class Database:
         return count
 
     def swap(self, other: Database) -> None:
-        """Swap all keys with ``other``; the clients that wait and watch stay where they are."""
+        """Swap all keys with ``other``. Blocked and watching clients stay with their database number."""
         for one, two in ((self, other), (other, self)):
             one._tell(two)
         for name in ("_values", "_expires", "_deadlines", "_hashes", "_field_deadlines", "_slots", "_used"):
@@ -269,9 +276,9 @@ class Database:
             setattr(other, name, mine)
 
     def _tell(self, successor: Database | None) -> None:
-        """Tell whoever watches or waits for a key of this database, or of ``successor``, whose keys take their place.
+        """Notify watchers and blocked clients of the keys of this database and of ``successor``, which replaces them.
 
-        A key that had expired when it was watched has not changed as long as there is none that lives.
+        A key that was already expired when it was watched counts as unchanged unless a live key replaces it.
         """
         watched = [pair for pair in self.changes.watchers if pair[0] == self.index]
         for pair in watched:
@@ -290,15 +297,15 @@ class Database:
     # -- expiry -----------------------------------------------------------------------------------------------------
 
     def deadline(self, key: bytes) -> int | None:
-        """When the key expires, in milliseconds since the epoch; None: never."""
+        """Return the key's deadline in milliseconds since the epoch; None if it does not expire."""
         return self._expires.get(key)
 
     def expiring(self) -> int:
-        """How many keys have an expiry."""
+        """Return the number of keys with a deadline."""
         return len(self._expires)
 
     def set_deadline(self, key: bytes, deadline: int | None) -> None:
-        """Let an existing key expire at ``deadline`` (milliseconds since the epoch), or never."""
+        """Set or remove the deadline of an existing key (milliseconds since the epoch)."""
         if deadline is None:
             self._expires.pop(key, None)
             return
@@ -306,12 +313,12 @@ class Database:
         self.changes.next_expiry = min(self.changes.next_expiry, deadline)
 
     def is_due(self, key: bytes) -> bool:
-        """Whether the key is still there though its time has come."""
+        """Return whether the key exists although it is due."""
         deadline = self._expires.get(key)
         return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
     def drop_if_due(self, key: bytes) -> bool:
-        """Remove the key if its time has come; whether that was so. While a pause holds expiry it stays, unseen."""
+        """Remove the key if it is due; return whether it was. While a pause holds expiry the key is only hidden."""
         if not self.is_due(key):
             return False
         if self.changes.expiry_held_until <= self.changes.now:
@@ -319,7 +326,7 @@ class Database:
         return True
 
     def expire(self, key: bytes) -> None:
-        """Remove a key whose time has come; the log records a deletion. It does not count as a change."""
+        """Remove a due key. The log records a deletion. It does not count as a change."""
         value = self._values[key]
         self._drop(key, 0)
         if type(value) is not bytes:
@@ -329,13 +336,13 @@ class Database:
         self.changes.notify("x", b"expired", key, self.index)
 
     def expire_due(self, now: int, limit: int) -> int:
-        """Drop keys and fields of hashes that have expired at ``now``, and look at about ``limit`` deadlines at most.
+        """Remove keys and hash fields that are due at ``now``, checking about ``limit`` deadlines at most.
 
-        How many keys went, and how many deadlines of fields were looked at.
+        Returns the number of removed keys, and the number of field deadlines checked.
         """
         dropped = 0
         for key in self._deadlines.take_due(now, limit):
-            # (What stands in the list twice is dropped once.)
+            # A key can be listed twice.
             if key in self._expires:
                 self.expire(key)
                 dropped += 1
@@ -345,26 +352,27 @@ class Database:
         return dropped
 
     def next_deadline(self) -> int | None:
-        """The earliest moment at which a key, or a field of a hash, may expire."""
+        """Return the earliest time at which a key or a hash field may expire."""
         keys, fields = self._deadlines.next(), self._field_deadlines.next() if self._hashes else None
         return keys if fields is None or (keys is not None and keys < fields) else fields
 
-    # -- fields of hashes that expire -------------------------------------------------------------------------------
+    # -- expiring hash fields ---------------------------------------------------------------------------------------
 
     def with_expiring_fields(self) -> int:
-        """How many hashes have fields that expire."""
+        """Return the number of hashes with expiring fields."""
         return len(self._hashes)
 
     def note_fields(self, key: bytes, fields: Hash) -> None:
-        """Deadlines of fields of the hash at ``key`` were set, or it has come here with some."""
+        """Register field deadlines of the hash at ``key``, after they were set or the hash was added."""
         deadline = fields.next_deadline()
         if fields.deadlines and deadline < self._hashes.get(key, NEVER):
             self._field_deadlines.put(key, deadline)
             self.changes.next_expiry = min(self.changes.next_expiry, deadline)
 
     def _expire_fields(self, key: bytes, now: int, most: int) -> int:
-        """Remove fields of a hash whose time has come, out of the ``most`` earliest deadlines; of how many. The hash is
-        noted anew for those that are left.
+        """Remove due fields of a hash among the ``most`` earliest deadlines, and register the remaining deadlines.
+
+        Returns the number of deadlines checked.
         """
         fields = self.peek(key)
         self._hashes.pop(key, None)
@@ -378,8 +386,8 @@ class Database:
         return max(looked, 1)
 
     def drop_fields(self, key: bytes, fields: Hash, due: list[bytes]) -> None:
-        """Remove fields whose time has come, and the hash where none is left; the log records a deletion. It does not
-        count as a change.
+        """Remove due fields, and the hash with its last field. The log records a deletion. It does not count as a
+        change.
         """
         for name in due:
             fields.remove(name)
@@ -389,29 +397,29 @@ class Database:
         self.changes.notify("h", b"hexpired", key, self.index)
         if not fields:
             self._drop(key, 0)
-            # (What is left of its deadlines can be large.)
+            # Its deadlines can still be large.
             self.changes.discard_value(fields)
             self.changes.notify("g", b"del", key, self.index)
 
-    # -- who is told of it ----------------------------------------------------------------------------------------
+    # -- notifications --------------------------------------------------------------------------------------------
 
     def touch(self, key: bytes, changes: int = 1) -> None:
-        """The key's value changed: transactions that watch it will not run. ``changes`` are counted."""
+        """Record a change of the key's value: transactions that watch it will fail. ``changes`` are counted."""
         shared = self.changes
         shared.dirty += changes
         if shared.watchers:
             pair = self.index, key
             for watcher in shared.watchers.get(pair, ()):
                 if watcher.watching[pair] and key not in self._values:
-                    # It had expired when it was watched; that it now goes is no change.
+                    # It was already expired when it was watched, so its removal is not a change.
                     watcher.watching[pair] = False
                 else:
                     watcher.dirty_exec = True
 
     def signal(self, key: bytes, *, anew: bool = False) -> None:
-        """Somebody who waits for ``key`` may find something now (or learn that it is gone).
+        """Wake clients that wait for ``key``: there may be data, or the key may be gone.
 
-        ``anew``: what is there is not what they saw when they began to wait, so all of them are to look.
+        ``anew``: the value was replaced since the clients blocked, so all of them must check it.
         """
         if key in self.waiting:
             pair = self.index, key

@@ -1,24 +1,24 @@
-"""Keys of a database, or fields of a hash, in the order in which they expire.
+"""Keys of a database, or fields of a hash, in the order of their deadlines.
 
-Every deadline that is set goes into a heap. One that is replaced or removed stays there, and is passed over when its
-time comes. Where most of the heap is of that kind, a new heap is begun, and each deadline that is set from then on
-moves a few deadlines of the former heap: no command ever moves all of them.
+Every new deadline is pushed onto a heap. Replaced and removed deadlines stay there and are skipped when they are due.
+If most of the heap is stale, a new heap is started, and each new deadline moves a few deadlines from the
+former heap, so that no command has to move all of them.
 """
 
 from __future__ import annotations
 
 import heapq
 
-#: So many of the former heap's deadlines move with each that is set.
+#: Number of former deadlines moved per new deadline.
 _MOVED = 4
-#: A heap of fewer is not begun anew.
+#: Size of a heap below which stale deadlines are tolerated.
 _SMALL = 64
 
 Heap = list[tuple[int, bytes]]
 
 
 class Deadlines:
-    """The deadlines of one database's keys. ``by_key`` has those that hold; whoever owns it removes keys from it."""
+    """The deadlines of one database's keys. ``by_key`` holds the current ones; its owner removes keys from it."""
 
     __slots__ = ("_by_key", "_former", "_heap")
 
@@ -29,14 +29,14 @@ class Deadlines:
 
     @classmethod
     def of(cls, by_key: dict[bytes, int]) -> Deadlines:
-        """The deadlines that ``by_key`` has already."""
+        """Create the deadlines that ``by_key`` already contains."""
         made = cls(by_key)
         made._heap = [(deadline, key) for key, deadline in by_key.items()]
         heapq.heapify(made._heap)
         return made
 
     def __len__(self) -> int:
-        """How many deadlines it keeps, those among them that were replaced or removed."""
+        """Return the number of stored deadlines, including replaced and removed ones."""
         return len(self._heap) + len(self._former)
 
     def put(self, key: bytes, deadline: int) -> None:
@@ -49,7 +49,7 @@ class Deadlines:
             self._former, self._heap = self._heap, []
 
     def put_all(self, keys: list[bytes], deadline: int) -> None:
-        """Set one deadline, in milliseconds since the epoch, for several keys, all of which are different."""
+        """Set one deadline, in milliseconds since the epoch, for several distinct keys."""
         heap = self._heap
         if self._former:
             for key in keys:
@@ -71,35 +71,35 @@ class Deadlines:
     def _move(self) -> None:
         former, by_key = self._former, self._by_key
         for _ in range(min(_MOVED, len(former))):
-            # (Without its last element a heap is a heap.)
+            # A heap without its last element is still a heap.
             deadline, key = former.pop()
             if by_key.get(key) == deadline:
                 heapq.heappush(self._heap, (deadline, key))
         if not former and self._too_large():
-            # The same deadlines stood in it many times over.
+            # It contained the same deadlines many times.
             self._heap = [(deadline, key) for key, deadline in by_key.items()]
             heapq.heapify(self._heap)
 
     def _next(self) -> Heap:
-        """The heap with the earliest deadline; an empty one where there is none."""
+        """Return the heap with the earliest deadline; an empty one if there are no deadlines."""
         if self._former and (not self._heap or self._former[0] < self._heap[0]):
             return self._former
         return self._heap
 
     def tables(self) -> tuple[Heap, Heap]:
-        """What it consists of, for whoever takes it apart."""
+        """Return the internal tables, to be taken apart."""
         return self._heap, self._former
 
     def next(self) -> int | None:
-        """The earliest moment at which a key may expire."""
+        """Return the earliest time at which a key may expire."""
         heap = self._next()
         return heap[0][0] if heap else None
 
     def due(self, now: int) -> set[bytes]:
-        """The keys that expire at ``now`` or before. It costs what they are, however many others there are."""
+        """Return the keys that are due at ``now``. The cost depends only on their number."""
         found: set[bytes] = set()
         for heap in (self._heap, self._former):
-            # Below an element of a heap there is none that is earlier.
+            # The children of a heap's element are never earlier.
             places = [0]
             for place in places:
                 if place < len(heap) and heap[place][0] <= now:
@@ -108,7 +108,7 @@ class Deadlines:
         return {key for key in found if self._by_key.get(key, now + 1) <= now}
 
     def take_due(self, now: int, most: int) -> list[bytes]:
-        """The keys that expire at ``now`` or before, out of the ``most`` earliest deadlines."""
+        """Remove and return the keys that are due at ``now``, among the ``most`` earliest deadlines."""
         due: list[bytes] = []
         for _ in range(most):
             heap = self._next()

@@ -1,8 +1,8 @@
-"""What hashes, sets and sorted sets have in common: elements in a dictionary, which can be walked,
-drawn from, and read in parts.
+"""Common base of hashes, sets and sorted sets: elements in a dictionary that can be iterated with a cursor, drawn at
+random, and read in parts.
 
-The order of a small one is the order of insertion, as a client of Redis sees it. The index for walks and draws is only
-made when it is first asked for.
+A small one keeps the order of insertion, as clients of Redis see it. The index for cursors and draws is created
+on first use.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ T = TypeVar("T")
 V = TypeVar("V")
 E = TypeVar("E", bound="Elements[Any]")
 
-#: Words that are gathered from a long value together, and so many of these parts at once.
+#: Number of words of a long value per part, and of parts per step.
 _PART, _PARTS = 2000, 6
 
 
 class Elements(dict[bytes, V]):
     """Fields of a hash with their values, members of a set, or members of a sorted set with their scores.
 
-    They are set by the subclass's ``put`` and removed with :meth:`remove` alone, never with ``[]``.
+    Set them with the subclass's ``put`` and remove them with :meth:`remove`, never with ``[]``.
     """
 
     __slots__ = ("_names", "readings")
@@ -33,11 +33,11 @@ class Elements(dict[bytes, V]):
     def __init__(self, elements: Iterable[Any] = ()) -> None:
         super().__init__(elements)
         self._names: Names | None = None
-        #: Commands that read it in parts. Until they are done it may be changed, but not taken apart.
+        #: Commands that are reading it in parts. Until they finish it may be changed, but not taken apart.
         self.readings: dict[ref[Reading], None] | None = None
 
     def _place(self, name: bytes, value: V) -> bool:
-        """Set an element; whether it is new."""
+        """Set an element; return whether it is new."""
         if self.readings:
             self._disturb()
         new = name not in self
@@ -47,7 +47,7 @@ class Elements(dict[bytes, V]):
         return new
 
     def remove(self, name: bytes) -> bool:
-        """Drop an element; whether it was there."""
+        """Remove an element; return whether it existed."""
         if name not in self:
             return False
         if self.readings:
@@ -59,22 +59,22 @@ class Elements(dict[bytes, V]):
 
     @property
     def names(self) -> Names:
-        """The names of the elements, to be walked or drawn from."""
+        """The index of the names, for cursors and draws."""
         if self._names is None:
             self._names = Names(self)
         return self._names
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """``count`` different names (all, if there are no more), or -``count`` names of which some may be equal.
+        """Draw ``count`` distinct names (all if there are fewer), or -``count`` names with repetition.
 
-        ``pick`` gives a random number below the one that it is called with.
+        ``pick`` returns a random number below its argument.
         """
         if count >= len(self):
             return list(self)
         return self.names.drawn(count, pick)
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        """What it consists of, for whoever takes it apart."""
+        """Return the internal tables, to be taken apart."""
         return [self] if self._names is None else [self, *self._names.tables()]
 
     def _disturb(self) -> None:
@@ -85,9 +85,9 @@ class Elements(dict[bytes, V]):
 
 
 class Reading:
-    """A command that reads values in parts, for as long as this object exists. A value may be named repeatedly.
+    """A command that reads values in parts, for as long as this object exists. Values can be repeated.
 
-    ``is_disturbed``: one of the values has changed, or is about to.
+    ``is_disturbed``: whether one of the values has changed or is about to.
     """
 
     __slots__ = ("__weakref__", "is_disturbed")
@@ -97,25 +97,25 @@ class Reading:
         for elements in distinct(sources):
             if elements.readings is None:
                 elements.readings = {}
-            # A dictionary, because many commands may read one value: each of them leaves in constant time.
+            # A dictionary, because many commands can read one value: each of them is removed in constant time.
             elements.readings[ref(self, elements.readings.pop)] = None
 
     def disturb(self) -> None:
-        """A value is about to change."""
+        """Called before a value changes."""
         self.is_disturbed = True
 
 
 def distinct(sources: Iterable[T]) -> list[T]:
-    """The objects without repetitions, in the order of their first mention: commands may name a key repeatedly."""
+    """Return the distinct objects in the order of their first occurrence: commands can name a key repeatedly."""
     return list({id(one): one for one in sources}.values())
 
 
 def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[int]:
-    """``count`` different numbers below ``size``, which is greater, or -``count`` of which some may be equal."""
+    """Yield ``count`` distinct numbers below ``size`` (which is greater), or -``count`` numbers with repetition."""
     if count < 0:
         for _ in range(-count):
             yield pick(size)
-    # The first steps of a shuffle, with only the places that moved written down.
+    # Start of a Fisher-Yates shuffle that records only the moved places.
     moved: dict[int, int] = {}
     for place in range(count):
         drawn = place + pick(size - place)
@@ -124,17 +124,18 @@ def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[
 
 
 def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
-    """Lists of as many words as are gathered together; fewer if each is looked up in several ``others``."""
+    """Yield lists of words of the size of a part; smaller if each word is looked up in several ``others``."""
     size = max(_PART // (others + 1), 1)
     while part := list(islice(words, size)):
         yield part
 
 
 def gathered(elements: E, words: Callable[[E], Iterator[T]]) -> Generator[None, None, list[list[T]]]:
-    """What ``words`` iterates over, as it is at one moment from now on, in steps: lists of words, the last one first.
+    """Collect the result of ``words`` in steps, as of one moment from now on; return lists of words, the last one
+    first.
 
-    Where somebody changes the value in between, what it holds at the next step is gathered at once. Already before the
-    first step the value is not taken apart.
+    If the value is changed in between, its remaining words at that step are collected at once. The value is protected
+    from being taken apart already before the first step.
     """
     return _reversed(gathered_from([elements], lambda: in_parts(words(elements))))
 
@@ -146,10 +147,10 @@ def _reversed(gathering: Generator[None, None, list[T]]) -> Generator[None, None
 
 
 def gathered_from(sources: Sequence[Elements[Any]], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
-    """The ``parts`` that are made of several values, as these are at one moment from now on, in steps.
+    """Collect the ``parts`` made from several values in steps, as of one moment from now on.
 
-    Each part is made of about as many elements as :func:`in_parts` gives together. Where one of the values is changed
-    in between, all parts are made anew and at once. Nobody changes them between the last part and the return.
+    Each part is made from about as many elements as one list of :func:`in_parts`. If one of the values is changed
+    in between, all parts are made again at once. The values do not change between the last part and the return.
     """
     return _gather(Reading(sources), parts)
 

@@ -1,8 +1,8 @@
-"""How many bytes a value takes, for MEMORY USAGE: the sizes that the interpreter reports, summed up.
+"""Memory size of a value, for MEMORY USAGE: the sum of the sizes that the interpreter reports.
 
-A stream is counted part by part: frames (plain or packed), the index over them, marks of deleted entries, nodes, groups
-with their consumers and pending entries, idempotent producers. What is long (hashes, sets, sorted sets, lists, and each
-part of a stream) is estimated from samples. What several values share (interned numbers, code) is not counted.
+A stream is measured by part: frames (plain or packed), their index, marks of deleted entries, nodes, groups
+with their consumers and pending entries, idempotent producers. Long values (hashes, sets, sorted sets, lists, and each
+part of a stream) are estimated from samples. Objects shared by several values (interned numbers, code) are not counted.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from engine.core.streams.group import Group
 from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 
-#: The bytes that an object takes by itself.
+#: Shallow size of an object in bytes.
 _size_of: Callable[[object], int] = methodcaller("__sizeof__")
-#: A dictionary's entry: hash, key and value, and its share of the table of indices, at two thirds full.
+#: A dictionary's entry: hash, key and value, and its share of the index table at two thirds full.
 _DICT_ENTRY = 36
-#: What a key costs beside its bytes: its entries among the values, the times of use, and the slots for SCAN.
+#: Overhead of a key besides its bytes: its entries among the values, the times of use, and the slots for SCAN.
 _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 
-#: A score, and the pair of score and member that stands in the order.
+#: A score, and the (score, member) pair in the order.
 _PER_SCORE = 24 + 56 + 8
 
-#: Of a stream's segments, its groups, and a group's consumers and blocks so many are measured where all are not.
+#: Numbers of a stream's segments, its groups, and a group's consumers and blocks that are measured as samples.
 _SEGMENTS, _GROUPS, _MEMBERS = 200, 50, 20
 T = TypeVar("T")
 _Groups = list[tuple[bytes, Group]]
 
 
 def of_key(key: bytes, value: Any, *, expires: bool, samples: int = 0) -> int:
-    """Bytes of a key and its value. ``samples`` elements of a long hash or list are measured; 0: all."""
+    """Return the size of a key and its value. ``samples`` elements of a long hash or list are measured; 0: all."""
     return _size_of(key) + _PER_KEY + (2 * _DICT_ENTRY if expires else 0) + of_value(value, samples)
 
 
 def of_value(value: Any, samples: int = 0) -> int:
-    """Bytes of a value."""
+    """Return the size of a value in bytes."""
     if isinstance(value, Stream):
         return of_stream(value, samples)
     if isinstance(value, Hash):
@@ -68,12 +68,12 @@ def _sampled(sizes: Iterable[int], count: int, samples: int) -> int:
 
 
 def _spread(some: Sequence[T], samples: int) -> Iterable[T]:
-    """As many of a sequence as `samples` says, from all over it; 0: all."""
+    """Return ``samples`` evenly spread elements of a sequence; 0: all."""
     return some if not samples or len(some) <= samples else (some[len(some) * at // samples] for at in range(samples))
 
 
 def of_stream(stream: Stream, samples: int = 0) -> int:
-    """Bytes of a stream with its groups and producers. With ``samples`` at least some of each part are measured."""
+    """Return the size of a stream with its groups and producers. ``samples`` is raised to a minimum for each part."""
     of_parts, of_groups = (max(samples, _SEGMENTS), max(samples, _GROUPS)) if samples else (0, 0)
     pieces = stream.pieces()
     size = _size_of(stream)
@@ -88,12 +88,12 @@ def of_stream(stream: Stream, samples: int = 0) -> int:
 
 
 def _of_piece(piece: Segment | Stored) -> int:
-    # 8 + 8: the stream refers to it, and to its first ID.
+    # 8 + 8: the stream's references to the piece and to its first ID.
     return (of_segment(piece) if isinstance(piece, Segment) else of_stored(piece)) + 8 + 8
 
 
 def _by_size(groups: _Groups, samples: int) -> tuple[_Groups, _Groups]:
-    """The largest groups, as many as are measured, and the others, which are alike: they have little."""
+    """Return the largest groups, which are measured, and the others, which are small and similar."""
     if not samples or len(groups) <= samples:
         return groups, []
     groups.sort(key=lambda one: len(one[1].pending) + len(one[1].consumers), reverse=True)
@@ -110,7 +110,7 @@ def _of_producer(producer: bytes, sent: Mapping[bytes, int], samples: int) -> in
 
 
 def of_segment(segment: Segment) -> int:
-    """Bytes of a segment as it is now: plain, or packed, or on the disk, with what the cache holds of it."""
+    """Return the current size of a segment (plain, packed, or on disk), including its cached data."""
     size = _size_of(segment)
     if segment.has_nodes:
         size += _size_of(segment.nodes) + _size_of(segment.nodes.starts)
@@ -128,12 +128,12 @@ def of_segment(segment: Segment) -> int:
 
 
 def of_stored(body: Stored) -> int:
-    """Bytes of memory of entries that lie on the disk, with what the cache holds of them."""
+    """Return the memory used by entries on disk, including their cached data."""
     return _size_of(body) + _size_of(body.place) + body.cached_bytes
 
 
 def of_group(group: Group, samples: int = 0) -> int:
-    """Bytes of a consumer group: its consumers and its pending entries list."""
+    """Return the size of a consumer group: its consumers and its pending entries list."""
     some = max(samples, _MEMBERS) if samples else 0
     size = _size_of(group) + _size_of(group.consumers) + _size_of(group.by_number) + _size_of(group.nacked)
     sizes = (_size_of(one) + _size_of(one.name) for one in group.consumers.values())

@@ -1,8 +1,8 @@
-"""Large hashes, sets and sorted sets as they are at one moment, for whoever writes them down.
+"""Frozen copies of large hashes, sets and sorted sets as of one moment, for writing them to a file.
 
-What is frozen is only read, by the methods here; it consists of parts of some thousand elements, which are copied one
-after the other (:class:`Freezing`). Whoever changes the value before the last one is copied has the rest copied first:
-so freezing a value that nobody touches never takes long, and any other takes less than a copy that can be changed.
+A frozen value is read-only, through the methods here. It consists of parts of some thousand elements, which are copied
+one after the other (:class:`Freezing`). A change to the source first copies the remaining parts. So freezing an
+unchanged value never takes long, and freezing any other value takes less time than a mutable copy.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.members import Members
 from engine.core.keyspace.sorted_set import Order, Pair, SortedSet
 
-#: From so many elements on a value is frozen, not copied.
+#: Number of elements from which a value is frozen instead of copied.
 LARGE = 5000
-#: Elements that are copied together, and let go together.
+#: Number of elements copied at once, and freed at once.
 AT_ONCE = 5000
 
 
 class FrozenHash(Hash):
-    """A hash. Its fields and their values lie in parts; the dictionary that this is itself stays empty."""
+    """A hash whose fields and values lie in parts; the dictionary itself stays empty."""
 
     __slots__ = ("_fields", "_values")
 
@@ -35,7 +35,7 @@ class FrozenHash(Hash):
             self.deadlines = fields.deadlines.copy()
 
     def copying(self, fields: Hash) -> Iterator[None]:
-        """Copies the fields, a part for each step."""
+        """Copy the fields, one part per step."""
         names, values = iter(fields), iter(fields.values())
         while part := list(islice(names, AT_ONCE)):
             self._fields.append(part)
@@ -48,7 +48,7 @@ class FrozenHash(Hash):
     def __iter__(self) -> Iterator[bytes]:
         return chain.from_iterable(self._fields)
 
-    def keys(self) -> Iterator[bytes]:  # type: ignore[override]  # (nobody needs a view)
+    def keys(self) -> Iterator[bytes]:  # type: ignore[override]  # # (a view is not needed)
         return iter(self)
 
     def values(self) -> Iterator[bytes]:  # type: ignore[override]
@@ -62,7 +62,7 @@ class FrozenHash(Hash):
 
 
 class FrozenMembers(Members):
-    """A set. Its members lie in parts; the dictionary that this is itself stays empty."""
+    """A set whose members lie in parts; the dictionary itself stays empty."""
 
     __slots__ = ("_members",)
 
@@ -71,7 +71,7 @@ class FrozenMembers(Members):
         self._members: list[list[bytes]] = []
 
     def copying(self, members: Members) -> Iterator[None]:
-        """Copies the members, a part for each step."""
+        """Copy the members, one part per step."""
         names = iter(members)
         while part := list(islice(names, AT_ONCE)):
             self._members.append(part)
@@ -88,7 +88,7 @@ class FrozenMembers(Members):
 
 
 class FrozenSortedSet(SortedSet):
-    """A sorted set: its pairs in order, and nothing else."""
+    """A sorted set that consists only of its pairs in order."""
 
     __slots__ = ()
 
@@ -96,7 +96,7 @@ class FrozenSortedSet(SortedSet):
         super().__init__(big=members.big)
 
     def copying(self, members: SortedSet) -> Iterator[None]:
-        """Copies the pairs, some blocks for each step."""
+        """Copy the pairs, some blocks per step."""
         blocks: list[list[Pair]] = []
         size = 0
         for block in members.order.blocks():
@@ -115,7 +115,7 @@ class FrozenSortedSet(SortedSet):
 
 
 class Freezing(Reading):
-    """A large value becomes a frozen one, :attr:`value`, in steps: the value of the moment at which this was made."""
+    """Freezes a large value in steps; :attr:`value` is its state at the moment when this was created."""
 
     __slots__ = ("_copying", "value")
 
@@ -135,11 +135,11 @@ class Freezing(Reading):
         self.value: Elements[Any] = made
 
     def step(self) -> bool:
-        """Copy some thousand elements; whether there were none left."""
+        """Copy some thousand elements; return whether the copy is complete."""
         return next(self._copying, _OVER) is _OVER
 
     def disturb(self) -> None:
-        """The source is about to change: what is left is copied now."""
+        """Copy the rest before the source changes."""
         super().disturb()
         for _ in self._copying:
             pass
@@ -149,7 +149,7 @@ _OVER = object()
 
 
 def let_go(value: Any) -> None:
-    """Empty what was frozen, in small steps, between which other threads may run."""
+    """Empty a frozen value in small steps, between which other threads can run."""
     if not isinstance(value, FrozenHash | FrozenMembers | FrozenSortedSet):
         return
     for table in value.tables():

@@ -1,14 +1,14 @@
-"""The keyspace as it is at one moment, for whoever writes it down while commands go on.
+"""An image of the keyspace at one moment, to be written to a file while commands continue.
 
-What can change is copied, what cannot is shared: a sealed segment's frames and index, blocks of pending entries, and
-every plain string, cost a reference. Where there are many keys they are taken some at a time, on a walk through each
-database's table of names, which goes from its end to its beginning. Until it is over the databases are guarded: a key
-that the walk has not reached yet is taken before anybody may change it. A large hash, set or sorted set is taken in
-parts (:mod:`engine.core.keyspace.frozen`). So beginning an image costs nothing, however many keys there are, and
-however large they are. Another thread may read the complete image for as long as it likes.
+Mutable data is copied, immutable data is shared: a sealed segment's frames and index, blocks of pending entries, and
+plain strings cost one reference each. If there are many keys, they are taken in steps, by walking each
+database's table of names from its end to its start. Until the walk is complete the databases are guarded: a key
+that the walk has not reached yet is taken before it is changed. A large hash, set or sorted set is taken in
+parts (:mod:`engine.core.keyspace.frozen`). So starting an image costs nothing, regardless of the number and size of
+the keys. The complete image can be read by another thread for any time.
 
-Where a key is removed the last name of the table takes its place (:mod:`engine.core.keyspace.slots`). The walk has been
-there, or it is a key that was added since: it is noted as done, and so is every key that was taken out of turn.
+When a key is removed, the last name of the table takes its place (:mod:`engine.core.keyspace.slots`). Either the walk
+has already taken that name, or the key was added later and is recorded as done, like every key taken out of order.
 """
 
 from __future__ import annotations
@@ -27,37 +27,40 @@ from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: About how many microseconds of copying are done at once, and what a key counts for in itself.
+#: Approximate microseconds of copying per step, and the approximate cost of a key itself.
 _AT_ONCE, _LOOK = 2000, 0.2
-#: About how many microseconds it takes to copy a part of a large value.
+#: Approximate microseconds to copy a part of a large value.
 _PART_WORK = AT_ONCE // 50
-#: So many names are looked at together.
+#: Number of names processed together.
 _NAMES = 500
 
-#: Keys, their values, and the deadlines of those that have one, in milliseconds since the epoch.
+#: Keys, their values, and deadlines by key in milliseconds since the epoch.
 Part = tuple[list[bytes], list[Any], dict[bytes, int]]
 
 
 class DatabaseImage:
-    """One database, in parts of some hundred keys. ``keys`` and ``expiring``: how many keys, and with a deadline."""
+    """One database in parts of some hundred keys.
+
+    ``keys`` and ``expiring``: numbers of keys, and of those with deadline.
+    """
 
     __slots__ = ("expiring", "index", "keys", "parts")
 
     def __init__(self, index: int) -> None:
         self.index = index
-        #: The last keys first, as they were taken.
+        #: In the order taken: the last keys first.
         self.parts: list[Part] = []
         self.keys = 0
         self.expiring = 0
 
     def add(self, keys: list[bytes], values: list[Any], deadlines: dict[bytes, int]) -> None:
-        """Add keys before those that are there."""
+        """Add keys that precede the existing ones."""
         self.parts.append((keys, values, deadlines))
         self.keys += len(keys)
         self.expiring += len(deadlines)
 
     def items(self) -> Iterator[tuple[bytes, Any, int | None]]:
-        """Every key with its value and its deadline."""
+        """Yield every key with its value and its deadline."""
         for keys, values, deadlines in reversed(self.parts):
             for key, value in zip(keys, values, strict=True):
                 yield key, value, deadlines.get(key)
@@ -65,22 +68,22 @@ class DatabaseImage:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """All databases that have keys. ``now`` is the moment, in milliseconds since the epoch."""
+    """All databases that have keys. ``now`` is the moment of the image, in milliseconds since the epoch."""
 
     now: int
     databases: list[DatabaseImage]
-    #: stream-idmp-duration and stream-idmp-maxsize, what streams have that were told nothing else.
+    #: stream-idmp-duration and stream-idmp-maxsize: the defaults for streams without their own limits.
     idmp_defaults: tuple[int, int]
-    #: The code of the libraries of functions.
+    #: The source code of the libraries of functions.
     libraries: Sequence[bytes] = ()
 
     @property
     def keys(self) -> int:
-        """How many keys it has."""
+        """Total number of keys."""
         return sum(one.keys for one in self.databases)
 
     def free(self) -> None:
-        """Let everything go, some keys at a time: freeing all at once would keep the GIL for as long as it takes."""
+        """Free everything some keys at a time: freeing all at once would hold the GIL for the whole time."""
         for one in self.databases:
             while one.parts:
                 for value in one.parts.pop()[1]:
@@ -88,9 +91,9 @@ class Image:
 
 
 def take(databases: Sequence[Database], config: Config, now: int, libraries: Sequence[bytes] = ()) -> Image:
-    """The state of all databases at the present time ``now``, in milliseconds since the epoch.
+    """Return the state of all databases at the current time ``now``, in milliseconds since the epoch.
 
-    Keys whose time has come are left out. ``libraries`` are the codes of the libraries of functions.
+    Due keys are left out. ``libraries`` is the source code of the libraries of functions.
     """
     taking = Taking(databases, config, now, libraries)
     taking.finish()
@@ -98,9 +101,9 @@ def take(databases: Sequence[Database], config: Config, now: int, libraries: Seq
 
 
 class Taking:
-    """An image of the moment at which this was made, until it is complete: keys are taken some at a time.
+    """An image in progress, of the moment when this was created. Keys are taken in steps.
 
-    The first :meth:`step` belongs to that moment. The image may be used when a step has said so.
+    The first :meth:`step` must run at that moment. The image may be used once a step has returned True.
     """
 
     def __init__(
@@ -109,21 +112,21 @@ class Taking:
         self._databases = databases
         storage = Storage()
         self._walks = [_Walk(db, now, storage) for db in databases if len(db)]
-        #: The walks that others may get in the way of, by the number of the database.
+        #: Walks in progress by the number of their database.
         self._guarded: dict[int, _Walk] = {}
         self._guards = False
         defaults = config.integer("stream-idmp-duration"), config.integer("stream-idmp-maxsize")
         self.image = Image(now, [one.image for one in self._walks], defaults, libraries)
 
     def finish(self) -> None:
-        """Take all keys that are left."""
+        """Take all remaining keys."""
         for walk in self._walks:
             while not walk.is_over:
                 walk.go_on(_AT_ONCE)
         self.cancel()
 
     def step(self) -> bool:
-        """Take some more keys; whether the image is complete, and nothing is guarded any more."""
+        """Take some more keys; return whether the image is complete and no database is guarded any more."""
         left: float = _AT_ONCE
         for walk in self._walks:
             while left > 0 and not walk.is_over:
@@ -141,11 +144,11 @@ class Taking:
         for db in self._databases:
             if isinstance(db.guard, Taking):
                 db.guard.finish()
-            db.__class__ = _Guarded  # (so, lookups in a database that nobody guards cost nothing)
+            db.__class__ = _Guarded  # # (lookups in unguarded databases thus have no overhead)
             db.guard = self
 
     def cancel(self) -> None:
-        """Guard the databases no more."""
+        """Stop guarding the databases."""
         for db in self._databases:
             if isinstance(db, _Guarded) and db.guard is self:
                 db.guard = None
@@ -156,37 +159,37 @@ class Taking:
         self._guarded = {}
 
     def walk(self, index: int) -> _Walk | None:
-        """The walk through a database's keys, None where there were none."""
+        """Return the walk through a database's keys, None if it had no keys."""
         return self._guarded.get(index)
 
     def detach(self, index: int) -> None:
-        """A database has begun anew, and its former tables change no more."""
+        """Stop following a database that has been replaced by a new one: its former tables do not change any more."""
         self._guarded.pop(index, None)
 
     def swap(self, one: int, two: int) -> None:
-        """Two databases have exchanged their keys."""
+        """Follow two databases that have exchanged their keys."""
         first, second = self._guarded.pop(one, None), self._guarded.pop(two, None)
         self._guarded |= {index: walk for index, walk in ((one, second), (two, first)) if walk is not None}
 
 
 class _Walk:
-    """The way through one database's tables, from the last name to the first."""
+    """The walk through one database's tables, from the last name to the first."""
 
     def __init__(self, db: Database, now: int, storage: Storage) -> None:
         self.image = DatabaseImage(db.index)
         self._values, self._expires, self._names = db.tables()
         self._now = -1 if db.changes.replaying else now
         self._storage = storage
-        #: The names before this place are still to be taken, but for those that are ``done``.
+        #: Number of leading names that are still to be taken, except those in ``done``.
         self._left = len(self._names)
         self._done: set[bytes] = set()
-        #: Large values that are being copied.
+        #: Large values being copied.
         self._freezing: dict[bytes, Freezing] = {}
-        #: Tables that nobody else uses any more, to be freed when it is over.
+        #: Tables that are used only here, to be freed at the end.
         self.discarded: list[Any] = []
 
     def end(self) -> None:
-        """Let the tables go: whoever still has this must not keep what the database has no longer."""
+        """Release the tables, so that a remaining reference to this walk does not keep removed data alive."""
         self.discarded = []
         self._freezing = {}
         self._values, self._expires = {}, {}
@@ -195,11 +198,11 @@ class _Walk:
 
     @property
     def is_over(self) -> bool:
-        """Whether all keys were taken."""
+        """Whether all keys have been taken."""
         return not self._left and not self._freezing
 
     def go_on(self, most: float) -> float:
-        """Take some keys, for about ``most`` microseconds; for how many."""
+        """Take keys for about ``most`` microseconds; return the time spent."""
         if self._freezing:
             return self._freeze(most)
         begin = max(self._left - _NAMES, 0)
@@ -221,7 +224,7 @@ class _Walk:
         return work
 
     def _freeze(self, most: float) -> float:
-        """Go on with the values that are being copied."""
+        """Continue copying large values."""
         work = 0.0
         while self._freezing and work < most:
             key = next(iter(self._freezing))
@@ -231,14 +234,14 @@ class _Walk:
         return work
 
     def _copied(self, key: bytes, value: Any) -> Any:
-        """A value of the image, which is whole when the walk is over."""
+        """Return the image's copy of a value, which is complete at the end of the walk."""
         if isinstance(value, Elements) and len(value) >= LARGE:
             freezing = self._freezing[key] = Freezing(value)
             return freezing.value
         return _copy(value, self._storage)
 
     def settle(self, key: bytes | None = None) -> None:
-        """To be called before a value goes (None: all of them): what is left of it is copied now."""
+        """Copy the rest of a value (None: of all values) before it is removed."""
         for one in list(self._freezing) if key is None else [key]:
             freezing = self._freezing.pop(one, None)
             if freezing is not None:
@@ -256,7 +259,7 @@ class _Walk:
             self.image.add(names, values, deadlines)
 
     def keep(self, key: bytes) -> None:
-        """To be called before somebody changes a key: it is taken, if it was not taken yet."""
+        """Take a key before it is changed, unless it has been taken."""
         if key in self._done or self._names.place_of(key) not in range(self._left):
             return
         value = self._values[key]
@@ -264,7 +267,7 @@ class _Walk:
         self._done.add(key)
 
     def remove(self, key: bytes) -> None:
-        """To be called before a key is removed: it is taken, and the name that comes to its place is noted."""
+        """Take a key before it is removed, and record the name that moves to its place."""
         if self._names.place_of(key) in range(self._left):
             self.keep(key)
             if len(self._names) > self._left:
@@ -275,7 +278,7 @@ class _Walk:
 
 
 class _Guarded(Database):
-    """A database while an image of it is not complete."""
+    """A database whose image is in progress."""
 
     def _walk(self) -> _Walk | None:
         return self.guard.walk(self.index) if isinstance(self.guard, Taking) else None
@@ -337,7 +340,7 @@ class _Guarded(Database):
 
 
 def _work(value: Any) -> int:
-    """About how many microseconds it takes to copy a value."""
+    """Return the approximate time in microseconds to copy a value."""
     if isinstance(value, Stream):
         pieces = value.pieces()
         copied = list(map(type, pieces)).count(Segment)

@@ -1,6 +1,6 @@
-"""A set: its members, and how Redis would keep them: as numbers, as a listpack, or as a table.
+"""A set: its members and its Redis encoding: integers, a listpack, or a table.
 
-A set of numbers shows them in ascending order, a small one of other words in the order of insertion. A set never
+A set of integers is shown in ascending order, a small set of other words in the order of insertion. A set never
 becomes small again.
 """
 
@@ -16,7 +16,7 @@ from engine.settings.config import Config
 
 
 class Form(IntEnum):
-    """How a set is kept; snapshots have the number."""
+    """A set's encoding. Snapshots store the number."""
 
     NUMBERS = 0
     SMALL = 1
@@ -24,18 +24,18 @@ class Form(IntEnum):
 
 
 class SetLimits(NamedTuple):
-    """How large a set may be for its form."""
+    """Size limits of a set's encodings."""
 
-    #: The most members of a set of numbers.
+    #: Maximum number of members of a set of integers.
     numbers: int
-    #: The most members of a small set of other words.
+    #: Maximum number of members of a small set of other words.
     entries: int
-    #: The longest member of that, in bytes.
+    #: Maximum length of these members in bytes.
     length: int
 
 
 def set_limits(config: Config) -> SetLimits:
-    """The limits that the configuration sets."""
+    """Return the configured limits."""
     integer = config.integer
     return SetLimits(
         integer("set-max-intset-entries"), integer("set-max-listpack-entries"), integer("set-max-listpack-value")
@@ -43,7 +43,7 @@ def set_limits(config: Config) -> SetLimits:
 
 
 class Members(Elements[None]):
-    """A set's members. They are set and removed with :meth:`put` and :meth:`remove` alone, never with ``[]``."""
+    """A set's members. Set and remove them only with :meth:`put` and :meth:`remove`, never with ``[]``."""
 
     __slots__ = ("form",)
 
@@ -52,7 +52,7 @@ class Members(Elements[None]):
         self.form = form
 
     def put(self, member: bytes, limits: SetLimits) -> bool:
-        """Add a member; whether it is new."""
+        """Add a member; return whether it is new."""
         if not self._place(member, None):
             return False
         if self.form is not Form.TABLE:
@@ -60,7 +60,7 @@ class Members(Elements[None]):
         return True
 
     def expect(self, count: int, limits: SetLimits) -> None:
-        """Let a new set have the form of one with ``count`` members at least, as Redis does before it adds them."""
+        """Choose a new set's encoding for at least ``count`` members, as Redis does before it adds them."""
         if count > limits.numbers:
             self.form = Form.SMALL if count <= limits.entries else Form.TABLE
 
@@ -78,23 +78,23 @@ class Members(Elements[None]):
         self.form = Form.SMALL if fits else Form.TABLE
 
     def _put_in_order(self) -> None:
-        """The newest member is no number: the numbers stay in ascending order before it."""
+        """Sort the integers before the newest member, which is not an integer."""
         *numbers, newest = self
         super().clear()
         super().update(dict.fromkeys([*sorted(numbers, key=int), newest]))
 
     @property
     def is_table(self) -> bool:
-        """Whether it is so large that Redis keeps a table, which is walked in parts."""
+        """Whether it is so large that Redis uses a table, which is iterated in parts."""
         return self.form is Form.TABLE
 
     def shown(self) -> list[bytes]:
-        """The members in the order in which a client sees them."""
+        """Return the members in the order in which clients see them."""
         return sorted(self, key=int) if self.form is Form.NUMBERS else list(self)
 
     def copy(self) -> Members:
-        """A set of its own with the same members, in the same order."""
+        """Return an independent copy with the same order."""
         made = Members(form=self.form)
-        # (Of a dictionary from which nothing was removed this copies the table as it is.)
+        # Copies the table as it is if nothing was removed from it.
         made.update(self)
         return made

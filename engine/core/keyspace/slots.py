@@ -1,9 +1,9 @@
-"""Names that can be walked in pieces and drawn from: what SCAN and RANDOMKEY stand on.
+"""Names with cursors and random draws, for SCAN and RANDOMKEY.
 
-The names lie densely in a list; where one goes, the last one takes its place. A walk goes from the end to the
-beginning, and its cursor is the number of places still ahead of it. So a name only ever moves towards what a walk has
-not seen yet, and a name that is there from a walk's first step to its last is met (perhaps twice). Walking upwards
-would break that.
+The names lie densely in a list; the last name takes the place of a removed one. An iteration goes from the end to the
+start, and its cursor is the number of places still ahead. So names only move towards the part that an iteration has
+not yet reached, and a name that exists from its first to its last step is returned (possibly twice). Iterating upwards
+would break this.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 class Slots:
-    """An ordered set of names with cursors. All steps are O(1), a walk's step O(count)."""
+    """An ordered set of names with cursors. All operations are O(1), an iteration step O(count)."""
 
     __slots__ = ("_names", "_place_of")
 
@@ -27,20 +27,20 @@ class Slots:
         return self._names[place]
 
     def place_of(self, name: bytes) -> int:
-        """Where a name lies, -1 where it is not there."""
+        """Return the place of a name, -1 if it does not exist."""
         return self._place_of.get(name, -1)
 
     def between(self, begin: int, end: int) -> list[bytes]:
-        """The names at the places [begin, end)."""
+        """Return the names at the places [begin, end)."""
         return self._names[begin:end]
 
     def add(self, name: bytes) -> None:
-        """A name that was not there."""
+        """Add a new name."""
         self._place_of[name] = len(self._names)
         self._names.append(name)
 
     def remove(self, name: bytes) -> None:
-        """A name that was there goes."""
+        """Remove an existing name."""
         place = self._place_of.pop(name)
         last = self._names.pop()
         if last is not name and place < len(self._names):
@@ -48,11 +48,11 @@ class Slots:
             self._place_of[last] = place
 
     def tables(self) -> tuple[list[bytes], dict[bytes, int]]:
-        """What it consists of, for whoever takes it apart."""
+        """Return the internal tables, to be taken apart."""
         return self._names, self._place_of
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """The next cursor (0: done) and up to ``count`` names. Cursor 0 begins a walk; any number is a valid one."""
+        """Return the next cursor (0: done) and up to ``count`` names. Cursor 0 starts; every number is valid."""
         end = len(self._names) if not cursor else min(cursor, len(self._names))
         start = max(end - count, 0)
         return start, self._names[start:end]

@@ -1,6 +1,6 @@
-"""A sorted set: members with their scores, in the order of these, and whether Redis would still keep a listpack.
+"""A sorted set: members ordered by score, and whether Redis would still store it as a listpack.
 
-Members of equal scores are in the order of their bytes. What Redis keeps as a listpack has no sign at a score of zero.
+Members with equal scores are ordered bytewise. A listpack has no negative zero scores.
 A sorted set never becomes small again.
 """
 
@@ -17,76 +17,76 @@ from sortedcontainers import SortedList
 from engine.core.keyspace.elements import Elements, drawn_places
 from engine.settings.config import Config
 
-#: A score and its member: so, pairs are in order as they are.
+#: A score and its member, so that pairs sort naturally.
 Pair = tuple[float, bytes]
-#: From so many members on the order is kept all the time; of fewer ones it is made when it is first asked for.
+#: Number of members from which the order is maintained permanently; smaller sets create it on first use.
 _ORDERED = 64
-#: Of so few members the order is not kept where some of them are taken away.
+#: Number of members up to which a removal of a range drops the order.
 _TINY = 8
-#: Pairs that are put in order together.
+#: Number of pairs sorted together.
 _SORTED_AT_ONCE = 2000
-#: So many runs of these are let go together.
+#: Number of sorted runs freed together.
 _FREED_AT_ONCE = 20
 
 
 class SortedSetLimits(NamedTuple):
-    """How large a sorted set may be that Redis keeps as a listpack."""
+    """Size limits of a sorted set in a listpack."""
 
-    #: The most members.
+    #: Maximum number of members.
     entries: int
-    #: The longest member, in bytes.
+    #: Maximum length of a member in bytes.
     length: int
 
 
 def sorted_set_limits(config: Config) -> SortedSetLimits:
-    """The limits that the configuration sets."""
+    """Return the configured limits."""
     return SortedSetLimits(config.integer("zset-max-listpack-entries"), config.integer("zset-max-listpack-value"))
 
 
-class Order(SortedList):  # type: ignore[misc]  # (it ships without types)
-    """Pairs in order, in blocks of some thousand. What asks for ranks, adds and removes takes logarithmic time.
+class Order(SortedList):  # type: ignore[misc]  # # (the library has no types)
+    """Pairs in order, in blocks of some thousand. Ranks, additions and removals take logarithmic time.
 
-    The fields that begin with ``_`` are SortedList's, which has them for its subclasses.
+    The fields that start with ``_`` are SortedList's, which offers them to subclasses.
     """
 
     def copy(self) -> Order:
-        """An order of its own with the same pairs."""
+        """Return an independent copy."""
         return Order.of_blocks([block[:] for block in self._lists])
 
     @classmethod
     def of_blocks(cls, blocks: list[list[Pair]]) -> Order:
-        """An order that consists of these blocks, none of which is empty; the caller gives them away."""
+        """Return an order of these blocks, which must not be empty and are owned by it from now on."""
         order = cls()
         order._lists, order._maxes = blocks, [block[-1] for block in blocks]
         order._len = sum(map(len, blocks))
         return order
 
     def blocks(self) -> list[list[Pair]]:
-        """The blocks that it consists of."""
+        """Return its blocks."""
         found: list[list[Pair]] = self._lists
         return found
 
 
 class SortedSet(Elements[float]):
-    """Members and their scores. They are set and removed with the methods here alone, never with ``[]``."""
+    """Members and their scores. Set and remove them only with the methods here, never with ``[]``."""
 
     __slots__ = ("_order", "big")
 
     def __init__(self, pairs: Iterable[tuple[bytes, float]] = (), *, big: bool = False) -> None:
         super().__init__(pairs)
-        #: Too many members, or too long ones, for a listpack.
+        #: Whether it has too many or too long members for a listpack.
         self.big = big
         self._order: Order | None = None
 
     @classmethod
     def of_ordered(cls, blocks: list[list[Pair]], *, big: bool) -> SortedSet:
-        """A sorted set of pairs that are in order, in blocks of some hundred, which the caller gives away."""
+        """Create a sorted set from ordered pairs in blocks of some hundred, which it owns from now on."""
         made = cls(((member, score) for score, member in chain.from_iterable(blocks)), big=big)
         made.put_in_order(blocks)
         return made
 
     def put(self, member: bytes, score: float, limits: SortedSetLimits) -> bool:
-        """Set a member's score; whether it is new."""
+        """Set a member's score; return whether the member is new."""
         former = self.get(member)
         if not self.big:
             if former is None and (len(self) >= limits.entries or len(member) > limits.length):
@@ -104,7 +104,7 @@ class SortedSet(Elements[float]):
         return former is None
 
     def remove(self, name: bytes) -> bool:
-        """Drop a member; whether it was there."""
+        """Remove a member; return whether it existed."""
         score = self.get(name)
         if score is None:
             return False
@@ -114,7 +114,7 @@ class SortedSet(Elements[float]):
         return True
 
     def cut(self, start: int, stop: int) -> list[Pair]:
-        """Remove the pairs of these ranks, ``stop`` not included; what they were, in order."""
+        """Remove the pairs with the ranks [start, stop); return them in order."""
         if self._order is None and len(self) <= _TINY:
             pairs = sorted(self._pairs())[start:stop]
             for _, member in pairs:
@@ -133,13 +133,13 @@ class SortedSet(Elements[float]):
         return pairs
 
     def expect(self, count: int, limits: SortedSetLimits) -> None:
-        """Let a new sorted set have the form of one with ``count`` members, as Redis does before it adds them."""
+        """Choose a new sorted set's encoding for ``count`` members, as Redis does before it adds them."""
         if count > limits.entries:
             self.big = True
 
     @property
     def order(self) -> Order:
-        """Its pairs in order."""
+        """The pairs in order."""
         if self._order is None:
             self._order = Order(self._pairs())
         return self._order
@@ -148,37 +148,37 @@ class SortedSet(Elements[float]):
         return zip(self.values(), self.keys(), strict=True)
 
     def put_in_order(self, blocks: list[list[Pair]]) -> None:
-        """Take these for its order: all its pairs, in blocks, which the caller gives away."""
+        """Use these blocks of all pairs as the order; it owns them from now on."""
         self._order = Order.of_blocks(blocks)
 
     def rank(self, member: bytes) -> int:
-        """How many members come before one that is there."""
+        """Return the number of members before an existing one."""
         place: int = self.order.bisect_left((self[member], member))
         return place
 
     def below(self, score: float) -> int:
-        """How many members have a lower score."""
+        """Return the number of members with a lower score."""
         count: int = self.order.bisect_left((score,))
         return count
 
     def up_to(self, score: float) -> int:
-        """How many members have this score or a lower one."""
+        """Return the number of members with this score or a lower one."""
         return len(self) if score == math.inf else self.below(math.nextafter(score, math.inf))
 
     def drawn_pairs(self, count: int, pick: Callable[[int], int]) -> list[Pair]:
-        """As :meth:`drawn`, with their scores. The members must be more than ``count``."""
+        """Draw pairs as :meth:`drawn` draws members. There must be more than ``count`` members."""
         return list(map(self.order.__getitem__, drawn_places(len(self), count, pick)))
 
     def shown(self) -> list[tuple[bytes, float]]:
-        """Members with their scores in the order in which a client sees them."""
+        """Return members with their scores in the order in which clients see them."""
         return [(member, score) for score, member in self.order]
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        """What it consists of, for whoever takes it apart."""
+        """Return the internal tables, to be taken apart."""
         return [*super().tables(), *(self._order.blocks() if self._order is not None else ())]
 
     def copy(self) -> SortedSet:
-        """A sorted set of its own with the same members."""
+        """Return an independent copy."""
         made = SortedSet(big=self.big)
         made.update(self)
         if self._order is not None:
@@ -187,7 +187,7 @@ class SortedSet(Elements[float]):
 
 
 def in_order(scores: dict[bytes, float]) -> Generator[None, None, list[list[Pair]]]:
-    """Members with their scores, which are taken out of ``scores``, as blocks of pairs in order, in steps."""
+    """Move the members out of ``scores`` and return them as ordered blocks of pairs, in steps."""
     runs: list[list[Pair]] = []
     while scores:
         members = (scores.popitem() for _ in range(min(len(scores), _SORTED_AT_ONCE)))
@@ -199,7 +199,7 @@ def in_order(scores: dict[bytes, float]) -> Generator[None, None, list[list[Pair
         blocks.append(block)
         yield
     while runs:
-        # (Letting all of them go together would take long.)
+        # Freeing all of them together would take long.
         del runs[-_FREED_AT_ONCE:]
         yield
     return blocks

@@ -1,7 +1,7 @@
-"""Who waits for which key of a database: queues by key, in the order in which clients blocked.
+"""Clients blocked on keys of a database: queues by key, in the order in which clients blocked.
 
-This module keeps the books. Who is woken, and what the command then answers, is decided by
-:mod:`engine.core.blocked_clients`; the timer for the deadline is the shell's.
+This module only stores the queues. :mod:`engine.core.blocked_clients` decides who is woken and what the command
+returns; the timer for the deadline belongs to the shell.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Waiting(Protocol):
-    """Something that waits for keys."""
+    """An object that waits for keys."""
 
     keys: list[bytes]
 
@@ -34,20 +34,20 @@ class WaitingRoom(Generic[W]):
         return bool(self._by_key)
 
     def __len__(self) -> int:
-        """How many keys have waiters."""
+        """Return the number of keys with waiters."""
         return len(self._by_key)
 
     def awaited(self) -> list[bytes]:
-        """The keys that somebody waits for."""
+        """Return the keys with waiters."""
         return list(self._by_key)
 
     def add(self, waiter: W) -> None:
-        """Queue up behind those who already wait."""
+        """Add a waiter behind existing ones."""
         for key in waiter.keys:
             self._by_key.setdefault(key, {})[waiter] = None
 
     def remove(self, waiter: W) -> None:
-        """Leave every queue."""
+        """Remove a waiter from all its queues."""
         for key in waiter.keys:
             queue = self._by_key.get(key)
             if queue is not None:
@@ -56,5 +56,5 @@ class WaitingRoom(Generic[W]):
                     del self._by_key[key]
 
     def waiting_for(self, key: bytes) -> list[W]:
-        """Those who wait for ``key``, first come first."""
+        """Return the waiters of ``key``, in order of arrival."""
         return list(self._by_key.get(key, ()))

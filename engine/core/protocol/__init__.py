@@ -1,4 +1,4 @@
-"""The protocol's words: what a command answers, its arguments, IDs of entries, a run of XADDs as one value.
+"""The protocol's types: replies, arguments, entry IDs, and runs of XADDs as one value.
 
-It may import the texts alone. It never knows a key, a stream or a client.
+It may import only the texts. It does not depend on keys, streams or clients.
 """

@@ -1,6 +1,6 @@
-"""A cursor over a command's arguments: each command takes its own words with it, in the order in which Redis does.
+"""A cursor over a command's arguments. Each command consumes its own words with it, in the same order as Redis.
 
-It knows words and numbers, nothing of any command. Errors are CommandErrors with Redis's texts.
+It does not depend on any command. Errors are CommandErrors with Redis's texts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ I64_MAX = (1 << 63) - 1
 
 
 def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
-    """A signed 64-bit integer in canonical decimal form (no sign +, no blanks, no leading zeros)."""
+    """Parse a signed 64-bit integer in canonical decimal form (no plus sign, no blanks, no leading zeros)."""
     digits = word[1:] if word[:1] == b"-" else word
     if digits.isdigit() and (digits[:1] != b"0" or word == b"0") and len(digits) < 20:
         value = int(word)
@@ -24,7 +24,7 @@ def parse_int(word: bytes, error: bytes = general.NOT_AN_INTEGER) -> int:
 
 
 def parse_timeout(word: bytes, now: int) -> int:
-    """A timeout in milliseconds. Its end, counted from ``now``, must fit 64 bits."""
+    """Parse a timeout in milliseconds. ``now`` plus the timeout must fit 64 bits."""
     timeout = parse_int(word, general.TIMEOUT_NOT_INTEGER)
     if timeout < 0:
         raise CommandError(general.TIMEOUT_NEGATIVE)
@@ -34,7 +34,7 @@ def parse_timeout(word: bytes, now: int) -> int:
 
 
 def as_number(word: bytes) -> int | None:
-    """The same, or None where the word is none."""
+    """Parse an integer as :func:`parse_int` does; None if the word is not an integer."""
     if len(word) > 20:
         return None
     try:
@@ -44,13 +44,16 @@ def as_number(word: bytes) -> int | None:
 
 
 def at_most(argv: list[bytes], words: int) -> None:
-    """Refuse a subcommand with more than so many words, the container's and its own name among them."""
+    """Refuse a subcommand with more than ``words`` words, including the container's and its own name."""
     if len(argv) > words:
         raise CommandError(general.subcommand_arguments(argv[0], argv[1]))
 
 
 def numbered_keys(args: Args, error: bytes, too_many: bytes) -> list[bytes]:
-    """Take ``numkeys key [key ...]``; ``error`` where the number is not positive, ``too_many`` where keys lack."""
+    """Parse ``numkeys key [key ...]``.
+
+    Raises ``error`` if the number is not positive, ``too_many`` if keys are missing.
+    """
     count = args.take_int(error)
     if count < 1:
         raise CommandError(error)
@@ -61,7 +64,7 @@ def numbered_keys(args: Args, error: bytes, too_many: bytes) -> list[bytes]:
 
 
 class Args:
-    """The words ``argv[pos:end]`` that are still to be taken."""
+    """The remaining words ``argv[pos:end]``."""
 
     __slots__ = ("argv", "end", "pos")
 
@@ -71,46 +74,46 @@ class Args:
         self.end = len(argv) if end is None else end
 
     def __len__(self) -> int:
-        """How many words are left."""
+        """Return the number of remaining words."""
         return self.end - self.pos
 
     def take(self) -> bytes:
-        """The next word; a syntax error where there is none."""
+        """Return the next word. Raises a syntax error if there are no more words."""
         if self.pos >= self.end:
             raise CommandError(general.SYNTAX)
         self.pos += 1
         return self.argv[self.pos - 1]
 
     def peek(self) -> bytes:
-        """The next word in upper case, left in place; empty at the end."""
+        """Return the next word in upper case without consuming it; empty at the end."""
         return self.argv[self.pos].upper() if self.pos < self.end else b""
 
     def flag(self, word: bytes) -> bool:
-        """Take the next word if it is ``word`` (given in upper case) in any case."""
+        """Consume the next word if it equals ``word`` (given in upper case), ignoring case; return whether it did."""
         if self.pos < self.end and self.argv[self.pos].upper() == word:
             self.pos += 1
             return True
         return False
 
     def option(self, word: bytes) -> bool:
-        """As :meth:`flag`, for an option that needs a value: it is only taken where one more word follows it."""
+        """Consume an option as :meth:`flag` does, but only if another word follows as its value."""
         return self.pos + 1 < self.end and self.flag(word)
 
     def take_int(self, error: bytes = general.NOT_AN_INTEGER) -> int:
-        """The next word as a signed 64-bit integer."""
+        """Return the next word as a signed 64-bit integer."""
         return parse_int(self.take(), error)
 
     def take_id(self, missing_seq: int = 0) -> int:
-        """The next word as a plain entry ID."""
+        """Return the next word as a plain entry ID."""
         return ids.parse(self.take(), missing_seq)
 
     def rest(self) -> list[bytes]:
-        """All words that are left."""
+        """Return all remaining words."""
         words = self.argv[self.pos : self.end]
         self.pos = self.end
         return words
 
     def finish(self, error: bytes = general.SYNTAX) -> None:
-        """An error if a word is left."""
+        """Raise ``error`` if words remain."""
         if self.pos < self.end:
             raise CommandError(error)

@@ -1,6 +1,6 @@
-"""Stream IDs as arguments of commands: the special forms of ranges, and Redis's errors.
+"""Stream IDs as command arguments: the special forms of ranges, and Redis's errors.
 
-The IDs themselves are those of `streamwire.stream_id`, whose functions are here too.
+The IDs themselves are defined by `streamwire.stream_id`, whose functions are also exported here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def parse(word: bytes, missing_seq: int = 0) -> int:
-    """As `streamwire.stream_id.parse`; raises CommandError with Redis's text."""
+    """Parse an ID as `streamwire.stream_id.parse` does. Raises CommandError with Redis's text."""
     try:
         return stream_id.parse(word, missing_seq)
     except ValueError:
@@ -37,7 +37,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_many(words: list[bytes]) -> list[int]:
-    """As `streamwire.stream_id.parse_many`; raises CommandError with Redis's text."""
+    """Parse IDs as `streamwire.stream_id.parse_many` does. Raises CommandError with Redis's text."""
     try:
         return stream_id.parse_many(words)
     except ValueError:
@@ -45,7 +45,7 @@ def parse_many(words: list[bytes]) -> list[int]:
 
 
 def parse_bound(word: bytes, missing_seq: int = 0) -> int:
-    """As `parse`, and ``-`` and ``+`` for the smallest and the largest ID."""
+    """Parse an ID, or ``-`` and ``+`` for the smallest and the largest ID."""
     if word == b"-":
         return MIN_ID
     if word == b"+":

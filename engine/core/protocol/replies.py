@@ -1,27 +1,27 @@
-"""What a command answers, before it is bytes.
+"""Replies of commands before they are encoded.
 
     int                 integer
     bytes               bulk string
     float               double (RESP2: bulk string)
     None                nil (RESP2: null bulk string)
-    NIL_ARRAY           nil where RESP2 wants the null array
+    NIL_ARRAY           nil that is the null array in RESP2
     Simple              simple string
     Verbatim            text (RESP2: bulk string)
     list, tuple         array
-    Array               array, some of whose items may be Several: many values that are wire bytes already
-    Map                 flat [key, value, ...] (RESP2: the same as an array); Map.of makes one of a dictionary
+    Array               array whose items may include Several: many values that are already encoded
+    Map                 flat [key, value, ...] (RESP2: the same as an array); Map.of converts a dictionary
     ByKey               pairs of key and value (RESP2: an array of arrays)
     Set                 unordered (RESP2: array)
     Push                out-of-band message (RESP2: array)
-    Raw                 one value that is wire bytes already, equal in both protocols
-    Frames              an array of entries as slices of segments: the bytes are in place, only the header is missing
-    Pages               a long list, Map, Set or ByKey, made page by page while other clients are served
+    Raw                 one already encoded value, equal in both protocols
+    Frames              an array of entries as slices of segments: already encoded, except the header
+    Pages               a long list, Map, Set or ByKey, built page by page while other clients are served
     CommandError        error
-    Steps               no reply yet: the command goes on in the next event-loop iterations
+    Steps               no reply yet: the command continues in the next event-loop iterations
     BLOCKED             no reply now: the client waits
     NO_REPLY            no reply at all
 
-The encoder is :mod:`engine.wire.encode`; a command never makes protocol bytes itself, but for frames.
+The encoder is :mod:`engine.wire.encode`. Commands never build protocol bytes themselves, except frames.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ T = TypeVar("T")
 
 
 class CommandError(Exception):
-    """An error reply. ``args[0]`` is the text behind the ``-``, as bytes, code first (``b"ERR syntax error"``)."""
+    """An error reply. ``args[0]`` is the text after the ``-``, as bytes, code first (``b"ERR syntax error"``)."""
 
-    #: It has been counted with the command that caused it.
+    #: Whether it has been counted in the statistics of the command that caused it.
     counted = False
 
     @property
@@ -50,7 +50,8 @@ class CommandError(Exception):
     def as_reply(self) -> CommandError:
         """Return the error without its traceback and causes.
 
-        A traceback and its error hold each other, and the command's words with them, until the garbage collector runs.
+        A traceback and its error reference each other and keep the command's words alive until the garbage collector
+        runs.
         """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
@@ -61,7 +62,7 @@ class Simple(bytes):
 
 
 class Verbatim(bytes):
-    """Text for people (INFO, CLIENT LIST): a verbatim string of format txt in RESP3."""
+    """Human-readable text (INFO, CLIENT LIST): a verbatim string of format txt in RESP3."""
 
 
 class Map(list[Any]):
@@ -69,12 +70,12 @@ class Map(list[Any]):
 
     @classmethod
     def of(cls, pairs: Mapping[bytes, Any]) -> Map:
-        """The same from a dictionary."""
+        """Build one from a dictionary."""
         return cls(part for pair in pairs.items() for part in pair)
 
 
 class Set(list[Any]):
-    """A set: order has no meaning, no element twice."""
+    """A set: unordered, without duplicates."""
 
 
 class Push(list[Any]):
@@ -82,7 +83,7 @@ class Push(list[Any]):
 
 
 class Raw(bytes):
-    """Exactly one value, already encoded."""
+    """Exactly one encoded value."""
 
 
 class Frames:
@@ -96,11 +97,11 @@ class Frames:
 
 
 class ByKey(list[Any]):
-    """What was found under some keys: pairs of key and value, a map in RESP3 and an array of pairs in RESP2."""
+    """Results by key: pairs of key and value, a map in RESP3 and an array of pairs in RESP2."""
 
 
 class Several:
-    """``count`` values, already encoded, of an :class:`Array`: the concatenation of ``parts``."""
+    """``count`` encoded values of an :class:`Array`: the concatenation of ``parts``."""
 
     __slots__ = ("count", "parts")
 
@@ -110,18 +111,18 @@ class Several:
 
 
 class Array(list[Any]):
-    """An array in which a :class:`Several` stands for as many values as it says."""
+    """An array in which a :class:`Several` counts as its number of values."""
 
 
 class Pages:
-    """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, which are made page by page.
+    """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, built page by page.
 
-    With the kind ``bytes`` it is one value of ``size`` bytes, with the line end behind it, as :class:`Several`; with
-    the kind Raw it is what its elements are, without a header.
+    With the kind ``bytes`` it is one value of ``size`` bytes followed by the line end, in the form of
+    :class:`Several`. With the kind Raw it is only its elements, without a header.
 
-    Between two pages other clients' commands run. So whatever ``pages`` makes its elements of must be fixed when the
-    command returns. A page has a few thousand elements at the most, depending on what each costs. An element may be
-    Pages, or a :class:`Several`.
+    Other clients' commands run between two pages, so the data that ``pages`` reads must be fixed when the
+    command returns. A page has a few thousand elements at most, depending on their cost. An element can be
+    Pages or a :class:`Several`.
     """
 
     __slots__ = ("kind", "pages", "size")
@@ -133,13 +134,13 @@ class Pages:
 
 
 class Steps:
-    """A command that is done step by step, other clients' commands in between; the generator returns the reply.
+    """A command that runs in steps, with other clients' commands in between; the generator returns the reply.
 
-    Each step leaves the data as a command of its own would: somebody sees it, and the log gets it. The next one may
-    find anything changed. ``argv`` are the command's words, ``spent_ns`` the nanoseconds that it has taken so far.
+    Each step leaves the data in the state of a separate command: it is visible and logged. The next step must expect
+    any change. ``argv`` are the command's words, ``spent_ns`` the nanoseconds spent so far.
 
-    With ``is_whole`` the steps are one command all the same (a script): others see nothing of it before the last one,
-    most of them are refused until then, and it goes on whatever has come to be refused.
+    With ``is_whole`` the steps are one command (a script): nothing is visible before the last step,
+    most other commands are refused until then, and it continues even if the command itself would now be refused.
     """
 
     __slots__ = ("argv", "is_whole", "spent_ns", "work")
@@ -151,7 +152,7 @@ class Steps:
         self.spent_ns = 0
 
     def next(self) -> Reply:
-        """Do a step: the reply, or these steps themselves if there are more."""
+        """Run a step; return the reply, or this object if there are more steps."""
         try:
             next(self.work)
         except StopIteration as end:
@@ -159,24 +160,24 @@ class Steps:
         return self
 
     def all(self) -> Reply:
-        """Do all steps at once."""
+        """Run all steps at once."""
         while (reply := self.next()) is self:
             pass
         return reply
 
 
-#: Words on a page, and up to how many a reply has no pages; rows on a page.
+#: Words per page, and maximum number of words without pages; rows per page, and maximum number without pages.
 _WORDS, _SHORT = 4000, 10_000
 _ROWS, _FEW_ROWS = 500, 20
 
 
 def paged(items: list[Reply]) -> Reply:
-    """The reply that a list, Map or Set of simple elements is, in pages if it is long. Nobody else may use it."""
+    """Return a list, Map or Set of simple elements as a reply, in pages if it is long. The caller must not reuse it."""
     return items if len(items) <= _SHORT else Pages(type(items), len(items), _parts(items))
 
 
 def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
-    """Parts of a list, which loses them: letting all of it go at the end would take long."""
+    """Yield parts of a list and remove them from it: freeing all of it at the end would take long."""
     items.reverse()
     while items:
         part = items[: -_WORDS - 1 : -1]
@@ -185,7 +186,7 @@ def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
 
 
 def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T], Reply]) -> Reply:
-    """A list of the ``row`` of each of the first ``size`` items, in pages but for very few."""
+    """Return the ``row`` of each of the first ``size`` items as a list, in pages unless there are very few."""
     rows = starmap(row, islice(items, size))
     if size <= _FEW_ROWS:
         return list(rows)
@@ -193,7 +194,7 @@ def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T],
 
 
 def holding(items: list[Reply]) -> Reply:
-    """The reply that a list, Map or Set is: Pages, if one of its elements is."""
+    """Return a list, Map or Set as a reply: Pages if one of its elements is."""
     return Pages(type(items), len(items), iter([items])) if Pages in map(type, items) else items
 
 

@@ -1,4 +1,4 @@
-"""Many XADD commands as one value, as a pipeline brings them."""
+"""Many pipelined XADD commands as one value."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class XaddRun:
-    """``count`` XADD commands of one form, whose shape is proven."""
+    """``count`` XADD commands of one verified form."""
 
     count: int
     #: The first command's words before its fields: XADD, key, options, ID.
     head: list[bytes]
-    #: How many words (fields and values) each entry has.
+    #: Number of words (fields and values) of each entry.
     words: int
-    #: Each command's bytes from its first field on, and how many they are.
+    #: Each command's bytes from its first field on, and their lengths.
     bodies: list[bytes]
     sizes: list[int]
-    #: Each command's key as a bulk string (``$1\r\ns\r\n``); None: all have the first one's.
+    #: Each command's key as a bulk string (``$1\r\ns\r\n``); None: all have the first command's key.
     keys: list[bytes] | None = None
-    #: Each command's ID, likewise; None: all are ``*``.
+    #: Each command's ID as a bulk string; None: all are ``*``.
     ids: list[bytes] | None = None
 
     def commands(self) -> Iterator[list[bytes]]:
-        """The commands one by one, as words."""
+        """Yield the commands one by one, as words."""
         for row, body in enumerate(self.bodies):
             words, at = self.head[:], 0
             if self.keys is not None:
@@ -42,7 +42,7 @@ class XaddRun:
 
 @dataclass(slots=True)
 class FramedRun:
-    """``count`` XADD commands for one key with ascending IDs, whose entries' frames are made already."""
+    """``count`` XADD commands for one key with ascending IDs, whose frames are already built."""
 
     key: bytes
     count: int
@@ -51,10 +51,10 @@ class FramedRun:
     sizes: list[int]
     ms: array[int]
     seq: array[int]
-    #: Where in a buffer the commands end.
+    #: Offset in a buffer at which the commands end.
     end: int
 
 
 def word_in(bulk: bytes) -> bytes:
-    """The word of a bulk string."""
+    """Return the word of a bulk string."""
     return bulk[bulk.index(b"\n") + 1 : -2]

@@ -1,4 +1,4 @@
-"""The command table: how commands are declared, what is known of each, and the language that describes arguments.
+"""The command table: declarations of commands, their properties, and the language that describes arguments.
 
-It may import the protocol's words. It never knows what a handler is given, nor who calls a command.
+It may import the protocol's types. It does not depend on the context of handlers, or on the callers of commands.
 """

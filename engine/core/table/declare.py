@@ -1,4 +1,4 @@
-"""How commands are declared: one decorator above the handler tells the table what it must know.
+"""Command declarations: one decorator above the handler supplies everything that the table contains.
 
     hash_command = Family(group="hash", acl="hash", keys=ONE_KEY, since="2.0.0")
 
@@ -6,9 +6,9 @@
     def hdel(ctx: Context, argv: list[bytes]) -> Reply:
         '''Deletes fields of a hash.'''
 
-The usage gives the name, the syntax and, counted from it, the arity. The first paragraph of the handler's docstring is
-the summary. What a declaration leaves out is its family's. :func:`container` declares a command with subcommands, its
-HELP among them, and gives the family of these.
+The usage supplies the name, the syntax and, derived from it, the arity. The first paragraph of the handler's docstring
+is the summary. Properties that a declaration omits are its family's. :func:`container` declares a command with
+subcommands, including HELP, and returns the family of these.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from engine.text.messages.general import help_lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What several commands have in common. Called with one command's own facts, it gives the decorator of its handler.
+    """Common properties of several commands. Called with one command's own properties, it returns a handler decorator.
 
-    ``flags`` and ``acl`` (categories beyond those that flags imply) are words divided by blanks.
+    ``flags`` and ``acl`` (categories beyond those implied by flags) are space-separated words.
     """
 
     group: str
@@ -51,10 +51,10 @@ class Family:
         channels: Channels | None = None,
         arity: int = 0,
     ) -> Callable[[Handler], Handler]:
-        """Declare a command: ``usage`` is its name and its arguments as the documentation writes them.
+        """Declare a command: ``usage`` is its name and its arguments in the notation of the documentation.
 
-        ``access`` says what it does with its keys, see :class:`Command`. ``summary`` and ``arity`` are for what has no
-        docstring, and for a usage from which the number of words cannot be counted. The rest overrides the family's.
+        ``access`` describes its use of keys, see :class:`Command`. ``summary`` and ``arity`` are for handlers without
+        a docstring, and for usages from which the number of words cannot be derived. The rest overrides the family's.
         """
         name, _, syntax = usage.partition(" ")
         full_name = f"{self.container}|{name}" if self.container else name
@@ -83,7 +83,7 @@ class Family:
 
 
 def summary_of(handler: Handler) -> str:
-    """The first paragraph of its docstring as one line; nothing where Python has dropped the docstrings."""
+    """Return the first paragraph of the docstring as one line; empty if Python has removed docstrings."""
     return " ".join((handler.__doc__ or "").strip().partition("\n\n")[0].split())
 
 
@@ -99,9 +99,9 @@ def container(
     help_since: str = "",
     alone: Handler | None = None,
 ) -> Family:
-    """Declare a command with subcommands, which dispatch looks up, and its HELP; the family of the subcommands.
+    """Declare a command with subcommands, which dispatch looks up, and its HELP; return the family of the subcommands.
 
-    ``alone`` does what the bare name does; the command then has the flags and categories of its subcommands.
+    ``alone`` handles the bare name; the command then has the flags and categories of its subcommands.
     """
 
     def never(ctx: object, argv: list[bytes]) -> Reply:  # noqa: ARG001

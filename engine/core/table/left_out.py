@@ -1,4 +1,4 @@
-"""Commands of Redis that the engine leaves out, and why: what their errors and the reference are made of."""
+"""Commands of Redis that the engine leaves out, with the reasons shown in errors and in the reference."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Commands about one subject. A name that ends in a dot stands for all that begin with it."""
+    """Commands about one subject. A name that ends in a dot stands for all commands with that prefix."""
 
     subject: str
-    #: What can be used in place of them, or why they have no place here.
+    #: The alternative to them, or the reason why they are left out.
     instead: str
     commands: tuple[str, ...]
 
@@ -89,7 +89,7 @@ _SUBJECTS = {name: one.subject for one in LEFT_OUT for name in one.commands}
 
 
 def subject_of(name: bytes) -> bytes | None:
-    """The subject of a command that is left out, given its name in any case; None for another one."""
+    """Return the subject of a command that is left out, given its name in any case; None for other commands."""
     word = name.decode("latin-1").lower()
     found = _SUBJECTS.get(word) or _SUBJECTS.get(word.partition(".")[0] + ".")
     return found.encode() if found is not None else None

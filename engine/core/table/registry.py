@@ -1,6 +1,6 @@
-"""The command table: what is known of each command. Dispatch, COMMAND, HELP, ACL checks and the docs all read it.
+"""The command table: the properties of each command, read by dispatch, COMMAND, HELP, ACL checks and the docs.
 
-Commands are declared above the functions that do them, with :mod:`engine.core.table.declare`; nobody keeps a second
+Commands are declared above their handlers with :mod:`engine.core.table.declare`; there is no second
 list. Subcommands of a container (XGROUP, CLIENT) have names of the form ``xgroup|create``.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.protocol.replies import Reply
 
-#: The function that does a command: from a context and the command's words to the reply. The context is a
+#: The handler of a command: from a context and the command's words to the reply. The context is a
 #: :class:`engine.core.environment.context.Context`, which is above this table and cannot be imported here.
 Handler = Callable[[Any, list[bytes]], Reply]
 KeyFinder = Callable[[list[bytes]], list[bytes]]
@@ -21,13 +21,12 @@ KeyFinder = Callable[[list[bytes]], list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Where a command's keys stand: ``first``, ``last`` (negative: from the end) and ``step`` as COMMAND INFO gives
-    them.
+    """Positions of a command's keys: ``first``, ``last`` (negative: from the end) and ``step`` as in COMMAND INFO.
 
-    ``find`` takes over where positions cannot say it (XREAD's STREAMS), given argv, giving the keys. With ``count_at``
-    the word there says how many keys follow it, ``apart`` words from one to the next; they come behind those at fixed
-    places. No key follows a count that is not positive or exceeds the words behind it. ``are_channels``: shard channels
-    stand there, which COMMAND INFO places as if they were keys.
+    ``find`` replaces them if positions are not fixed (XREAD's STREAMS): it returns the keys in argv. With ``count_at``,
+    the word at that index is the number of keys after it, ``apart`` words from one to the next; they come after those
+    at fixed positions. A count that is not positive or exceeds the remaining words has no keys. ``are_channels``: the
+    positions are those of shard channels, which COMMAND INFO reports like keys.
     """
 
     first: int = 0
@@ -40,7 +39,7 @@ class Keys:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether there are none, or ``first``, ``last`` and ``step`` say where they are."""
+        """Whether there are no keys, or ``first``, ``last`` and ``step`` determine their positions."""
         return self.find is None and not self.count_at
 
     @property
@@ -49,7 +48,7 @@ class Keys:
         return self.are_channels or (self.is_fixed and not self.first)
 
     def of(self, argv: list[bytes]) -> list[bytes]:
-        """The keys in ``argv`` (the command's whole words, the name first)."""
+        """Return the keys in ``argv`` (all words of the command, including the name)."""
         if self.find is not None:
             return self.find(argv)
         if self.count_at:
@@ -61,7 +60,7 @@ class Keys:
         return argv[self.first : last + 1 : self.step]
 
     def counted(self, argv: list[bytes]) -> list[bytes]:
-        """The keys that follow their number at ``count_at``."""
+        """Return the keys that follow their number at ``count_at``."""
         at = self.count_at + 1
         word = argv[at - 1] if len(argv) >= at else b""
         count = int(word) if word.isdigit() and len(word) < 10 else 0
@@ -71,7 +70,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a command does with a key: the words of COMMAND INFO's key specifications, and what a user needs for it."""
+    """A command's use of a key: the words of COMMAND INFO's key specifications, and the permissions required."""
 
     words: tuple[str, ...]
     reads: bool
@@ -88,7 +87,7 @@ _CONDITIONS = {b"IFEQ", b"IFNE", b"IFDEQ", b"IFDNE"}
 
 
 def _variable(use: Use, argv: list[bytes]) -> Use:
-    """What SET and DELEX do, whose use of their key depends on their options."""
+    """Return SET's or DELEX's use of its key, which depends on the options."""
     if "delete" in use.words:
         return use if len(argv) > 2 else _DELETES
     words = {word.upper() for word in argv[3:]}
@@ -99,13 +98,13 @@ def _variable(use: Use, argv: list[bytes]) -> Use:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Where a command's channels stand, as :class:`Keys`; ``patterns``: they are patterns of channels."""
+    """Positions of a command's channels, like :class:`Keys`; ``patterns``: whether they are patterns."""
 
     last: int
     patterns: bool = False
 
     def of(self, argv: list[bytes]) -> list[bytes]:
-        """The channels in ``argv``."""
+        """Return the channels in ``argv``."""
         return argv[1 : self.last + 1 if self.last >= 0 else len(argv)]
 
 
@@ -117,11 +116,11 @@ SUB_KEY = Keys(2, 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A declaration. ``arity`` counts the name (and the subcommand's word) and is negative for "at least".
+    """A declaration. ``arity`` includes the name (and the subcommand's name) and is negative for "at least".
 
     ``flags`` are COMMAND INFO's (write, readonly, denyoom, admin, pubsub, noscript, blocking, loading, stale, fast,
-    no_auth, no_multi, allow_busy, movablekeys, ...); ``acl`` the categories beyond those that the flags imply;
-    ``syntax`` the arguments as the documentation writes them.
+    no_auth, no_multi, allow_busy, movablekeys, ...); ``acl`` the categories beyond those implied by the flags;
+    ``syntax`` the arguments in the notation of the documentation.
     """
 
     name: str
@@ -135,31 +134,31 @@ class Command:
     complexity: str
     syntax: str
     acl: frozenset[str]
-    #: What it does with its keys: ``RW access delete``; with two keys perhaps ``RO access, OW update``. Empty: what
-    #: ``readonly`` and ``write`` let one expect.
+    #: Use of its keys: ``RW access delete``; with different uses of two keys ``RO access, OW update``. If empty, it
+    #: follows from ``readonly`` and ``write``.
     access: str = ""
     channels: Channels | None = None
     subcommands: dict[bytes, Command] = field(default_factory=dict)
-    #: The name as error texts and INFO give it, ``xgroup|create`` for a subcommand.
+    #: The name in error texts and INFO, ``xgroup|create`` for a subcommand.
     full_name: bytes = field(init=False)
-    #: Whether it may change data.
+    #: Whether the command may change data.
     writes: bool = field(init=False)
-    #: What it does with its keys: one for each, the last one for all that follow as well.
+    #: Use of each key; the last one also applies to all later keys.
     uses: tuple[Use, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Fields rather than properties, because dispatch reads them for each command.
+        # Fields instead of properties, because dispatch reads them for each command.
         object.__setattr__(self, "full_name", self.name.encode())
         object.__setattr__(self, "writes", "write" in self.flags)
         access = self.access or ("RW update" if self.writes else "RO access")
         object.__setattr__(self, "uses", tuple(map(_use, access.split(","))))
 
     def arity_fits(self, count: int) -> bool:
-        """Whether ``count`` words, the name among them, are as many as it wants."""
+        """Return whether ``count`` words, including the name, match the arity."""
         return count == self.arity if self.arity >= 0 else count >= -self.arity
 
     def touched(self, argv: list[bytes]) -> list[tuple[bytes, Use]]:
-        """The keys in ``argv``, each with what is done with it."""
+        """Return the keys in ``argv`` with their uses."""
         keys = self.keys.of(argv)
         if len(self.uses) > 1:
             return list(zip(keys, chain(self.uses, repeat(self.uses[-1])), strict=False))
@@ -169,7 +168,7 @@ class Command:
         return [(key, use) for key in keys]
 
     def categories(self) -> frozenset[str]:
-        """The ACL categories (without @), the implied ones included, as ``COMMAND INFO`` shows them."""
+        """The ACL categories (without @), including implied ones, as ``COMMAND INFO`` shows them."""
         names = set(self.acl)
         if "write" in self.flags:
             names.add("write")
@@ -185,12 +184,12 @@ class Command:
         return frozenset(names)
 
 
-#: All commands by their upper-case name, as it comes over the wire.
+#: All commands by their upper-case name.
 COMMANDS: dict[bytes, Command] = {}
 
 
 def register(command: Command) -> None:
-    """Add a declaration to the table; a subcommand to its container, which is declared before it."""
+    """Add a declaration to the table; a subcommand to its container, which must be declared before."""
     parent, bar, sub = command.name.upper().encode().partition(b"|")
     table = COMMANDS[parent].subcommands if bar else COMMANDS
     if (sub or parent) in table:
@@ -199,20 +198,20 @@ def register(command: Command) -> None:
 
 
 def all_commands() -> Iterator[Command]:
-    """Every command, each container followed by its subcommands."""
+    """Yield every command, each container followed by its subcommands."""
     for one in COMMANDS.values():
         yield one
         yield from one.subcommands.values()
 
 
 def find(name: bytes) -> Command | None:
-    """The command of that name in any case, ``container|subcommand`` for a subcommand."""
+    """Return the command of this name in any case, ``container|subcommand`` for a subcommand."""
     parent, bar, sub = name.upper().partition(b"|")
     found = COMMANDS.get(parent)
     return found.subcommands.get(sub) if found is not None and bar else found
 
 
 def called_by(argv: list[bytes]) -> Command | None:
-    """The command that ``argv`` calls; None where there is none of that name, or no such subcommand."""
+    """Return the command that ``argv`` calls; None if the command or subcommand is unknown."""
     found = COMMANDS.get(argv[0].upper())
     return found.subcommands.get(argv[1].upper()) if found is not None and found.subcommands and argv[1:] else found

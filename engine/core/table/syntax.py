@@ -1,7 +1,7 @@
-"""Reads the syntax of a command's declaration: its arguments for COMMAND DOCS, its arity, its line in HELP.
+"""Parses the syntax of a command's declaration: its arguments for COMMAND DOCS, its arity, its line in HELP.
 
-``word`` is an argument, ``WORD`` a token, which takes the arguments that follow it; ``[...]`` is optional, ``<...>`` a
-group; ``a | b`` one of them, inside brackets with all that stands on either side; ``a [a ...]`` is a, once or more.
+``word`` is an argument, ``WORD`` a token, which includes the arguments that follow it; ``[...]`` is optional, ``<...>``
+a group; ``a | b`` is a choice, inside brackets between the whole sides; ``a [a ...]`` is a, once or more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from engine.core.protocol.replies import Map, Set, Simple
 
 _WORDS = re.compile(r"[\[\]<>|]|\.\.\.|[^\s\[\]<>|]+")
-#: Names of arguments; tokens are in capitals.
+#: Names of arguments; tokens are upper-case.
 _NAMES = re.compile(r"(?<![\w-])[a-z][a-z0-9-]*")
 _INTEGERS = {
     "count",
@@ -63,7 +63,7 @@ class Argument:
     parts: tuple[Argument, ...] = field(default=())
 
     def described(self) -> Map:
-        """As COMMAND DOCS gives it."""
+        """Return its COMMAND DOCS form."""
         out = Map([b"name", self.name.encode(), b"type", self.kind.encode()])
         if self.kind not in ("oneof", "block", "pure-token"):
             out += [b"display_text", self.name.encode()]
@@ -79,7 +79,7 @@ class Argument:
         return out
 
     def fewest(self) -> int:
-        """With how few words it can be given."""
+        """Return the minimum number of words."""
         if self.optional:
             return 0
         token = 1 if self.token and self.kind != "pure-token" else 0
@@ -88,28 +88,28 @@ class Argument:
         return token + (min(part.fewest() for part in self.parts) if self.kind == "oneof" else 1)
 
     def varies(self) -> bool:
-        """Whether it can be given with more words than the fewest."""
+        """Return whether it can have more words than the minimum."""
         if self.optional or self.multiple or any(part.varies() for part in self.parts):
             return True
         return self.kind == "oneof" and len({part.fewest() for part in self.parts}) > 1
 
 
 def arity_of(syntax: str, words: int) -> int:
-    """The arity of a command with these arguments, whose name (and subcommand) are ``words`` words."""
+    """Return the arity of a command with these arguments, whose name (and subcommand) has ``words`` words."""
     found = arguments(syntax)
     count = words + sum(one.fewest() for one in found)
     return -count if any(one.varies() for one in found) else count
 
 
 def placeholders(syntax: str) -> str:
-    """The syntax as HELP writes it: arguments in angle brackets, groups in round ones."""
+    """Return the syntax in HELP's notation: arguments in angle brackets, groups in round ones."""
     grouped = syntax.replace("<", "(").replace(">", ")").replace(" | ", "|")
     return _NAMES.sub(r"<\g<0>>", grouped)
 
 
 @lru_cache(maxsize=512)
 def arguments(syntax: str) -> tuple[Argument, ...]:
-    """The arguments that a syntax line describes."""
+    """Parse the arguments of a syntax line."""
     words = _WORDS.findall(syntax)
     found, end = _sequence(words, 0, "")
     if end != len(words):
@@ -118,7 +118,7 @@ def arguments(syntax: str) -> tuple[Argument, ...]:
 
 
 def _sequence(words: list[str], at: int, closing: str) -> tuple[list[Argument], int]:
-    """Read up to ``closing``; the arguments, and where it stands (or the end)."""
+    """Parse up to ``closing``; return the arguments, and its position (or the end)."""
     alternatives: list[list[Argument]] = [[]]
     joins: list[int] = []
     while at < len(words) and words[at] != closing:
@@ -142,7 +142,7 @@ def _sequence(words: list[str], at: int, closing: str) -> tuple[list[Argument], 
         else:
             here.append(_word(word))
     for position in reversed(joins):
-        # Outside brackets, a bar joins its two neighbours.
+        # Outside brackets, a bar joins its two adjacent arguments.
         here = alternatives[0]
         if 0 < position < len(here):
             pair = here[position - 1 : position + 1]
@@ -156,7 +156,7 @@ def _sequence(words: list[str], at: int, closing: str) -> tuple[list[Argument], 
 
 
 def _add_group(here: list[Argument], inner: list[Argument], *, optional: bool) -> None:
-    """Append what stood in brackets; ``a [a ...]`` makes the arguments before it repeat instead."""
+    """Append the arguments in brackets; ``a [a ...]`` makes the preceding arguments repeat instead."""
     if inner and inner[-1].kind == "repeat":
         repeated = inner[:-1]
         count = len(repeated)
@@ -179,7 +179,7 @@ def _word(word: str) -> Argument:
 
 
 def _with_tokens(items: list[Argument]) -> list[Argument]:
-    """Give each token the plain arguments that follow it."""
+    """Assign to each token the plain arguments that follow it."""
     out: list[Argument] = []
     for item in items:
         owner = out[-1] if out else None
