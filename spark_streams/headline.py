@@ -13,13 +13,12 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import redis
-
 from spark_streams.errors import PystreamsError, error
+from streamclient.wire_errors import LinkError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_BROKEN = (redis.ConnectionError, redis.TimeoutError, ConnectionError)
+_BROKEN = (LinkError, LinkError, ConnectionError)
 
 
 class Headline(Exception):  # noqa: N818 - it is a line of text

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import redis
-
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
+from streamclient.wire_errors import ResponseError
 
 Decide = Callable[[list[Any]], list[Command]]
 """The commands that make the change, from the replies of what was read; none if there is nothing to change."""
@@ -49,7 +48,7 @@ def change(
 
     def _is_refused(commands: Sequence[Command], replies: Sequence[Any], link: Link) -> bool:
         for command, reply in zip(commands, replies, strict=True):
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 connection.learn_or_raise(reply, str(command[0]), link)
                 return True
         return False

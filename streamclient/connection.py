@@ -21,16 +21,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import redis
-
 from streamclient.capabilities import Capabilities
 from streamclient.commands import Command, is_idempotent, key_of, keys_of
 from streamclient.config.address import Address, Endpoint
 from streamclient.errors import PystreamsError, error
-from streamclient.link import BROKEN, Link, OtherProtocolError
+from streamclient.link import Link
 from streamclient.refusals import login_refused, refused, speaks_otherwise
 from streamclient.retry import Budget, is_permanent, is_transient, reason_of
 from streamclient.routing import UNREACHABLE, Topology
+from streamclient.sockets import OtherProtocolError
+from streamclient.wire_errors import BROKEN, HandshakeError, LinkError, LoginRefusedError, ResponseError
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
@@ -102,12 +102,10 @@ class Connection:
             login = self.address.login
             try:
                 link = Link(endpoint, login)
-            except redis.ResponseError as refusal:
-                # redis-py takes the first word of what it knows away.
-                said = f"NOPERM {refusal}" if isinstance(refusal, redis.exceptions.NoPermissionError) else str(refusal)
-                raise refused(self.address, f"SELECT {login.database}", said) from None
+            except HandshakeError as refusal:
+                raise refused(self.address, refusal.command, refusal.reply) from None
             (reply,) = link.pipeline([("ECHO", "")])
-            if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+            if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
                 link.close()
                 raise refused(self.address, "ECHO", reply)
             if self.address.says_readonly:
@@ -170,7 +168,7 @@ class Connection:
 
     def raise_permanent(self, cause: BaseException) -> None:
         """Raise what the cause is if a retry cannot help: LOGIN_REFUSED, TLS_NEEDED, ... or SERVER_UNREACHABLE."""
-        if isinstance(cause, redis.AuthenticationError):
+        if isinstance(cause, LoginRefusedError):
             raise login_refused(self.address, cause) from None
         if isinstance(cause, OtherProtocolError):
             raise speaks_otherwise(self.address, encrypted=cause.encrypted) from None
@@ -263,7 +261,7 @@ class Connection:
             is_behind = False
             for at, reply in zip(indexes, found, strict=True):
                 replies[at] = reply
-                if isinstance(reply, redis.ResponseError):
+                if isinstance(reply, ResponseError):
                     replies[at] = reply = self._follow_ask(commands[at], reply)
                 if is_transient(reply):
                     self.learn_from(str(reply), link)
@@ -278,7 +276,7 @@ class Connection:
         self.topology.forget()
         self.raise_permanent(cause)
 
-    def _follow_ask(self, command: Command, reply: redis.ResponseError) -> Any:
+    def _follow_ask(self, command: Command, reply: ResponseError) -> Any:
         """The reply of the node that an ASK redirection names; any other refusal as it is."""
         if not str(reply).startswith("ASK "):
             return reply
@@ -297,7 +295,7 @@ class Connection:
         elif refusal.startswith(("READONLY", "MASTERDOWN", "CLUSTERDOWN")):
             self.drop(link)
 
-    def learn_or_raise(self, reply: redis.ResponseError, command: str, link: Link | None) -> None:
+    def learn_or_raise(self, reply: ResponseError, command: str, link: Link | None) -> None:
         """Update the routing if that link's server refused for the moment; otherwise raise what the reply means."""
         if not is_transient(reply):
             raise refused(self.address, command, reply)
@@ -312,7 +310,7 @@ class Connection:
     def check(self, commands: Sequence[Command], replies: Sequence[Any]) -> None:
         """Raise the first error among the replies to these commands as SERVER_REFUSED or NOT_PERMITTED."""
         for command, reply in zip(commands, replies, strict=True):
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 raise refused(self.address, command[0], reply, key_of(command))
 
     def command(self, *words: bytes | str | int) -> Any:
@@ -363,7 +361,7 @@ class Connection:
                 if stop == 0 or buffer[0] != ord("-"):
                     return buffer, stop
                 refusal = bytes(buffer[1 : buffer.find(b"\r\n")]).decode("utf-8", "replace")
-                if not is_transient(redis.ResponseError(refusal)):
+                if not is_transient(ResponseError(refusal)):
                     return buffer, stop
                 if refusal.startswith("ASK "):
                     request.link = self.link_for_ask(refusal)
@@ -384,7 +382,7 @@ class Connection:
     def _send_again(self, request: _Request) -> None:
         """Send a request whose link was dropped or replaced."""
         if request.link is not None and not request.can_be_resent:
-            raise redis.ConnectionError("the connection broke")
+            raise LinkError("the connection broke")
         if request.resume is not None:
             request.commands = request.resume()
         self._send(request)
@@ -400,7 +398,7 @@ class Connection:
                 idle = time.monotonic() - link.last_used > _IDLE_SECONDS
                 if link.has_input() or (idle and link.pipeline([("PING",)]) != [b"PONG"]):
                     return False
-        except (redis.RedisError, OSError):
+        except (ResponseError, OSError):
             return False
         return bool(self._links)
 

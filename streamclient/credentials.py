@@ -14,9 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
-from typing import Any
-
-from redis.credentials import CredentialProvider
+from typing import Any, Protocol
 
 from streamclient.config.address import Login
 from streamclient.errors import PystreamsError, error
@@ -24,7 +22,15 @@ from streamclient.errors import PystreamsError, error
 _PATIENCE_SECONDS = 30.0  # how long a provider may take
 
 
-class _PasswordFile(CredentialProvider):
+class Provider(Protocol):
+    """A source of user and password, like redis-py's credential providers."""
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """Return the password, or user and password."""
+        ...
+
+
+class _PasswordFile:
     """The password that a file has now: its text without the end of the last line."""
 
     def __init__(self, username: str | None, path: str) -> None:
@@ -45,10 +51,10 @@ def _text(secret: bytes) -> str:
     raise UnicodeError("the file is not UTF-8")
 
 
-class _Checked(CredentialProvider):
+class _Checked:
     """A provider whose failures are CREDENTIALS_MISSING, and say where it was asked.
 
-    So is an answer that redis-py would take for no login at all, or for another one; and none in half a minute.
+    So is a result that is no login, and no result within half a minute.
     """
 
     def __init__(self, source: str, provider: Any) -> None:
@@ -83,7 +89,7 @@ def _checked(said: Any) -> Any:
     return said
 
 
-def provider_of(login: Login) -> CredentialProvider | None:
+def provider_of(login: Login) -> Provider | None:
     """What says user and password when a connection logs in; None where the login has them.
 
     Raises CREDENTIALS_MISSING, as its `get_credentials` does.

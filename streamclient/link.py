@@ -1,9 +1,8 @@
 """A link: one socket to one server. Small replies are parsed, pages of entries are received as bytes.
 
-Owns the socket and nothing else: it does not reconnect, follow redirections or retry (that is
-`streamclient.connection`). redis-py opens the socket (TLS, AUTH, SELECT), hiredis parses small replies. Pages
-stay bytes, so that the codec decodes them without a Python object per value. The codec decodes RESP2, so the protocol
-is RESP2.
+Owns the socket, its login and its database, and nothing else: it does not reconnect, follow redirections or retry (that
+is `streamclient.connection`). hiredis parses small replies. Pages stay bytes, so that the codec decodes them without a
+Python object per value. The codec decodes RESP2, so the protocol is RESP2.
 
 The end of a page is found without parsing it: each request is followed by an ECHO of a random token, and the reply is
 complete when the token has arrived. A link that failed in the middle of anything is closed and never used again:
@@ -13,34 +12,32 @@ what is left in it would be taken for the next reply.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import select
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from socket import create_connection, gaierror
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import hiredis
-import redis
-from redis.connection import Connection as TcpConnection
-from redis.connection import SSLConnection, UnixDomainSocketConnection
 
 from streamclient.commands import Command, streams_at
-from streamclient.config.address import Endpoint, Login, Tls
+from streamclient.config.address import Endpoint, Login
 from streamclient.credentials import provider_of
-from streamclient.errors import PystreamsError, fail
-
-BROKEN = (redis.ConnectionError, redis.TimeoutError, OSError)
-"""Exceptions of a broken or unreachable socket. A server's error reply is `redis.ResponseError` instead."""
+from streamclient.errors import PystreamsError
+from streamclient.sockets import check_protocol, open_socket, tls_alert
+from streamclient.wire_errors import HandshakeError, LinkError, LoginRefusedError, ResponseError
 
 _packed: Callable[[Command], bytes] = hiredis.pack_command  # type: ignore[assignment]  # its stub says tuples of one
 _log = logging.getLogger("spark_streams")
 _SMALL = 1 << 16
 _NOTHING = object()
-_ALERT_SECONDS = 1.0
+_CLOSED = "the server closed the connection"
+_TOO_MANY = "max number of clients"
+_LOGIN_CODES = ("WRONGPASS", "ERR", "NOAUTH", "NOPERM")
 _TIMEOUT_SECONDS = 60.0
 _RETRY_SECONDS = 10.0  # how soon a provider that has failed then is asked again
 _RENEW_SECONDS = 300.0  # how often a connection that is in use logs in with what its provider says now
@@ -51,102 +48,9 @@ def _answers(login: Login) -> float:
     return _TIMEOUT_SECONDS if login.answer_seconds is None else login.answer_seconds
 
 
-def _open(endpoint: Endpoint, login: Login) -> Any:
-    """redis-py's connection for the endpoint, not connected yet."""
-    provider = provider_of(login)
-    settings: dict[str, Any] = {
-        "username": None if provider else login.username,
-        "password": login.password,
-        "credential_provider": provider,
-        "db": login.database,
-        "protocol": 2,
-        "decode_responses": False,
-        "socket_timeout": _answers(login) if login.tls is None else login.seconds,  # for the handshake
-    }
-    if endpoint.path:
-        unix: Any = UnixDomainSocketConnection
-        return unix(path=endpoint.path, **settings)
-    settings |= {"host": endpoint.host, "port": endpoint.port, "socket_keepalive": True}
-    settings["socket_connect_timeout"] = login.seconds
-    if login.tls is None:
-        tcp: Any = TcpConnection
-        return tcp(**settings)
-    encrypted: Any = SSLConnection
-    return encrypted(**settings, **_tls_settings(login.tls))
-
-
-def _tls_settings(tls: Tls) -> dict[str, Any]:
-    """The settings under redis-py's names."""
-    settings = {
-        "ssl_cert_reqs": "none" if tls.verify == "none" else "required",
-        "ssl_check_hostname": tls.verify == "full",
-        "ssl_ca_certs": tls.ca_file,
-        "ssl_certfile": tls.cert_file,
-        "ssl_keyfile": tls.key_file,
-        "ssl_password": tls.key_password,
-    }
-    return {name: value for name, value in settings.items() if value is not None}
-
-
-def _alert(endpoint: Endpoint, login: Login) -> ssl.SSLError | None:
-    """The server's TLS alert, if that is why a connection failed.
-
-    In TLS 1.3 the alert comes after the client's part of the handshake: a client that writes then only sees the
-    connection end, while one that reads gets the alert.
-    """
-    socket = None
-    try:
-        socket = _open(endpoint, login)._connect()
-        socket.settimeout(_ALERT_SECONDS)
-        socket.recv(1)
-    except ssl.SSLError as alert:
-        return alert if "alert" in str(alert).lower() else None
-    except (redis.RedisError, OSError):
-        return None
-    finally:
-        if socket is not None:
-            socket.close()
-    return None
-
-
-class OtherProtocolError(redis.ConnectionError):
-    """TLS was spoken to a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
-
-    def __init__(self, encrypted: bool) -> None:
-        super().__init__(f"the server {'speaks only TLS' if encrypted else 'does not speak TLS'}")
-        self.encrypted = encrypted
-
-
-def _speaks_tls(endpoint: Endpoint) -> bool:
-    """Whether a server there answers the beginning of TLS."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        with (
-            create_connection((endpoint.host, endpoint.port), _ALERT_SECONDS) as plain,
-            context.wrap_socket(plain, server_hostname=endpoint.host),
-        ):
-            return True
-    except OSError as failure:
-        return isinstance(failure, ssl.SSLError) and "alert" in str(failure).lower()
-
-
-def _speaks_plainly(endpoint: Endpoint) -> bool:
-    """Whether a server there answers a command without TLS."""
-    try:
-        with create_connection((endpoint.host, endpoint.port), _ALERT_SECONDS) as plain:
-            plain.sendall(b"PING\r\n")
-            return plain.recv(1) in (b"+", b"-")
-    except OSError:
-        return False
-
-
-def _refuse_missing_file(tls: Tls | None) -> None:
-    """Raise INVALID_OPTION for a TLS file that is not there."""
-    files = {} if tls is None else {"caFile": tls.ca_file, "certFile": tls.cert_file, "keyFile": tls.key_file}
-    for name, path in files.items():
-        if path is not None and not Path(path).is_file():
-            fail("INVALID_OPTION", option=f"tls.{name}", value=path, expected="there is no such file on this machine")
+def _refusal(command: str, reply: ResponseError) -> Exception:
+    """Return the error for a refused command of the handshake; a server with too many clients may have room later."""
+    return LinkError(str(reply)) if _TOO_MANY in str(reply) else HandshakeError(command, reply)
 
 
 class Link:
@@ -156,11 +60,13 @@ class Link:
     """
 
     def __init__(self, endpoint: Endpoint, login: Login) -> None:
+        self._process = os.getpid()
+        self._open: socket.socket | None = None
         self.endpoint = endpoint
         self.logs_in_again = login.provider is not None
         """Whether `renew` has something to do."""
         self._login = login
-        _refuse_missing_file(login.tls)
+        self._provider = provider_of(login)
         self._answers = _answers(login)
         self.last_used = time.monotonic()
         self._skips: bool | None = None
@@ -168,88 +74,116 @@ class Link:
         self._due: list[bytes] = []  # tokens of raw requests, in order, whose replies were not received yet
         self._early: dict[bytes, tuple[bytearray, int]] = {}  # by token: replies received before they were asked for
         self._room = _SMALL  # size of the next buffer in bytes: the last reply's, and some
-        self._link = _open(endpoint, login)
+        self._connect()
         self._logged_in = time.monotonic()
-        try:
-            self._connect()
-            if login.tls is not None:
-                self._link.socket_timeout = self._answers
-                self._socket().settimeout(self._answers)
-        except redis.AuthenticationError:
-            raise
-        except PystreamsError:
-            self._link.disconnect()  # redis-py leaves the socket open where its provider fails
-            raise
-        except (redis.ConnectionError, redis.TimeoutError) as failure:
-            self._check_protocol(failure)
-            alert = _alert(endpoint, login) if login.tls is not None else None
-            if alert is None:
-                if login.tls is not None and login.tls.cert_file is None and "closed by server" in str(failure):
-                    # Not every server says why: asyncio's TLS sends no alert. It may be a proxy without a server, too.
-                    hint = "if it wants a certificate of its clients, name one with tls.certFile and tls.keyFile"
-                    raise redis.ConnectionError(f"the server ended the connection at once; {hint}") from failure
-                if isinstance(failure, redis.TimeoutError):  # redis-py does not say where
-                    raise redis.TimeoutError(f"{failure} ({endpoint})") from failure
-                raise
-            reason = f"the server does not accept this client's TLS: {alert}; see tls.certFile and tls.keyFile"
-            raise redis.ConnectionError(reason) from alert
 
     def _connect(self) -> None:
-        """Connect and log in. A secret from elsewhere is asked for once more if it was refused: it may be a new one."""
+        """Connect and log in. A refused secret of a file or provider is read again: it may have changed."""
         try:
-            self._link.connect()
-        except redis.AuthenticationError:
-            if self._link.credential_provider is None:
+            self._handshake()
+        except LoginRefusedError:
+            self.close()
+            if self._provider is None:
                 raise
-            self._link.connect()
+            self._handshake()
+
+    def _handshake(self) -> None:
+        """Open the socket, log in and select the database."""
+        endpoint, tls = self.endpoint, self._login.tls
+        try:
+            self._open = open_socket(endpoint, tls, self._login.seconds)
+            self._open.settimeout(self._answers)
+            self._log_in()
+            self._name_and_select()
+        except LoginRefusedError:
+            raise
+        except OSError as failure:
+            self.close()
+            check_protocol(endpoint, failure, encrypted=tls is not None)
+            if tls is None:
+                raise
+            alert = tls_alert(endpoint, tls, self._login.seconds)
+            if alert is not None:
+                reason = f"the server rejected this client's TLS: {alert}; see tls.certFile and tls.keyFile"
+                raise LinkError(reason) from alert
+            if tls.cert_file is None and _CLOSED in str(failure):
+                # Not every server gives a reason: asyncio's TLS sends no alert. Or it is a proxy without a server.
+                hint = "if it requires a certificate of its clients, name one with tls.certFile and tls.keyFile"
+                raise LinkError(f"the server ended the connection at once; {hint}") from failure
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _log_in(self) -> None:
+        """Send AUTH if there is a password. Redis before version 6 has no users: it gets the password only."""
+        login = self._login
+        if self._provider is not None:
+            words = tuple(self._provider.get_credentials())
+        elif login.password is not None or login.username is not None:
+            words = (login.password or "",) if login.username is None else (login.username, login.password or "")
+        else:
+            return
+        (reply,) = self.pipeline([("AUTH", *words)])
+        if isinstance(reply, ResponseError) and "wrong number of arguments" in str(reply) and len(words) == 2:
+            (reply,) = self.pipeline([("AUTH", words[1])])
+        if isinstance(reply, ResponseError):
+            code, _, text = str(reply).partition(" ")
+            if code in _LOGIN_CODES and _TOO_MANY not in text:
+                raise LoginRefusedError(text)
+            raise _refusal("AUTH", reply)
+
+    def _name_and_select(self) -> None:
+        """Name the client library, which not every server accepts, and select the database."""
+        commands: list[Command] = [("CLIENT", "SETINFO", "LIB-NAME", "pystreams")]
+        if self._login.database:
+            commands.append(("SELECT", self._login.database))
+        named, *selected = self.pipeline(commands)
+        if isinstance(named, ResponseError) and (_TOO_MANY in str(named) or str(named).startswith("DENIED")):
+            raise _refusal("CLIENT SETINFO", named)
+        if selected and isinstance(selected[0], ResponseError):
+            raise _refusal(f"SELECT {self._login.database}", selected[0])
 
     def renew(self) -> None:
-        """Log in with what the provider says now, if that was not done for some minutes: it may be about to expire.
+        """Log in with the provider's present credentials, every few minutes: the login may be about to expire.
 
-        If the provider fails, the connection goes on as it is logged in, and it is asked again soon.
+        If the provider fails, the connection keeps its login, and the provider is called again soon.
         """
-        if time.monotonic() - self._logged_in < _RENEW_SECONDS:
+        if self._provider is None or time.monotonic() - self._logged_in < _RENEW_SECONDS:
             return
         try:
-            credentials = self._link.credential_provider.get_credentials()
+            credentials = self._provider.get_credentials()
         except PystreamsError as missing:
             _log.warning("%s The connection is still logged in as before.", missing)
             self._logged_in = time.monotonic() - _RENEW_SECONDS + _RETRY_SECONDS
             return
         self._logged_in = time.monotonic()
         (reply,) = self.pipeline([("AUTH", *credentials)])
-        if isinstance(reply, redis.ResponseError):
-            raise redis.AuthenticationError(str(reply))
-
-    def _check_protocol(self, failure: BaseException) -> None:
-        """Raise OtherProtocolError, or INVALID_OPTION for a missing file, if that is why the connection failed.
-
-        A server that refuses connections is not asked.
-        """
-        if isinstance(self._link, SSLConnection) and isinstance(failure.__context__, FileNotFoundError):
-            _refuse_missing_file(self._login.tls)
-        if self.endpoint.path or isinstance(failure.__context__, (ConnectionRefusedError, gaierror)):
-            return
-        encrypted = isinstance(self._link, SSLConnection)
-        if encrypted and isinstance(failure.__context__, ssl.SSLCertVerificationError):
-            return
-        if _speaks_plainly(self.endpoint) if encrypted else _speaks_tls(self.endpoint):
-            raise OtherProtocolError(not encrypted) from failure
+        if isinstance(reply, ResponseError):
+            raise LoginRefusedError(str(reply))
 
     def close(self) -> None:
         """Close the socket. The link cannot be used afterwards."""
-        self._link.disconnect()
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        if self._process == os.getpid():  # after a fork the other process goes on with the connection
+            with suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
+        opened.close()
 
-    def _socket(self) -> Any:
-        socket = self._link._sock
-        if socket is None:
-            raise redis.ConnectionError("the connection is closed")
-        return socket
+    def __del__(self) -> None:
+        # Abandoned links are closed without a warning, as when the process ends.
+        self.close()
+
+    def _socket(self) -> socket.socket:
+        if self._open is None:
+            raise LinkError("the connection is closed")
+        return self._open
 
     def send(self, commands: Sequence[Command]) -> None:
         """Send commands without reading replies."""
-        self._socket()  # fails if it is closed: redis-py would open a new one, without the replies that are due
-        self._link.send_packed_command([b"".join(map(_packed, commands))])
+        self._socket().sendall(b"".join(map(_packed, commands)))
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands and return their replies; an error reply is an element, not raised."""
@@ -261,19 +195,22 @@ class Link:
             return self._replies(len(commands))
 
     def _replies(self, count: int) -> list[Any]:
-        reader = hiredis.Reader(replyError=redis.ResponseError, notEnoughData=_NOTHING)
+        reader = hiredis.Reader(replyError=ResponseError, notEnoughData=_NOTHING)
         if self._ahead:
             reader.feed(self._ahead)
             self._ahead = b""
         replies: list[Any] = []
         while True:
-            while len(replies) < count and (reply := reader.gets()) is not _NOTHING:
-                replies.append(reply)
+            try:
+                while len(replies) < count and (reply := reader.gets()) is not _NOTHING:
+                    replies.append(reply)
+            except hiredis.ProtocolError as other:
+                raise LinkError(f"the server's reply is not RESP: {other}") from other
             if len(replies) == count:
                 return replies
             data = self._socket().recv(_SMALL)
             if not data:
-                raise redis.ConnectionError("the server closed the connection")
+                raise LinkError(_CLOSED)
             reader.feed(data)
 
     @contextmanager
@@ -283,12 +220,12 @@ class Link:
         if not any(blocks):
             yield
             return
-        socket = self._socket()
-        socket.settimeout(None if None in blocks else self._answers + sum(filter(None, blocks)))
+        opened = self._socket()
+        opened.settimeout(None if None in blocks else self._answers + sum(filter(None, blocks)))
         try:
             yield
         finally:
-            socket.settimeout(self._answers)
+            opened.settimeout(self._answers)
 
     def request(self, commands: Sequence[Command]) -> bytes:
         """Send commands whose replies will be received as bytes. Returns the token for `receive`."""
@@ -308,19 +245,19 @@ class Link:
         """Whether bytes have arrived that were not received yet."""
         if self._ahead:
             return True
-        socket = self._socket()
-        if not select.select([socket], [], [], 0)[0]:
+        opened = self._socket()
+        if not select.select([opened], [], [], 0)[0]:
             return False
-        if not isinstance(socket, ssl.SSLSocket):
+        if not isinstance(opened, ssl.SSLSocket):
             return True
         # A TLS socket may be readable because of TLS's own records.
-        socket.settimeout(0)
+        opened.settimeout(0)
         try:
-            self._ahead = socket.recv(1)
+            self._ahead = opened.recv(1)
         except ssl.SSLWantReadError:
             return False
         finally:
-            socket.settimeout(self._answers)
+            opened.settimeout(self._answers)
         return True
 
     def can_skip_replies(self) -> bool:
@@ -367,7 +304,7 @@ class Link:
             with memoryview(buffer) as view:
                 got = self._socket().recv_into(view[filled:])
             if not got:
-                raise redis.ConnectionError("the server closed the connection")
+                raise LinkError(_CLOSED)
             filled += got
 
 

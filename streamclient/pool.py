@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.link import BROKEN
+from streamclient.wire_errors import BROKEN
 
 _MOST = 8  # connections that are kept; of more, those that were used longest ago are closed
 _kept: dict[tuple[int, Address], Connection] = {}  # in the order of their last use

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import redis
-
 from streamclient.commands import ENGINE_RULES
 from streamclient.config.address import Address
 from streamclient.errors import PystreamsError, error
 from streamclient.retry import Refusal, is_forbidden, reason_of, refusal_of
+from streamclient.wire_errors import ResponseError
 
 _MEANINGS = {
     "READONLY": "this server is a replica: name its primary, or the Sentinels",
@@ -41,7 +40,7 @@ def refused(
     shown = command.decode("utf-8", "replace") if isinstance(command, bytes) else str(command)
     if text.startswith(("NOAUTH", "WRONGPASS")):
         return login_refused(address, text)
-    if is_forbidden(redis.ResponseError(text)):
+    if is_forbidden(ResponseError(text)):
         name = address.login.username or "default"
         needs = address.needs or "~... +..."
         needs += f" {ENGINE_RULES}" if shown.startswith("PS.") else ""

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import redis
-
 from streamclient.config.address import Address, Endpoint
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError, fail
 from streamclient.refusals import refused
 from streamclient.routing import UNREACHABLE
+from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
 _KEPT_SECONDS = 10.0
@@ -59,7 +58,7 @@ def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tup
             (reply,) = link.pipeline([_QUESTION])
         except UNREACHABLE:
             continue
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             fail("NO_REPLICAS_TOLD", address=connection.address, reason=refused(connection.address, "INFO", reply))
         lines = _lines(reply)
         mark = _mark(lines)
@@ -102,7 +101,7 @@ def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: A
     _untold.add(server)
     wanted = ("role", "master_replid", _offset_line(lines)) if "role" in lines else ("role", "master_replid")
     missing = [name for name in wanted if not lines.get(name)]
-    reason = f" ({reply})" if isinstance(reply, redis.ResponseError) else ""
+    reason = f" ({reply})" if isinstance(reply, ResponseError) else ""
     _log.warning(
         "readFrom: %s does not say how far it is: INFO replication has no %s%s. %s",
         server,

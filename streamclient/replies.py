@@ -10,7 +10,8 @@ from typing import Any
 
 import hiredis
 import numpy as np
-import redis
+
+from streamclient.wire_errors import ResponseError
 
 _NOTHING = object()
 
@@ -25,8 +26,8 @@ def pack(*words: bytes | str | int) -> bytes:
 
 
 def parse(data: bytes) -> list[Any]:
-    """All complete replies in `data`; an error reply is a `redis.ResponseError` in the list."""
-    reader = hiredis.Reader(replyError=redis.ResponseError, notEnoughData=_NOTHING)
+    """All complete replies in `data`; an error reply is a `ResponseError` in the list."""
+    reader = hiredis.Reader(replyError=ResponseError, notEnoughData=_NOTHING)
     reader.feed(data)
     replies = []
     while (reply := reader.gets()) is not _NOTHING:
@@ -75,17 +76,17 @@ def transaction_result(buffer: bytes | bytearray, stop: int, adds: int, others: 
         end = end_of_ids(buffer, len(head), stop, adds)
         if end >= 0:
             tail = parse(bytes(buffer[end:stop]))
-            if not any(isinstance(reply, redis.ResponseError) for reply in tail[:others]):
+            if not any(isinstance(reply, ResponseError) for reply in tail[:others]):
                 return TransactionResult(done=True, tail=tail[others:])
     replies = parse(bytes(buffer[:stop]))
     for reply in replies[: queued + 1]:
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             return TransactionResult(refusal=str(reply))
     executed = replies[queued + 1]
     if executed is None:
         return TransactionResult(conflict=True)
-    if isinstance(executed, redis.ResponseError):
+    if isinstance(executed, ResponseError):
         return TransactionResult(refusal=str(executed))
-    refused = {at: str(reply) for at, reply in enumerate(executed) if isinstance(reply, redis.ResponseError)}
+    refused = {at: str(reply) for at, reply in enumerate(executed) if isinstance(reply, ResponseError)}
     refused |= {at: "the stream does not exist" for at, reply in enumerate(executed[:adds]) if reply is None}
     return TransactionResult(done=not refused, refused=refused, tail=replies[queued + 2 :])

@@ -12,7 +12,7 @@ import ssl
 import time
 from typing import Any
 
-import redis
+from streamclient.wire_errors import LoginRefusedError, ResponseError
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
@@ -105,13 +105,13 @@ def refusal_of(reply: object) -> Refusal:
 
 def is_transient(reply: Any) -> bool:
     """Whether the reply is an error that may not occur a moment later, or at another node."""
-    return isinstance(reply, redis.ResponseError) and refusal_of(reply) is Refusal.LATER
+    return isinstance(reply, ResponseError) and refusal_of(reply) is Refusal.LATER
 
 
 def is_forbidden(reply: Any) -> bool:
     """Whether the reply is an error about the user's rights."""
     text = reason_of(reply)
-    return isinstance(reply, redis.ResponseError) and (
+    return isinstance(reply, ResponseError) and (
         text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
     )
 
@@ -120,7 +120,7 @@ def is_permanent(cause: BaseException) -> bool:
     """Whether a failure will not go away: a wrong password, an unknown host, a certificate that is refused."""
     seen: BaseException | None = cause
     while seen is not None:
-        if isinstance(seen, (redis.AuthenticationError, socket.gaierror, ssl.SSLCertVerificationError)):
+        if isinstance(seen, (LoginRefusedError, socket.gaierror, ssl.SSLCertVerificationError)):
             return True
         if isinstance(seen, ssl.SSLError) and ("certificate" in str(seen).lower() or "alert" in str(seen).lower()):
             return True

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import redis
-
 from streamclient.commands import Command
 from streamclient.config.address import Address, Endpoint, Login
-from streamclient.link import BROKEN, Link
+from streamclient.link import Link
 from streamclient.refusals import refused
+from streamclient.wire_errors import BROKEN, ResponseError
 from streamwire.slots import COUNT, slot_of
 
 
@@ -173,7 +172,7 @@ class Topology:
                 continue
             finally:
                 link.close()
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 problem = refused(self.address, question[0], reply)
                 failure = NoServerError(str(reply)) if problem.condition == "SERVER_REFUSED" else problem
                 continue

@@ -340,7 +340,7 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
                 raise
             raise error("PACKAGE_MISSING", what=ctx.command_path, package=package, extra="engine") from missing
         except BROKEN as cause:
-            if isinstance(cause, OSError) and cause.filename is not None:
+            if cause.filename is not None:
                 reason = cause.strerror or type(cause).__name__
                 raise error("FILE_UNUSABLE", file=cause.filename, reason=reason) from cause
             raise client_error("CONNECTION_BROKEN", reason=str(cause).rstrip(".")) from cause

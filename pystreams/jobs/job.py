@@ -28,7 +28,7 @@ from pystreams.values.names import printable
 from spark_streams.errors import CONDITIONS as CONNECTORS
 from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
-from streamclient.link import BROKEN
+from streamclient.wire_errors import BROKEN
 
 _SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
 """A condition of Spark's. STREAM_FAILED only says that a query failed."""

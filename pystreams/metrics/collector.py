@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-import redis
-
 from pystreams.connect.target import Wanted, connect
 from pystreams.measures import GroupRow, QueryRow, StreamRow
 from pystreams.metrics import server_samples, table
@@ -24,9 +22,10 @@ from pystreams.streams.groups.history import History
 from pystreams.streams.groups.states import Group
 from pystreams.streams.queries import Queries
 from pystreams.values import names
-from streamclient.connection import BROKEN, Command, Connection
+from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
 from streamclient.streams.lag import Budget
+from streamclient.wire_errors import BROKEN, ResponseError
 
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 """Rules of ACL SETUSER for an exporter's user."""
@@ -75,7 +74,7 @@ class Collector:
             found += self._of_contents(connection, begin + seconds)
         except PystreamsError as failure:
             problem = failure.condition
-        except (*BROKEN, redis.RedisError):
+        except (*BROKEN, ResponseError):
             problem = "CONNECTION_BROKEN"
         if problem:
             self.close()

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import redis
-
 from streamclient.commands import COMMANDS, KEY, Command, Need
 from streamclient.connection import Connection
+from streamclient.wire_errors import ResponseError
 
 _CLOCK_MS = 2000
 _WAIT_MS = 50
@@ -111,7 +110,7 @@ def _role(facts: Mapping[str, str]) -> Finding:
 def _clock(connection: Connection) -> Finding:
     begin = time.time()
     reply = _try(connection, ("TIME",))
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         return Finding("clock", Verdict.NOTE, "TIME is refused", "Ages are told by this machine's clock.")
     off = (int(reply[0]) + int(reply[1]) / 1e6 - (begin + time.time()) / 2) * 1000
     verdict = Verdict.OK if abs(off) < _CLOCK_MS else Verdict.WARNING
@@ -129,7 +128,7 @@ _SINCE = {
 
 def _commands(connection: Connection) -> Iterator[Finding]:
     reply = _try(connection, ("COMMAND", "INFO", *_SINCE, "PS.STATE"))
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         yield Finding(
             "commands", Verdict.NOTE, "COMMAND INFO is refused", "The connector uses no command of the engine."
         )
@@ -158,7 +157,7 @@ def _user(connection: Connection) -> Iterator[Finding]:
         if sent.probe is None:
             continue
         reply = _try(connection, (*command.split(), *(key if word is KEY else word for word in sent.probe)))
-        if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+        if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
             if "key" in str(reply):
                 keys = True
             else:
@@ -192,14 +191,14 @@ def _databases(connection: Connection) -> Finding:
         return Finding("databases", Verdict.OK, "a cluster has database 0 alone")
     now = connection.address.login.database
     first, _ = connection.pipeline([("SELECT", 1 if now != 1 else 0), ("SELECT", now)])
-    if isinstance(first, redis.ResponseError):
+    if isinstance(first, ResponseError):
         return Finding("databases", Verdict.NOTE, "SELECT is refused", "Use URLs without a database's number.")
     return Finding("databases", Verdict.OK, "SELECT works")
 
 
 def _settings(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:
     reply = _try(connection, ("CONFIG", "GET", "*"))
-    refused = isinstance(reply, redis.ResponseError)
+    refused = isinstance(reply, ResponseError)
     settings = (
         {}
         if refused
@@ -262,7 +261,7 @@ def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Find
         yield Finding("replicas", Verdict.OK, "none")
         return
     reply = _try(connection, ("WAIT", 1, _WAIT_MS))
-    if isinstance(reply, redis.ResponseError) or not reply:
+    if isinstance(reply, ResponseError) or not reply:
         advice = "The option waitReplicas would fail here: some clouds never confirm. Leave it out."
         yield Finding("replicas", Verdict.WARNING, f"{count}, but WAIT confirms none", advice)
     else:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import redis
-
 from pystreams.streams.paged_calls import pages
 from pystreams.values.names import to_shell
 from streamclient.capabilities import LARGE
 from streamclient.connection import Command, Connection
 from streamclient.streams import scripts
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
 _UNKNOWN = 1 << 19  # bytes that an entry is taken to have where nothing is known
@@ -92,7 +91,7 @@ def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, A
 
 
 def _is_refusal(reply: Any) -> bool:
-    return isinstance(reply, redis.ResponseError) and "no such key" not in str(reply) and "WRONGTYPE" not in str(reply)
+    return isinstance(reply, ResponseError) and "no such key" not in str(reply) and "WRONGTYPE" not in str(reply)
 
 
 def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
@@ -103,11 +102,11 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
     found: dict[bytes, Any] = {}
     whole: list[tuple[bytes, list[Any], int]] = []
     for name, state, groups, used in asked:
-        if isinstance(state, redis.ResponseError) and "WRONGTYPE" not in str(state):
+        if isinstance(state, ResponseError) and "WRONGTYPE" not in str(state):
             connection.capabilities.forget("PS.NTH")
             return {}
         if not isinstance(state, list) or not isinstance(groups, list):
-            found[name] = state if state is not None else redis.ResponseError("ERR no such key")
+            found[name] = state if state is not None else ResponseError("ERR no such key")
             continue
         whole.append((name, state, len(groups)))
         if isinstance(used, int):

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import redis
-
 from pystreams.streams import ids
 from pystreams.streams.paged_calls import ask_all, failure, number, pages, pairs
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.link import Link
 from streamclient.streams.lag import Backlog, Budget, backlogs
 from streamclient.streams.model import StreamState
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _SCANNED = 1000  # keys that the server looks at before it answers
@@ -96,7 +95,7 @@ def _on(connection: Connection, link: Link, command: Command) -> Any:
     except BROKEN as cause:
         connection.drop(link)
         raise connection.unreachable(cause) from cause
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         raise failure(connection, command, reply)
     return reply
 
@@ -108,7 +107,7 @@ def look(connection: Connection, names: Iterable[bytes], *, memory: bool = True)
         if memory:
             sizes = connection.pipeline([("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES) for name in page])
         for name, reply, used in zip(page, ids.states(connection, page), sizes, strict=True):
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 problem = failure(connection, ("XINFO", "STREAM", name), reply)
                 if problem.condition in ("NO_SUCH_STREAM", "NOT_A_STREAM"):
                     continue

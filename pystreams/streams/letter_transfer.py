@@ -22,12 +22,11 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-import redis
-
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages, pairs
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
+from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, ZERO, StreamId
 
@@ -138,7 +137,7 @@ class _Between(Generic[L]):
         results = change(self._connection, watched, [("HGETALL", self._notes)], self._decide, partial=True)
         replies = results[:: 1 if self._by_script else 2]
         for letter, reply in zip(self._adding, replies, strict=True):
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 self._old.append(letter.id)  # without a script a note was made even so
             else:
                 self._noted.append(letter.id)
@@ -186,7 +185,7 @@ class _Between(Generic[L]):
 def _check_room(connection: Connection, target: bytes, count: int) -> None:
     """Raise what XADD would be refused for: the key is no stream, or it has no so many IDs left."""
     info = connection.pipeline([("XINFO", "STREAM", target)])[0]
-    if not isinstance(info, redis.ResponseError):
+    if not isinstance(info, ResponseError):
         last = StreamId.parse(pairs(info)[b"last-generated-id"])
     elif "no such key" in str(info):
         last = ZERO
@@ -198,5 +197,5 @@ def _check_room(connection: Connection, target: bytes, count: int) -> None:
 
 def _raise_first(connection: Connection, target: bytes, results: Sequence[Any]) -> None:
     for result in results:
-        if isinstance(result, redis.ResponseError):
+        if isinstance(result, ResponseError):
             raise failure(connection, ("XADD", target), result)

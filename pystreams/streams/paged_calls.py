@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import redis
-
 from pystreams.errors import error
 from pystreams.values.names import shown
 from streamclient.config.address import Endpoint
@@ -15,6 +13,7 @@ from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
 from streamclient.refusals import refused
+from streamclient.wire_errors import ResponseError
 
 PAGE = 200
 """Streams or groups that are asked about at a time."""
@@ -67,7 +66,7 @@ def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
     """The replies to these commands; the first refusal is raised."""
     replies = connection.pipeline(commands)
     for command, reply in zip(commands, replies, strict=True):
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             raise failure(connection, command, reply)
     return replies
 
@@ -104,6 +103,6 @@ def number(value: Any) -> int | None:
 def now_ms(connection: Connection) -> int:
     """The server's time, by which IDs are made; this machine's where the user may not ask."""
     reply = connection.pipeline([("TIME",)])[0]
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         return round(time.time() * 1000)
     return int(reply[0]) * 1000 + int(reply[1]) // 1000

@@ -6,12 +6,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import redis
-
 from pystreams.errors import fail
 from pystreams.streams.paged_calls import failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
+from streamclient.wire_errors import ResponseError
 from streamwire.slots import checksum
 
 _BATCH_ENTRIES = 500
@@ -62,9 +61,9 @@ class Producer:
     def flush(self) -> None:
         """Add what has been held back. Raises ROW_REFUSED, NOT_PERMITTED; what came before the refused row is added."""
         commands, self._commands, self._bytes = self._commands, [], 0
-        refused: tuple[Command, redis.ResponseError] | None = None
+        refused: tuple[Command, ResponseError] | None = None
         for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
-            if not isinstance(reply, redis.ResponseError):
+            if not isinstance(reply, ResponseError):
                 self.added += 1
             elif refused is None:
                 refused = command, reply

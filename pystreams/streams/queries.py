@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import redis
-
 from spark_streams.reports import STREAM, QueryReport, from_fields
 from streamclient.connection import Connection
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _COUNT = 200
@@ -44,11 +43,11 @@ class Queries:
         """
         if self._after is None:
             (reply,) = connection.pipeline([("XREVRANGE", self._stream, "+", "-", "COUNT", _COUNT)])
-            page = [] if isinstance(reply, redis.ResponseError) else reply[::-1]
+            page = [] if isinstance(reply, ResponseError) else reply[::-1]
             self._after = ZERO
         else:
             (reply,) = connection.pipeline([("XRANGE", self._stream, f"({self._after}", "+", "COUNT", _COUNT)])
-            page = [] if isinstance(reply, redis.ResponseError) else reply
+            page = [] if isinstance(reply, ResponseError) else reply
         found = self._taken(page)
         for each in found:
             self.latest.pop(each.report.id, None)

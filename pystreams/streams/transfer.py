@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import redis
-
 from pystreams.errors import fail
 from pystreams.streams.groups.pending import LONG_AGO_MS, Pending, is_unknown
 from pystreams.streams.groups.states import Group
@@ -17,6 +15,7 @@ from pystreams.streams.inventory import Stream, parsed
 from pystreams.streams.paged_calls import ask, ask_all, failure
 from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
+from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO, StreamId
 
@@ -30,7 +29,7 @@ def find(connection: Connection, stream: bytes) -> Stream | None:
     """A stream that may be missing. Raises NOT_A_STREAM."""
     command: Command = ("XINFO", "STREAM", stream)
     (reply,) = connection.pipeline([command])
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         problem = failure(connection, command, reply)
         if problem.condition == "NO_SUCH_STREAM":
             return None
@@ -48,7 +47,7 @@ def add(connection: Connection, stream: bytes, rows: Sequence[tuple[bytes, Seque
     """Add entries with their IDs, in rising order."""
     commands: list[Command] = [("XADD", stream, entry_id, *words) for entry_id, words in rows]
     for (entry_id, _), reply in zip(rows, connection.pipeline(commands), strict=True):
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             if "equal or smaller" in str(reply):
                 fail("ID_NOT_RISING", stream=shown(stream), id=shown(entry_id))
             raise failure(connection, ("XADD", stream), reply)
@@ -70,7 +69,7 @@ class Counted:
         count: Command = ("SET", self._key, total, "EX", _KEPT_SECONDS)
         results = ask_all(self._connection, [("MULTI",), *adds, count, ("EXEC",)])[-1]
         for command, result in zip([*adds, count], results, strict=True):
-            if isinstance(result, redis.ResponseError):
+            if isinstance(result, ResponseError):
                 raise failure(self._connection, command, result)
         self.done = total
 
@@ -93,7 +92,7 @@ def copy_group(connection: Connection, group: Group, target: bytes) -> None:
     read: Command = () if group.read is None else ("ENTRIESREAD", group.read)
     command: Command = ("XGROUP", "CREATE", target, group.name, str(group.position), "MKSTREAM", *read)
     (reply,) = connection.pipeline([command])
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         if "BUSYGROUP" not in str(reply):
             raise failure(connection, command, reply)
         ask(connection, "XGROUP", "SETID", target, group.name, str(group.position), *read)
@@ -113,7 +112,7 @@ def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequ
     ]
     unknown: list[Pending] = []
     for entry, command, reply in zip(free, commands, connection.pipeline(commands), strict=True):
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             if not is_unknown(reply):
                 raise failure(connection, command, reply)
             unknown.append(entry)

@@ -23,9 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import redis
+from typing import TYPE_CHECKING, Any
 
 from spark_streams.embedded import discards, drivers, life, processes, record
 from spark_streams.embedded.life import State
@@ -34,6 +32,9 @@ from spark_streams.embedded.record import Record
 from spark_streams.errors import fail
 from streamclient.config.address import Address, Embedded
 from streamwire import bootstrap
+
+if TYPE_CHECKING:
+    import redis
 
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 """A command line that starts the engine in place of the usual one, to give it settings of its own."""
@@ -63,7 +64,9 @@ def url(data: str | None = None) -> str:
 
 
 def connect(data: str | None = None, **settings: Any) -> redis.Redis:
-    """A redis-py client of the embedded engine; `settings` are those of `redis.Redis.from_url`."""
+    """Return a redis-py client of the embedded engine; `settings` are those of `redis.Redis.from_url`."""
+    import redis  # noqa: PLC0415 - only programs next to Spark need it
+
     client: redis.Redis = redis.Redis.from_url(url(data), **settings)
     return client
 

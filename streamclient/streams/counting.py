@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import redis
-
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
 from streamclient.streams import sampling, scripts
@@ -18,6 +16,7 @@ from streamclient.streams.entries import xrange
 from streamclient.streams.info import checked
 from streamclient.streams.model import Counted, Cut, Range, StreamState
 from streamclient.streams.scripts import Ids
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _SHORT = 1000  # ranges with no more entries than this are read many at a time
@@ -115,7 +114,7 @@ class RedisEntries:
             for stream, after, upto, grid, most in (asked[at] for at in large)
         ]
         for at, reply in zip(large, self._connection.pipeline(scripted), strict=True):
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 known.runs_scripts = False
             else:
                 ids = scripts.parsed_ids(reply)
@@ -209,7 +208,7 @@ def ids_by_script(
 ) -> Ids | None:
     """Return the reply of the script `scripts.ids_of`; None if the server does not run it."""
     (reply,) = connection.pipeline([scripts.ids_of(stream, after, upto, count, first, step)])
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         connection.capabilities.runs_scripts = False
         return None
     return scripts.parsed_ids(reply)

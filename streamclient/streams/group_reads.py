@@ -10,14 +10,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-import redis
-
 from streamclient.config.address import Endpoint
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
 from streamclient.streams.api import Entries, States
 from streamclient.streams.entries import xrange
 from streamclient.streams.model import Counted, Cut, GroupState, Range
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
 #: The ranges of one stream, in order, and the group's last-delivered ID in it: what lies up to there is skipped.
@@ -93,7 +92,7 @@ class GroupReads:
         stream, behind_all = part.stream, str(LAST.before())
         look: Command = ("XREADGROUP", "GROUP", group, f"{prefix}-{part.index}", "STREAMS", stream, behind_all)
         (reply,) = self._connection.pipeline([look])
-        if isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM"):
+        if isinstance(reply, ResponseError) and str(reply).startswith("NOPERM"):
             raise refused(self._connection.address, "XREADGROUP", reply, stream)
         self._connection.capabilities.delivers = True
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-import redis
-
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
 from streamclient.retry import Refusal, refusal_of
 from streamclient.streams.info import checked, pairs
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 Pending = tuple[StreamId, dict[bytes, int], int]
@@ -39,7 +38,7 @@ class Groups:
         )
         created: set[str] = set()
         for stream, reply in zip(wanted, replies, strict=True):
-            if isinstance(reply, redis.ResponseError) and ("BUSYGROUP" in str(reply) or "already exists" in str(reply)):
+            if isinstance(reply, ResponseError) and ("BUSYGROUP" in str(reply) or "already exists" in str(reply)):
                 continue
             checked(self._connection, stream, reply, "XGROUP CREATE")
             created.add(stream)
@@ -62,17 +61,17 @@ class Groups:
             [("XGROUP", "CREATECONSUMER", stream, group, name) for stream, name in consumers]
         )
         answered = zip(consumers, replies, strict=True)
-        return {stream for (stream, _), reply in answered if not isinstance(reply, redis.ResponseError)}
+        return {stream for (stream, _), reply in answered if not isinstance(reply, ResponseError)}
 
     def consumers(self, streams: Sequence[str], group: str) -> dict[str, list[tuple[bytes, int]]]:
         """Return name and number of pending entries of each consumer in each stream; none without the group."""
         replies = self._connection.pipeline([("XINFO", "CONSUMERS", stream, group) for stream in streams])
         for stream, reply in zip(streams, replies, strict=True):
-            if isinstance(reply, redis.ResponseError) and refusal_of(reply) is not Refusal.ROW:
+            if isinstance(reply, ResponseError) and refusal_of(reply) is not Refusal.ROW:
                 raise refused(self._connection.address, "XINFO CONSUMERS", reply, stream)
         return {
             stream: []
-            if isinstance(reply, redis.ResponseError)
+            if isinstance(reply, ResponseError)
             else [(info[b"name"], int(info[b"pending"])) for info in map(pairs, reply)]
             for stream, reply in zip(streams, replies, strict=True)
         }

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import redis
-
 from streamclient.connection import Connection
 from streamclient.errors import fail
 from streamclient.refusals import refused
 from streamclient.streams.model import GroupState, StreamState
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 
 def checked(connection: Connection, stream: str, reply: Any, command: str) -> Any:
     """Return the reply; None if the key or its group does not exist (any more). Other refusals are raised."""
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         text = str(reply)
         if "no such key" in text or "requires the key to exist" in text or text.startswith("NOGROUP"):
             return None

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import redis
-
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection
 from streamclient.streams import scripts
 from streamclient.streams.entries.page_size import FIRST_PAGE, TARGET_BYTES, PageSize
 from streamclient.streams.model import StreamState
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _PAGE = 1000  # entries of one command: the server serves others in between
@@ -98,7 +97,7 @@ class _Count:
 
     def learn(self, reply: Any, command: Command, count: int, known: Capabilities) -> tuple[int, int]:
         """Take a page's reply. Returns the entries that it had and their bytes."""
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             if command[0] == "EVAL":
                 known.runs_scripts = False
             else:
@@ -180,5 +179,5 @@ def _by_extension(connection: Connection, counts: Sequence[_Count]) -> None:
     """Count on the engine, which keeps the number of entries of each segment. A refusal leaves the count to pages."""
     commands: list[Command] = [("PS.NTH", each.stream, str(each.right), _ALL) for each in counts]
     for each, reply in zip(counts, connection.pipeline(commands), strict=True):
-        if not isinstance(reply, redis.ResponseError):
+        if not isinstance(reply, ResponseError):
             each.total = int(reply[1])

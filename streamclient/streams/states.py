@@ -10,8 +10,6 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
-import redis
-
 from streamclient.capabilities import Capabilities
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import RefusedForNowError, refused
@@ -19,6 +17,7 @@ from streamclient.retry import is_transient
 from streamclient.streams import scripts
 from streamclient.streams.info import checked, group_state, stream_state
 from streamclient.streams.model import StreamState
+from streamclient.wire_errors import ResponseError
 
 
 class RedisStates:
@@ -46,7 +45,7 @@ class RedisStates:
         for stream in streams:
             reply = next(replies)
             groups = checked(self._connection, stream, next(replies), "XINFO GROUPS") if group is not None else None
-            if stream in scripted and isinstance(reply, redis.ResponseError) and "no such key" not in str(reply):
+            if stream in scripted and isinstance(reply, ResponseError) and "no such key" not in str(reply):
                 refused.append(stream)
                 continue
             state = checked(self._connection, stream, reply, "XINFO STREAM")
@@ -74,18 +73,18 @@ class RedisStates:
         executed = replies[-1]
         if executed is None:
             raise RefusedForNowError("a key that was watched before was changed")
-        if isinstance(executed, redis.ResponseError):
-            self._refuse(next(reply for reply in replies if isinstance(reply, redis.ResponseError)))
+        if isinstance(executed, ResponseError):
+            self._refuse(next(reply for reply in replies if isinstance(reply, ResponseError)))
         found: dict[str, StreamState | None] = {}
         for stream, reply, listed in zip(streams, executed[::2], executed[1::2], strict=True):
-            if isinstance(reply, redis.ResponseError) and "script" in str(reply) and "no such key" not in str(reply):
+            if isinstance(reply, ResponseError) and "script" in str(reply) and "no such key" not in str(reply):
                 self._refuse(reply)
             state = checked(self._connection, stream, reply, "XINFO STREAM")
             groups = checked(self._connection, stream, listed, "XINFO GROUPS")
             found[stream] = None if state is None else stream_state(state, group_state(groups, group))
         return found
 
-    def _refuse(self, refusal: redis.ResponseError) -> NoReturn:
+    def _refuse(self, refusal: ResponseError) -> NoReturn:
         text = str(refusal)
         if is_transient(refusal):
             raise RefusedForNowError(text)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import redis
-
 from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
 from streamclient.streams.counting import ids_by_script
 from streamclient.streams.entries import xrange
 from streamclient.streams.info import checked, group_state
 from streamclient.streams.model import StreamState, last_id_of
+from streamclient.wire_errors import ResponseError
 from streamwire.slots import slot_of
 from streamwire.stream_id import LAST, StreamId
 
@@ -60,7 +59,7 @@ class StreamKeys:
             blocks: Command = ("BLOCK", wait) if wait else ()
             commands.append(("XREAD", "COUNT", 1, *blocks, "STREAMS", *after, *after.values()))
         replies = self._connection.pipeline(commands)
-        refusals = [str(reply) for reply in replies if isinstance(reply, redis.ResponseError)]
+        refusals = [str(reply) for reply in replies if isinstance(reply, ResponseError)]
         missing = [refusal for refusal in refusals if "no such key" in refusal]
         if len(missing) < len(refusals):
             known.tells_news = not any(refusal.startswith(("NOPERM", "ERR unknown")) for refusal in refusals)
@@ -68,7 +67,7 @@ class StreamKeys:
         found = {stream.decode() for news in replies[looks:] for stream, _ in news or ()}
         groups = replies[len(names) : looks] or [None] * len(names)
         for (stream, state), length, reply in zip(streams.items(), replies, groups, strict=False):
-            position = None if isinstance(reply, redis.ResponseError) else group_state(reply, group)
+            position = None if isinstance(reply, ResponseError) else group_state(reply, group)
             if (length, position) != ((0, None) if state is None else (state.length, state.group if group else None)):
                 found.add(stream)
         return found

@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import redis
-
 from engine.core.clients.session import Session
 from engine.core.dispatch import Core
 from engine.settings.config import Config
@@ -29,6 +27,7 @@ from streamclient.config.address import Address, Endpoint
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
 from streamclient.replies import parse
+from streamclient.wire_errors import LinkError, ResponseError
 from tests.harness.replies import words
 
 Step = tuple[tuple[bytes, ...], ...]
@@ -177,7 +176,7 @@ class Server:
     def call(self, *command: Any) -> Any:
         """A command of the test's own. Its reply."""
         (reply,) = parse(self._execute(self._own, words(command)))
-        assert not isinstance(reply, redis.ResponseError), (command, reply)
+        assert not isinstance(reply, ResponseError), (command, reply)
         return reply
 
     def execute(self, name: tuple[int, int], step: Step) -> bytes:
@@ -384,7 +383,7 @@ class Exploration:
                 if event is None:
                     raise _Paused(link, steps[at:])
                 if event is _BROKEN:
-                    raise redis.ConnectionError("the link broke")
+                    raise LinkError("the link broke")
                 found += event
             return found
 

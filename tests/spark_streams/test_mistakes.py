@@ -23,6 +23,7 @@ from pyspark.util import handle_worker_exception
 from spark_streams.source import PystreamsDataSource
 from streamclient import pool
 from streamclient.config import connect
+from streamclient.wire_errors import LinkError
 from tests import servers
 from tests.spark_streams.driver import schema_of
 
@@ -379,7 +380,7 @@ def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.Monke
 
     def batches(*_: Any) -> Iterator[Any]:
         yield from ()
-        raise redis.ConnectionError("Connection reset by peer.")
+        raise LinkError("Connection reset by peer.")
 
     monkeypatch.setattr(type(part), "batches", batches)
     lines = shown(lambda: list(reader.read(part)))

@@ -14,6 +14,7 @@ from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.pool import borrow
 from streamclient.replies import parse
+from streamclient.wire_errors import LinkError
 from tests import servers
 from tests.chaos.proxy import proxy
 from tests.spark_streams.driver import Site
@@ -92,7 +93,7 @@ def test_replies_that_were_due_are_kept_when_a_link_is_closed(connection: Connec
     third = link.request([("ECHO", big)])
     link.close()
     for _ in range(2):
-        with pytest.raises(redis.ConnectionError):
+        with pytest.raises(LinkError):
             link.receive(third)
     buffer, stop = link.receive(second)
     assert parse(bytes(buffer[:stop])) == [big.encode(), b"last"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import redis
 
 from streamclient.config.address import parse
 from streamclient.refusals import refused, row_refused
 from streamclient.retry import Refusal, is_transient, refusal_of
+from streamclient.wire_errors import ResponseError
 
 LATER, SERVER, ROW = Refusal.LATER, Refusal.SERVER, Refusal.ROW
 TEXTS = {
@@ -40,7 +40,7 @@ TEXTS = {
 def test_only_refusals_of_a_row_are_called_so(text: str) -> None:
     """Only an error about a row itself rejects the row; temporary ones are retried, others reported as they are."""
     meaning, address = TEXTS[text], parse("redis://localhost")
-    assert (refusal_of(text), is_transient(redis.ResponseError(text))) == (meaning, meaning is LATER)
+    assert (refusal_of(text), is_transient(ResponseError(text))) == (meaning, meaning is LATER)
     problem = row_refused(address, 7, text)
     assert (problem.condition == "ROW_REFUSED") == (meaning is ROW)
     if meaning is ROW:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import redis
-
 from pystreams.streams import tails
 from pystreams.streams.paged_calls import ask
 from pystreams.values.fields import Entry
-from streamclient.connection import BROKEN, Connection
+from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
+from streamclient.wire_errors import BROKEN, ResponseError
 
 _COUNT = 100
 _WAIT_MS = 1000
@@ -63,6 +62,6 @@ class Reader:
             pending = sum(int(count) for name, count in counts if name == self._consumer)
             if not pending:
                 ask(self._connection, "XGROUP", "DELCONSUMER", self._stream, self._group, self._consumer)
-        except (PystreamsError, redis.RedisError, OSError):
+        except (PystreamsError, ResponseError, OSError):
             return 0
         return pending

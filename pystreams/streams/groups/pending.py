@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import redis
-
 from pystreams.streams.paged_calls import ask, ask_all, failure, pages
 from streamclient.connection import Command, Connection
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _PAGE = 1000
@@ -117,7 +116,7 @@ def claim(
     return len(ask(connection, "XCLAIM", stream, group, consumer, idle_ms, *ids, "JUSTID"))
 
 
-def is_unknown(refusal: redis.ResponseError) -> bool:
+def is_unknown(refusal: ResponseError) -> bool:
     """Whether the server does not know the command, or does not let this user call it: there must be another way."""
     return "unknown command" in str(refusal).lower() or str(refusal).startswith("NOPERM")
 
@@ -131,7 +130,7 @@ def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequ
     ids = [entry.id for entry in entries]
     command: Command = ("XNACK", stream, group, mode.upper(), "IDS", len(ids), *ids)
     (reply,) = connection.pipeline([command])
-    if not isinstance(reply, redis.ResponseError):
+    if not isinstance(reply, ResponseError):
         return int(reply)
     if not is_unknown(reply):
         raise failure(connection, command, reply)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import redis
-
 from pystreams.streams import entries, inventory
 from pystreams.streams.groups.states import Group
 from pystreams.streams.paged_calls import ask, failure
 from pystreams.values.positions import Position
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _QUERY = re.compile(rb"(.+)-(?:query|until-[0-9]+-[0-9]+)")  # it owns the group; it is delivering to it
@@ -102,7 +101,7 @@ def create(connection: Connection, stream: bytes, group: bytes, after: StreamId 
     at = "$" if after is None else str(after)
     command: Command = ("XGROUP", "CREATE", stream, group, at, *(("MKSTREAM",) if make else ()))
     (reply,) = connection.pipeline([command])
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         raise failure(connection, command, reply)
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import redis
-
 from pystreams.errors import fail
 from pystreams.streams import ids
 from pystreams.streams.groups.pending import idle_of
@@ -22,6 +20,7 @@ from pystreams.values.names import shown
 from streamclient.connection import Command, Connection
 from streamclient.streams import lag as lags
 from streamclient.streams.lag import Budget
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 
@@ -166,7 +165,7 @@ def groups_of(
         commands: list[Command] = [("XINFO", "GROUPS", stream.name) for stream in asked]
         found: list[Group] = []
         for command, stream, reply in zip(commands, asked, connection.pipeline(commands), strict=True):
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 problem = failure(connection, command, reply)
                 if problem.condition in ("NO_SUCH_STREAM", "NOT_A_STREAM"):
                     continue
@@ -286,7 +285,7 @@ def _with(group: Group, replies: Mapping[str, Any]) -> Group:
 
 
 def _told(reply: Any) -> Any:
-    return None if isinstance(reply, redis.ResponseError) else reply
+    return None if isinstance(reply, ResponseError) else reply
 
 
 def _consumer(info: dict[bytes, Any]) -> Consumer:

@@ -13,8 +13,8 @@ from contextlib import closing
 
 from streamclient.config.address import Address
 from streamclient.connection import Connection
-from streamclient.link import BROKEN
 from streamclient.streams.server import StreamServer, open_server
+from streamclient.wire_errors import BROKEN
 
 _STOP_SECONDS = 2.0  # the longest that the end of a query waits for a page under way
 

@@ -26,8 +26,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import redis
-
 from spark_streams.errors import fail
 from spark_streams.read.shared.protocol import SharedTask
 from streamclient.codec.reply import Page
@@ -35,6 +33,7 @@ from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
 from streamclient.retry import Refusal, is_forbidden, refusal_of
+from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 
@@ -113,7 +112,7 @@ def _notes_key(task: SharedTask) -> bytes:
 def _check_target(connection: Connection, target: str, letters: int = 1) -> None:
     """Raise what XADD would be refused for: the key is not a stream, or it has no IDs left."""
     (info,) = connection.pipeline([("XINFO", "STREAM", target)])
-    if isinstance(info, redis.ResponseError):
+    if isinstance(info, ResponseError):
         if str(info).startswith("WRONGTYPE"):
             fail("NOT_A_STREAM", stream=target, address=connection.address)
         if "no such key" not in str(info):
@@ -132,7 +131,7 @@ def _move_by_script(connection: Connection, task: SharedTask, letters: Sequence[
         (*keys, task.group, task.consumer, letter.id, most, letter.note, *letter.words) for letter in letters
     ]
     for reply in connection.pipeline(commands):
-        if not isinstance(reply, redis.ResponseError):
+        if not isinstance(reply, ResponseError):
             continue
         if is_forbidden(reply) or (str(reply).startswith("ERR") and refusal_of(reply) is Refusal.SERVER):
             return False
@@ -159,14 +158,14 @@ class _Noted:
         done = change(self._connection, watched, reads, self._decide, partial=True)
         adding, self._adding = self._adding, []
         for letter, reply in zip(adding, done[::2], strict=True):
-            (self._old if isinstance(reply, redis.ResponseError) else self._noted).append(letter.id)
+            (self._old if isinstance(reply, ResponseError) else self._noted).append(letter.id)
         task, connection = self._task, self._connection
         if self._noted:
             connection.command("XACK", task.stream, task.group, *self._noted)
         if self._noted or self._old:
             connection.command("HDEL", self._notes, *self._noted, *self._old)
         for reply in done:
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 raise _failure(connection, task, "XADD", reply)
 
     def _decide(self, replies: list[Any]) -> list[Command]:
@@ -198,12 +197,12 @@ class _Noted:
         commands: list[Command] = [("XPENDING", task.stream, task.group, each, each, 1) for each in ids]
         replies = self._connection.pipeline(commands)
         for reply in replies:
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 raise _failure(self._connection, task, "XPENDING", reply)
         return {row[0]: (row[1], int(row[3])) for rows in replies for row in rows}
 
 
-def _failure(connection: Connection, task: SharedTask, command: str, reply: redis.ResponseError) -> Exception:
+def _failure(connection: Connection, task: SharedTask, command: str, reply: ResponseError) -> Exception:
     """What a refusal means: GROUP_LOST, NOT_PERMITTED or SERVER_REFUSED."""
     if "NOGROUP" in str(reply):
         fail("GROUP_LOST", stream=task.stream, address=connection.address, group=task.group)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import redis
-
 from spark_streams.read.query import loss
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.protocol import SharedTask
@@ -23,6 +21,7 @@ from streamclient.streams.entries import xreadgroup
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer, Read
 from streamclient.streams.server import StreamServer, open_server
+from streamclient.wire_errors import ResponseError
 
 _MOST_TASKS = 100
 MOST_ENTRIES = 10_000
@@ -137,7 +136,7 @@ def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Cl
 
 def _answered(reply: Any) -> Any:
     """The reply. A refusal is left to the way of single tasks, which knows what it means."""
-    if isinstance(reply, redis.ResponseError):
+    if isinstance(reply, ResponseError):
         raise RefusedForNowError(str(reply))
     return reply
 
@@ -154,12 +153,12 @@ def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> l
     commands += [("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer) for task in tasks]
     answers = link.pipeline(commands)
     watched, *replies = answers[len(looks) :]
-    if isinstance(watched, redis.ResponseError):
+    if isinstance(watched, ResponseError):
         return []
     states = server.states.parsed(streams, group, answers[: len(looks)])
     fresh: list[SharedTask] = []
     for task, fields, pending in zip(tasks, replies[: len(tasks)], replies[len(tasks) :], strict=True):
-        if isinstance(fields, redis.ResponseError) or pending != []:
+        if isinstance(fields, ResponseError) or pending != []:
             continue
         done, line = fields
         state = states[task.stream]

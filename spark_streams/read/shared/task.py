@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import redis
 from pyspark.sql.datasource import InputPartition
 
 from spark_streams.columns.field_check import FieldCheck
@@ -36,6 +35,7 @@ from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.xreadgroup import Claim, Consumer
 from streamclient.streams.model import StreamState
 from streamclient.streams.server import open_server
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
@@ -167,7 +167,7 @@ def _attempt(
         if is_transient(reply):
             raise RefusedForNowError(str(reply))
     for reply in (watched, fields):
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             raise refused(connection.address, "WATCH", reply)
     done, line = fields
     if line is None and int(done or 0) < task.batch and isinstance(pending, list) and pending:
@@ -196,7 +196,7 @@ def _claims(connection: Connection, task: SharedTask, consumer: Consumer) -> lis
 
     def ask(*words: bytes | str | int) -> Any:
         (reply,) = connection.pipeline([words])
-        if isinstance(reply, redis.ResponseError):
+        if isinstance(reply, ResponseError):
             xreadgroup.refuse(connection, consumer, b"-%b\r\n" % str(reply).encode())
         return reply
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import redis
-
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
 from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, shown
@@ -28,6 +26,7 @@ from spark_streams.write.tasks.staging import ChunkState
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import row_refused
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
+from streamclient.wire_errors import ResponseError
 
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
@@ -186,10 +185,10 @@ class Mover:
         done = replies[-1]
         if done is None:
             return None
-        if isinstance(done, redis.ResponseError):
+        if isinstance(done, ResponseError):
             return self._not_queued(link, commands, replies)
         moved, *others = done
-        if isinstance(moved, redis.ResponseError):
+        if isinstance(moved, ResponseError):
             return self._not_moved(moved)
         self._connection.check(commands[1:], others)
         fence.state, fence.digest = after, state.digest
@@ -217,7 +216,7 @@ class Mover:
             self._link = link = self._connection.link_for_ask(redirected)
             replies = link.pipeline([each for command in reads for each in (*asking, command)])[1::2]
         for command, reply in zip(reads, replies, strict=True):
-            if isinstance(reply, redis.ResponseError) and (command[0] != "XINFO" or is_transient(reply)):
+            if isinstance(reply, ResponseError) and (command[0] != "XINFO" or is_transient(reply)):
                 self._connection.learn_or_raise(reply, str(command[0]), link)
                 return None
         _, values, said, is_staged, info = replies[:5]
@@ -245,7 +244,7 @@ class Mover:
     def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
         """Nothing was executed, because a command was refused. False if that was the script."""
         for command, reply in zip(commands, replies[1:], strict=False):
-            if not isinstance(reply, redis.ResponseError):
+            if not isinstance(reply, ResponseError):
                 continue
             if command is commands[0] and refusal_of(reply) is Refusal.SERVER:
                 return self._by_driver(reply)
@@ -254,7 +253,7 @@ class Mover:
         self._connection.learn_or_raise(replies[-1], "EXEC", link)
         return None
 
-    def _not_moved(self, refusal: redis.ResponseError) -> bool:
+    def _not_moved(self, refusal: ResponseError) -> bool:
         """The script was refused. Unless that is about a row, nothing was changed, and the driver sends the rows.
 
         The driver's transaction is then refused with the command that the user may not run, or the server not execute.
@@ -268,7 +267,7 @@ class Mover:
         row, _, reason = mark.partition(" ")
         raise row_refused(self._connection.address, int(row), reason)
 
-    def _by_driver(self, refusal: redis.ResponseError) -> bool:
+    def _by_driver(self, refusal: ResponseError) -> bool:
         if not reason_of(refusal).startswith(("OOM", "MISCONF")):  # those pass
             self._connection.capabilities.moves_rows = False
         return False

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import redis
-
 from spark_streams.write.records.batch_record import BatchRecord
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused
 from streamclient.retry import Refusal, is_forbidden, refusal_of
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 
@@ -95,7 +94,7 @@ def gone_streams(
             commands.append(("XRANGE", stream, str(last), str(last)))
     replies = connection.pipeline(commands) if commands else []
     for reply in replies:
-        if isinstance(reply, redis.ResponseError) and not is_forbidden(reply):
+        if isinstance(reply, ResponseError) and not is_forbidden(reply):
             raise refused(connection.address, "XRANGE", reply)
     has_last = dict(zip(wanted, map(bool, replies), strict=True))  # an error counts as there
     return {

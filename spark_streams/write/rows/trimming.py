@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import redis
-
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from streamclient.connection import Command, Connection
+from streamclient.wire_errors import ResponseError
 
 
 def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
@@ -40,5 +39,5 @@ def check_policy(connection: Connection, stream: bytes, options: WriteOptions) -
     if options.ref_policy is None:
         return
     (reply,) = connection.pipeline([("XTRIM", stream, "MINID", "=", "0-0", *_policy(options))])  # removes nothing
-    if isinstance(reply, redis.ResponseError) and "syntax" in str(reply).lower():
+    if isinstance(reply, ResponseError) and "syntax" in str(reply).lower():
         fail("NO_REF_POLICY", address=connection.address, policy=options.ref_policy)

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-import redis
-
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.rows.encoding import OWN_IDS, EncodedRows
@@ -27,6 +25,7 @@ from streamclient.refusals import refused, row_refused
 from streamclient.replies import end_of_ids, pack, parse
 from streamclient.retry import is_transient
 from streamclient.routing import UNREACHABLE
+from streamclient.wire_errors import ResponseError
 
 _AHEAD = 2
 
@@ -188,4 +187,4 @@ class AtLeastOnceSender:
 
 
 def _is_error(reply: object) -> bool:
-    return isinstance(reply, redis.ResponseError)
+    return isinstance(reply, ResponseError)

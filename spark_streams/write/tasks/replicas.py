@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import redis
-
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.fence import FIELDS, StreamFence
 from streamclient.connection import Command, Connection, Link
+from streamclient.wire_errors import ResponseError
 
 
 class ReplicaWait:
@@ -40,7 +39,7 @@ class ReplicaWait:
             # A new link may lead to a server that took over without the writes that the old one confirmed.
             replies = link.pipeline([("HMGET", fence.key, *FIELDS) for fence in fences])
             for fence, values in zip(fences, replies, strict=True):
-                if isinstance(values, redis.ResponseError):
+                if isinstance(values, ResponseError):
                     return self._refused(values, "HMGET", link)
                 fence.update(values)
         self._link = link
@@ -48,12 +47,12 @@ class ReplicaWait:
         touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
         touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
         for reply in (touched, replicas):
-            if isinstance(reply, redis.ResponseError):
+            if isinstance(reply, ResponseError):
                 return self._refused(reply, "WAIT", link)
         if replicas < options.wait_replicas:
             fail("NOT_REPLICATED", wanted=options.wait_replicas, found=replicas, address=self._connection.address)
         return True
 
-    def _refused(self, reply: redis.ResponseError, command: str, link: Link) -> bool:
+    def _refused(self, reply: ResponseError, command: str, link: Link) -> bool:
         self._connection.learn_or_raise(reply, command, link)
         return False

@@ -27,8 +27,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import redis
-
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
 from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
@@ -45,6 +43,7 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import refused, row_refused
 from streamclient.replies import TransactionResult, pack, transaction_result
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
+from streamclient.wire_errors import LinkError, ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _ASKING_REPLY = b"+OK\r\n"
@@ -278,7 +277,7 @@ class SlotTransaction:
         self._columns = self._columns and not any(reply for reply in replies[asked:] if not is_transient(reply))
         del replies[asked:]
         for command, reply in zip(commands, replies, strict=False):
-            if isinstance(reply, redis.ResponseError) and command[0] != "XINFO":
+            if isinstance(reply, ResponseError) and command[0] != "XINFO":
                 self._refused(str(reply), command)
                 return None
         streams = guards + 1 + 2 * len(fences)
@@ -291,13 +290,13 @@ class SlotTransaction:
 
     def _last_id(self, fence: StreamFence, info: Any) -> StreamId:
         """The stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist."""
-        if isinstance(info, redis.ResponseError):
+        if isinstance(info, ResponseError):
             text = str(info)
             if text.startswith("WRONGTYPE"):
                 fail("NOT_A_STREAM", stream=shown(fence.stream), address=self._connection.address)
             if "no such key" not in text:
                 self._refused(text, ("XINFO",))
-                raise redis.ConnectionError(text)  # refused for the moment: retried as if the link had broken
+                raise LinkError(text)  # refused for the moment: retried as if the link had broken
             if self._terms.options.nomkstream:
                 row = next(int(rows.rows[0]) for rows in self._pending if rows.stream == fence.stream)
                 reason = f"the stream {shown(fence.stream)} does not exist"
@@ -308,7 +307,7 @@ class SlotTransaction:
     def _refused(self, text: str, command: Command) -> None:
         """Nothing was executed: update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED."""
         text = reason_of(text)
-        if not is_transient(redis.ResponseError(text)):
+        if not is_transient(ResponseError(text)):
             raise refused(self._connection.address, command[0], text)
         if text.startswith("MOVED "):
             self._connection.topology.learn_moved(text)
@@ -350,7 +349,7 @@ class SlotTransaction:
             step.fence.state = step.state
             self._claimed.add(step.fence.stream)
         self._pending = []
-        if self._read_behind and not any(isinstance(reply, redis.ResponseError) for reply in result.tail):
+        if self._read_behind and not any(isinstance(reply, ResponseError) for reply in result.tail):
             for fence, values, record in zip(self._read_behind, result.tail[1::2], result.tail[2::2], strict=True):
                 self._update(fence, values, record)
                 self._watched.add(fence.key)

@@ -13,7 +13,6 @@ from typing import Any
 
 import hiredis
 import numpy as np
-import redis
 
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page, array_header
@@ -23,6 +22,7 @@ from streamclient.refusals import RefusedForNowError, refused
 from streamclient.retry import is_transient
 from streamclient.streams.entries.page_size import PageSize
 from streamclient.streams.entries.small_ranges import joined
+from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
 _ALL = 2**31 - 1
@@ -207,7 +207,7 @@ def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, 
     after = ZERO
     while True:
         (rows,) = connection.pipeline([_xpending(consumer, str(after.next()), "+")])
-        if isinstance(rows, redis.ResponseError):
+        if isinstance(rows, ResponseError):
             refuse(connection, consumer, b"-%b\r\n" % str(rows).encode())
         if not rows:
             return
@@ -301,10 +301,10 @@ def _nested(buffer: bytearray, start: int) -> tuple[int, int]:
 
 def refuse(connection: Connection, consumer: Consumer, reply: bytes, *, in_transaction: bool = False) -> None:
     """Raise the first error among the server's replies."""
-    reader = hiredis.Reader(replyError=redis.ResponseError)
+    reader = hiredis.Reader(replyError=ResponseError)
     reader.feed(reply)
     refusal: Any = reader.gets()
-    while refusal is not False and not isinstance(refusal, redis.ResponseError):
+    while refusal is not False and not isinstance(refusal, ResponseError):
         refusal = reader.gets()
     if in_transaction and is_transient(refusal):
         raise RefusedForNowError(str(refusal))

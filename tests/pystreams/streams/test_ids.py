@@ -12,6 +12,7 @@ from pystreams.streams import dead_letters, ids, inventory
 from pystreams.streams.groups import states as groups
 from pystreams.streams.inventory import Stream, parsed
 from streamclient.connection import Connection
+from streamclient.wire_errors import ResponseError
 from tests import servers
 
 _LARGE = b"x" * 300_000
@@ -41,7 +42,7 @@ def _streams(client: redis.Redis) -> list[bytes]:
 def _told(connection: Connection, names: list[bytes]) -> list[Stream | str]:
     replies = ids.states(connection, names)
     return [
-        str(reply).split()[0] if isinstance(reply, redis.ResponseError) else parsed(name, reply)
+        str(reply).split()[0] if isinstance(reply, ResponseError) else parsed(name, reply)
         for name, reply in zip(names, replies, strict=True)
     ]
 

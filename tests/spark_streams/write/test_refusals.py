@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -145,12 +145,24 @@ def url(client: redis.Redis, place: servers.Running) -> Iterator[str]:
     client.acl_deluser("job")
 
 
-def fail_a_snapshot(client: redis.Redis, place: servers.Running) -> None:
-    """Make the server's snapshot fail, with a path where no file can be made."""
-    (place.directory / "dump.rdb").mkdir(exist_ok=True)
+@contextmanager
+def failed_snapshot(client: redis.Redis, place: servers.Running) -> Iterator[None]:
+    """Make the server's snapshot fail, with a path where no file can be made; at the end make one that succeeds."""
+    path = place.directory / "dump.rdb"
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    snapshot(client, "err")
+    yield
+    path.rmdir()
+    snapshot(client, "ok")
+    path.unlink(missing_ok=True)
+
+
+def snapshot(client: redis.Redis, status: str) -> None:
+    """Make a snapshot, which ends with this status."""
     with suppress(redis.ResponseError):
         client.bgsave()
-    wait_for(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", "the snapshot to fail")
+    wait_for(lambda: client.info("persistence")["rdb_last_bgsave_status"] == status, f"the snapshot: {status}")
 
 
 def write(url: str, mode: str, name: str, note: Callable[[], None] = lambda: None) -> None:
@@ -186,20 +198,19 @@ def test_what_was_refused_for_a_moment_is_written_by_the_next_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whichever request is rejected, the next attempt writes the rest: each row is written once, and no other."""
-    if refusal == "MISCONF":
-        fail_a_snapshot(client, place)
     state = {**STATES, **LONG_STATES}[refusal]
     number, requests = 0, [1]
-    while number <= requests[0]:
-        number += 1
-        with refusing(monkeypatch, client, state, number, at_exec=at_exec) as requests:
-            try:
-                write(url, mode, "first")
-            except PystreamsError as problem:
-                assert problem.condition in ("NOT_PERMITTED", "SERVER_REFUSED"), (number, problem)  # noqa: PT017
-        write(url, mode, "second")
-        assert sorted(numbers(client)) == [*range(ROWS)], number
-        client.flushall()
+    with failed_snapshot(client, place) if refusal == "MISCONF" else nullcontext():
+        while number <= requests[0]:
+            number += 1
+            with refusing(monkeypatch, client, state, number, at_exec=at_exec) as requests:
+                try:
+                    write(url, mode, "first")
+                except PystreamsError as problem:
+                    assert problem.condition in ("NOT_PERMITTED", "SERVER_REFUSED"), (number, problem)  # noqa: PT017
+            write(url, mode, "second")
+            assert sorted(numbers(client)) == [*range(ROWS)], number
+            client.flushall()
     assert number > 2
 
 

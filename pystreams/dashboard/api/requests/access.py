@@ -13,11 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-import redis
-
 from pystreams.dashboard.security.sessions import Session
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.errors import PystreamsError, error
+from streamclient.wire_errors import ResponseError
 
 _RETRY_MS = 1000
 _MOST_CONNECTIONS = 4
@@ -101,7 +100,7 @@ class Access:
             with self.lend() as connection:
                 replies = connection.pipeline(commands)
             for name, reply in zip(asked, replies, strict=True):
-                refused = isinstance(reply, redis.ResponseError) and str(reply).startswith("NOPERM")
+                refused = isinstance(reply, ResponseError) and str(reply).startswith("NOPERM")
                 self._known[name] = (not refused, now)
                 self._known.move_to_end(name)
         while len(self._known) > _MOST_KNOWN:

@@ -1,0 +1,129 @@
+"""The start of a link: login, database, TLS files, and servers that are no Redis. On a real Redis and on the engine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from streamclient.config.address import Endpoint, Login, Tls
+from streamclient.errors import PystreamsError
+from streamclient.link import Link
+from streamclient.wire_errors import HandshakeError, LinkError, LoginRefusedError
+from tests import servers
+from tests.servers import certificates
+
+
+def opened(place: servers.Running, **login: Any) -> Link:
+    return Link(Endpoint(place.host, place.port), Login(**login))
+
+
+@contextmanager
+def replying(*replies: bytes) -> Iterator[Endpoint]:
+    """A server that sends each connection one reply to its first bytes, in turn, and closes it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for reply in replies:
+                with listener.accept()[0] as client:
+                    client.recv(1000)
+                    client.sendall(reply)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield Endpoint("127.0.0.1", listener.getsockname()[1])
+        thread.join(10)
+
+
+def test_a_login_selects_user_and_database(client: redis.Redis, place: servers.Running) -> None:
+    """A password alone is that of the default user; a refused one is an error without the password."""
+    client.acl_setuser("job", enabled=True, passwords=["+pass"], keys=["*"], commands=["+@all"])
+    try:
+        link = opened(place, username="job", password="pass", database=3)
+        who, info = link.pipeline([("ACL", "WHOAMI"), ("CLIENT", "INFO")])
+        assert (who, b" db=3 " in info) == (b"job", True)
+        assert (b"lib-name=pystreams" in info) == (b"lib-name=" in info)
+        for said in ({"username": "job", "password": "s3cret"}, {"username": "nobody", "password": "s3cret"}):
+            with pytest.raises(LoginRefusedError) as caught:
+                opened(place, **said)
+            assert "s3cret" not in str(caught.value)
+        with pytest.raises(HandshakeError, match="SELECT 99999: ERR"):
+            opened(place, database=99999)
+    finally:
+        client.acl_deluser("job")
+
+
+def test_a_user_without_rights_to_the_handshake_is_connected(client: redis.Redis, place: servers.Running) -> None:
+    """Without the right to CLIENT SETINFO the connection works; without SELECT only database 0 does."""
+    client.acl_setuser("job", enabled=True, passwords=["+pass"], keys=["*"], commands=["+ping"])
+    try:
+        assert opened(place, username="job", password="pass").pipeline([("PING",)]) == [b"PONG"]
+        with pytest.raises(HandshakeError, match="SELECT 1: NOPERM"):
+            opened(place, username="job", password="pass", database=1)
+    finally:
+        client.acl_deluser("job")
+
+
+def test_servers_that_cannot_serve_are_told_apart() -> None:
+    """A server without room may have some later; a protected one says so; a web server is no Redis."""
+    with replying(b"-ERR max number of clients reached\r\n", b"") as full, pytest.raises(LinkError, match="max number"):
+        Link(full, Login(password="x"))
+    with replying(b"-DENIED Redis is running in protected mode\r\n") as closed, pytest.raises(HandshakeError) as denied:
+        Link(closed, Login())
+    assert "DENIED" in str(denied.value.reply)
+    with replying(b"HTTP/1.1 400 Bad Request\r\n\r\n", b"") as web, pytest.raises(LinkError, match="is not RESP"):
+        Link(web, Login())
+
+
+def test_a_server_without_users_gets_the_password_alone() -> None:
+    """Redis before version 6 rejects AUTH with a user."""
+    words: list[bytes] = []
+    replies = [b"-ERR wrong number of arguments for 'auth' command\r\n", b"+OK\r\n", b"-ERR unknown command\r\n"]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with listener.accept()[0] as client:
+                for reply in replies:
+                    words.append(client.recv(1000))
+                    client.sendall(reply)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        Link(Endpoint("127.0.0.1", listener.getsockname()[1]), Login(username="job", password="pass")).close()
+        thread.join(10)
+    assert [word.count(b"$") for word in words] == [3, 2, 4]
+
+
+def test_files_of_tls_that_cannot_be_loaded_are_invalid_options(tmp_path: Path) -> None:
+    """A missing file, one without PEM data, and a key that does not fit are errors of their options."""
+    ca = certificates.authority(tmp_path, "ca")
+    mine, other = (certificates.certificate(tmp_path, name, ca) for name in ("mine", "other"))
+    text = tmp_path / "text.pem"
+    text.write_text("no certificate")
+    for tls, option in (
+        (Tls(ca_file=str(tmp_path / "none")), "tls.caFile"),
+        (Tls(ca_file=str(text)), "tls.caFile"),
+        (Tls(cert_file=str(text), key_file=str(mine.key)), "tls.certFile"),
+        (Tls(cert_file=str(mine.certificate), key_file=str(other.key)), "tls.certFile"),
+        (Tls(cert_file=str(mine.certificate), key_file=str(tmp_path / "none")), "tls.keyFile"),
+    ):
+        with pytest.raises(PystreamsError, match=f"INVALID_OPTION.*{option}"):
+            Link(Endpoint("127.0.0.1", servers.free_port()), Login(tls=tls))
+
+
+def test_a_forked_process_leaves_the_connection_open(place: servers.Running) -> None:
+    """A child that ends, or closes its copy of a link, does not close the parent's connection."""
+    link = opened(place)
+    child = os.fork()
+    if not child:
+        link.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert link.pipeline([("PING",)]) == [b"PONG"]
