@@ -1,6 +1,6 @@
-"""Whether a command may run now: it exists, its user may call it, there is memory, nothing forbids to write.
+"""Admission of commands: the command exists, its user may call it, memory is available, and writes are allowed.
 
-The order of the checks is Redis's: where several would refuse a command, clients see the first one's error.
+The checks are in Redis's order: if several would refuse a command, clients receive the first one's error.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from engine.core.table.left_out import subject_of
 from engine.core.table.registry import COMMANDS, Command
 from engine.text.messages import clients, general, server
 
-#: What runs at once inside MULTI instead of being queued.
+#: Commands that run immediately inside MULTI instead of being queued.
 NOT_QUEUED = {"exec", "discard", "multi", "watch", "quit", "reset"}
-#: What a RESP2 client may still call once it has subscribed.
+#: Commands that a RESP2 client may call while it is subscribed.
 _IN_SUBSCRIPTION = {
     "subscribe",
     "psubscribe",
@@ -35,7 +35,10 @@ _IN_SUBSCRIPTION = {
 
 
 def look_up(argv: list[bytes]) -> Command:
-    """The declaration of the command that ``argv`` calls; a CommandError where there is none, or the arity is wrong."""
+    """Return the declaration of the command that ``argv`` calls.
+
+    Raises CommandError if it is unknown or the arity is wrong.
+    """
     command = COMMANDS.get(argv[0]) or COMMANDS.get(argv[0].upper())
     if command is None:
         subject = subject_of(argv[0])
@@ -49,7 +52,7 @@ def look_up(argv: list[bytes]) -> Command:
                 raise CommandError(general.left_out(name, subject))
             raise CommandError(general.unknown_subcommand(command.full_name, argv[1]))
         command = sub
-    # As Command.arity_fits, without the call.
+    # Inlines Command.arity_fits.
     arity = command.arity
     if arity != len(argv) and (arity >= 0 or len(argv) < -arity):
         raise CommandError(general.wrong_arity(command.full_name))
@@ -57,31 +60,31 @@ def look_up(argv: list[bytes]) -> Command:
 
 
 class Refusal(Enum):
-    """Why commands are refused, in the order in which clients are told. Each reason has one owner, who sets it.
+    """Reasons to refuse commands, in the order in which clients receive them. Each reason has one owner, which sets it.
 
-    The first ones concern commands that write, the others all those that have not the flag of ``_EXEMPT``, or have it.
+    The first ones apply to writing commands, the others to all commands with or without the flag in ``_EXEMPT``.
     """
 
-    #: The disk does not take what they do. PING is refused too, to tell checks of health.
+    #: The disk rejects writes. PING is refused too, so that health checks fail.
     DISK = auto()
     #: Too few replicas are connected (min-replicas-to-write).
     REPLICAS = auto()
     #: This server is a replica that only its master may write to.
     READONLY = auto()
-    #: The link to the master is down, and what is here may be old (replica-serve-stale-data no).
+    #: The link to the master is down, and the data may be stale (replica-serve-stale-data no).
     STALE = auto()
-    #: The data are being loaded.
+    #: The data is being loaded.
     LOADING = auto()
-    #: Other data are being loaded, which will take the place of these.
+    #: Other data is being loaded that will replace the current data.
     LOADING_BESIDE = auto()
-    #: A script takes long, and is not over.
+    #: A slow script is running.
     BUSY = auto()
 
 
 #: Flags of commands that a pause of writes holds back.
 _REPLICATED = {"write", "may_replicate"}
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
-#: A flag of commands, and whether those that have it are refused, or those that lack it.
+#: A flag, and whether commands with it are refused, or those without it.
 _EXEMPT = {
     Refusal.STALE: ("stale", False),
     Refusal.LOADING: ("loading", False),
@@ -91,7 +94,7 @@ _EXEMPT = {
 
 
 class Admission:
-    """The checks of one core. The shell sets ``memory_full``, and calls :meth:`refuse`."""
+    """The checks of one core. The shell sets ``memory_full`` and calls :meth:`refuse`."""
 
     __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "flags_of", "memory_counts", "memory_full", "refuses")
 
@@ -99,29 +102,29 @@ class Admission:
         self._accounts = accounts
         self._changes = changes
         self._pause = pause
-        #: The process uses more memory than it may: commands that need more are refused.
+        #: Whether the process exceeds its memory limit: commands that need more are refused.
         self.memory_full = False
         #: False on a replica that leaves maxmemory to its master: ``memory_full`` is never set there.
         self.memory_counts = True
-        #: Some commands are refused, to all but the master that this server follows.
+        #: Whether some commands are refused to all clients except the master of this server.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
-        #: The flags that a command has with these words. The core sets one that knows what scripts say of themselves.
+        #: Returns a command's flags for these words. The core replaces it to include the declarations of scripts.
         self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:
-        """Answer the commands that the reason concerns with ``error`` from now on; empty: no more for this reason."""
+        """Refuse the commands that the reason concerns with ``error`` from now on; empty: allow them again."""
         self._refusals.pop(why, None)
         if error:
             self._refusals[why] = error
         self.refuses = bool(self._refusals)
 
     def refusal(self, why: Refusal) -> bytes:
-        """The error that :meth:`refuse` was given for this reason; empty: none."""
+        """Return the current error for this reason; empty if it does not apply."""
         return self._refusals.get(why, b"")
 
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Raise a CommandError where the session may not call the command now."""
+        """Raise CommandError if the session may not call the command now."""
         if session.limited:
             self._accounts.check(session, command, argv)
         if self.memory_full and not self._changes.replaying and self._needs_memory(session, command, argv):
@@ -137,13 +140,13 @@ class Admission:
             self._check_readiness(session, command, argv)
 
     def check_step(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Raise a CommandError where a command that is done in steps may not go on: now it would not begin either."""
+        """Raise CommandError if a command running in steps must stop, because it would now be refused."""
         if self.refuses and not self._changes.replaying and not session.is_master:
             self._check_writing(session, command, argv)
             self._check_readiness(session, command, argv)
 
     def _all_flags(self, session: Session, command: Command, argv: list[bytes]) -> Iterator[frozenset[str]]:
-        """The flags of a command; for EXEC those of each command that is queued, too."""
+        """Yield the flags of a command; for EXEC also those of each queued command."""
         yield self.flags_of(command, argv)
         if command.name == "exec":
             for queued, words in session.multi or ():
@@ -171,7 +174,7 @@ class Admission:
                 raise CommandError(self._refusals[why])
 
     def allows_run(self, session: Session, run: XaddRun) -> bool:
-        """Whether the session may do a run of XADDs as one, now; if not, its commands are checked one by one."""
+        """Return whether the session may run XADDs together now; if not, its commands are checked one by one."""
         if (self.refuses or self.memory_full) and not self._changes.replaying:
             return False
         if session.limited and not self.may_add(session, run):
@@ -179,13 +182,13 @@ class Admission:
         return session.proto != 2 or not session.subscriptions
 
     def may_add(self, session: Session, run: XaddRun) -> bool:
-        """Whether a limited session's user may do a run: each of its keys is looked at once."""
+        """Return whether a limited session's user may run XADDs together: each distinct key is checked once."""
         keys = [run.head[1]] if run.keys is None else [word[word.index(b"\n") + 1 : -2] for word in set(run.keys)]
         adds = ([b"XADD", key, b"*", b"field", b"value"] for key in keys)
         return self._accounts.may_call(session, COMMANDS[b"XADD"], adds)
 
     def is_held_back(self, session: Session, argv: list[bytes], now: int) -> bool:
-        """Whether a pause holds the command back at ``now`` (milliseconds); pauses that are over end here."""
+        """Return whether a pause holds the command back at ``now`` (milliseconds); expired pauses end here."""
         pause = self._pause
         if now >= pause.until:
             pause.clear()
@@ -193,7 +196,7 @@ class Admission:
         return now < pause.all_until or self._may_replicate(session, argv)
 
     def _may_replicate(self, session: Session, argv: list[bytes]) -> bool:
-        """Whether the command may do something that replicas get, or a script that it runs may."""
+        """Return whether the command, or a script that it runs, may have replicated effects."""
         try:
             command = look_up(argv)
         except CommandError:

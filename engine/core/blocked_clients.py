@@ -1,7 +1,7 @@
-"""Blocked clients: who is woken by a change or by time, and what they then get.
+"""Blocked clients: which ones a change or a timeout wakes, and the replies they receive.
 
-A blocked command keeps its words. When one of its keys is signalled the command runs anew, in the order in which the
-clients blocked; it answers, or it goes on waiting in its place. Replies go to the outbox.
+A blocked command keeps its words. When one of its keys is signalled the command runs again, in the order in which the
+clients blocked. It either replies or keeps waiting in its place. Replies go to the outbox.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from engine.core.keyspace.database import type_name
 from engine.core.protocol.replies import BLOCKED, Reply
 from engine.core.table.registry import Command
 
-#: Runs a command that waited; it gets the reply, BLOCKED if the client goes on waiting.
+#: Runs a blocked command again; returns the reply, or BLOCKED if the client keeps waiting.
 RunAnew = Callable[[Session, Command, list[bytes], Waiter], Reply]
 
 
 class Blocked:
-    """The blocked clients of one core. ``run`` runs their commands anew."""
+    """The blocked clients of one core. ``run`` runs their commands again."""
 
     __slots__ = ("_ctx", "_run")
 
@@ -31,7 +31,7 @@ class Blocked:
         self._run = run
 
     def serve(self) -> None:
-        """Run the commands of those whose keys were signalled, first come first served."""
+        """Run the commands of clients whose keys were signalled, in the order in which they blocked."""
         changes, databases = self._ctx.changes, self._ctx.databases
         while changes.ready:
             signalled, changes.ready = changes.ready, {}
@@ -48,9 +48,9 @@ class Blocked:
                         nothing_for.add(waiter.interest)
 
     def wake(self, session: Session) -> None:
-        """The time that the session's waiter named (:attr:`engine.core.clients.session.Waiter.wake_at`) has come.
+        """Called at the session's wake time (:attr:`engine.core.clients.session.Waiter.wake_at`).
 
-        It times out, or its command runs anew; in that case there may be a new time to wake it.
+        The session times out, or its command runs again; in that case it may have a new wake time.
         """
         changes = self._ctx.changes
         waiter = session.waiter
@@ -82,7 +82,7 @@ class Blocked:
 
 
 def _concerns(waiter: Waiter, key: bytes, value: Any, *, anew: bool) -> bool:
-    """Whether the waiter's command is to run anew for what is at ``key`` now; ``anew``: it is another value."""
+    """Return whether the waiter's command must run again for the value now at ``key``; ``anew``: it was replaced."""
     if value is not None and type_name(value) == waiter.type_name:
         return anew or waiter.has_news is None or waiter.has_news(key, value)
     return waiter.on_delete

@@ -1,8 +1,8 @@
-"""A run of XADD commands as one operation per key: the quick twin of XADD's handler.
+"""A run of XADD commands as one operation per key: the fast path of XADD's handler.
 
-The run comes as bytes whose form is verified (:mod:`engine.wire.bulk`). Everything that could make one of its commands
-answer with an error, or be noticed by itself, is looked at before anything is changed; where there is such a thing the
-run is declined, and its commands go one by one. What is done is the same either way, and a property test says so.
+The run consists of bytes in a verified form (:mod:`engine.wire.bulk`). Every condition under which one of its commands
+would fail, or would have to be visible separately, is checked before any change. In that case the
+run is declined, and its commands run one by one. A property test proves that the results are the same.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
 
 _AUTO = b"$1\r\n*\r\n"
-#: Ends of IDs.
+#: The ends of IDs: sequence numbers.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
 
 class _Part:
-    """The commands of a run that are for one key."""
+    """The commands of a run for one key."""
 
     __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    #: IDs as bulk strings: what those with the same number of digits begin with, and how each of them ends; ...
+    #: IDs as bulk strings, grouped by number of digits: the common start, and the end of each; ...
     groups: list[tuple[bytes, list[bytes]]]
     #: ... and as numbers.
     ms: array[int]
@@ -44,21 +44,21 @@ class _Part:
         self.bodies = bodies
         self.sizes = sizes
         self.count = len(bodies)
-        #: Which of the run's commands these are, where they are not all.
+        #: Indices of these commands in the run, unless it has only this part.
         self.rows: list[int] = []
         #: The first ID, ...
         self.first = 0
-        #: ... and all of them as bulk strings if they are not consecutive.
+        #: ... and all IDs as bulk strings if they are not consecutive.
         self.explicit: list[bytes] | None = None
 
     def reply_rows(self) -> list[bytes]:
-        """The ID of each entry as a bulk string."""
+        """Return the ID of each entry as a bulk string."""
         if self.explicit is not None:
             return self.explicit
         return [stem + text for stem, texts in self.groups for text in texts]
 
     def replies(self) -> list[bytes]:
-        """The same bytes in few buffers."""
+        """Return the same bytes in few buffers."""
         if self.explicit is not None:
             return [b"".join(self.explicit)]
         return [stem + stem.join(texts) for stem, texts in self.groups]
@@ -66,13 +66,13 @@ class _Part:
 
 @lru_cache(maxsize=256)
 def _stem(ms: int, digits: int) -> bytes:
-    """What a bulk string begins with that is an ID of this millisecond, with a sequence number of so many digits."""
+    """Return the start of an ID's bulk string for a millisecond and a sequence number with ``digits`` digits."""
     text = b"%d-" % ms
     return b"$%d\r\n%b" % (len(text) + digits, text)
 
 
 def _consecutive(first_id: int, count: int) -> list[tuple[bytes, list[bytes]]]:
-    """The texts of ``count`` consecutive IDs of one millisecond, cut where the number of digits changes."""
+    """Return the texts of ``count`` consecutive IDs of one millisecond, split where the number of digits changes."""
     ms, first = first_id >> 64, first_id & ids.U64_MAX
     end = first + count
     texts = _TEXTS[first:end] if end <= len(_TEXTS) else [b"%d\r\n" % number for number in range(first, end)]
@@ -89,17 +89,17 @@ def _consecutive(first_id: int, count: int) -> list[tuple[bytes, list[bytes]]]:
 
 
 class Added:
-    """What a run's commands answer: their entries' IDs as bulk strings."""
+    """The replies of a run: the entries' IDs as bulk strings."""
 
     __slots__ = ("_one", "_parts")
 
     def __init__(self, parts: list[_Part], one: bytes = b"") -> None:
         self._parts = parts
-        #: The reply where there is only one.
+        #: The reply of a run with only one command.
         self._one = one
 
     def rows(self) -> list[bytes]:
-        """One reply per command, in the commands' order."""
+        """Return one reply per command, in the commands' order."""
         if self._one:
             return [self._one]
         if not self._parts[0].rows:
@@ -111,14 +111,14 @@ class Added:
         return replies
 
     def buffers(self) -> list[bytes]:
-        """The same bytes, in as few buffers as is cheap."""
+        """Return the same bytes in few buffers."""
         if self._one:
             return [self._one]
         return [b"".join(self.rows())] if self._parts[0].rows else self._parts[0].replies()
 
 
 def add_run(ctx: Context, run: XaddRun) -> Added | None:
-    """Do what the commands of the run say; None where the run is declined and nothing was done."""
+    """Run the commands together; None if the run is declined and nothing was done."""
     try:
         if run.count == 1 and run.keys is None and run.ids is None and len(run.head) == 3:
             return _add_one(ctx, run.head[1], run.words, run.bodies[0])
@@ -135,7 +135,7 @@ def add_run(ctx: Context, run: XaddRun) -> Added | None:
 
 
 def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
-    """One command, of a client that waits for each reply, at as little expense as can be."""
+    """Run a single command, of a client that waits for each reply, with minimal overhead."""
     stream: Stream | None = ctx.db.typed(key, Stream)
     if stream is None:
         return None
@@ -196,7 +196,7 @@ def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
         ms, seq = array("Q", halves[::2]), array("Q", halves[1::2])
     except (ValueError, OverflowError):
         return False
-    # Texts that are not canonical, or had no dash or two, do not come back.
+    # Non-canonical texts, and those without exactly one dash, differ from the formatted IDs.
     if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
         return False
     last = part.stream.last_id if part.stream is not None else 0
@@ -208,7 +208,7 @@ def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
 
 
 def _ascend(ms: array[int], seq: array[int]) -> bool:
-    """Whether each ID is above the one before it."""
+    """Return whether each ID is greater than the previous one."""
     times, numbers = np.frombuffer(ms, np.uint64), np.frombuffer(seq, np.uint64)
     later = times[1:] > times[:-1]
     later |= (times[1:] == times[:-1]) & (numbers[1:] > numbers[:-1])
@@ -216,7 +216,7 @@ def _ascend(ms: array[int], seq: array[int]) -> bool:
 
 
 def add_framed(ctx: Context, run: FramedRun) -> bool:
-    """Add the entries of a log, where nobody is to hear of them; False where that is declined and nothing was done."""
+    """Add the entries of a log, without notifications; False if the run is declined and nothing was done."""
     try:
         stream = ctx.db.stream(run.key)
     except CommandError:
@@ -242,7 +242,7 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
 
 
 def _trim(trim: Trim, stream: Stream, count: int) -> bool:
-    """Trim as the commands would have one by one, each up to its limit; whether anything went."""
+    """Trim as the single commands would have, each up to its limit; return whether any entry was removed."""
     length = stream.length
     while count and trim.apply(stream):
         count -= 1
@@ -250,7 +250,7 @@ def _trim(trim: Trim, stream: Stream, count: int) -> bool:
 
 
 def _frames(part: _Part, words: int) -> tuple[bytes, list[int]]:
-    """The frames of the entries back to back, and their sizes."""
+    """Return the frames of the entries back to back, and their sizes."""
     tail = b"*%d\r\n" % words
     if part.explicit is not None:
         pieces = [b"*2\r\n", b"", tail, b""] * part.count
@@ -272,7 +272,7 @@ def _frames(part: _Part, words: int) -> tuple[bytes, list[int]]:
 
 
 def _record(ctx: Context, part: _Part, words: int, left: int | None) -> None:
-    """The run as the log keeps it, encoded at once: every XADD with its final ID, then the trim."""
+    """Record the run's effects, encoded at once: every XADD with its final ID, then the trim."""
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (words + 3, len(part.key), part.key)
     pieces = [head, b"", b""] * part.count
     pieces[1::3], pieces[2::3] = part.reply_rows(), part.bodies

@@ -1,16 +1,16 @@
-"""The core as a whole: takes one command at a time, gives its reply, its effects, and what others are to be told.
+"""The core as a whole: it runs one command at a time and returns its reply, its effects, and messages for others.
 
 The shell calls :meth:`Core.execute` and then delivers three things: the reply; :attr:`Core.outbox`, replies and
 messages for other sessions, in order (clients woken by the command, subscribers, monitors); and the effects of
-:attr:`Core.changes`, for the log. It tells the core what only it can know: the time, that a waiting client's time has
-come (:meth:`Core.wake`), that it has gone (:meth:`Core.close_session`).
+:attr:`Core.changes`, for the log. It supplies the facts that only it has: the time, a blocked client's wake time
+(:meth:`Core.wake`), a closed connection (:meth:`Core.close_session`).
 
-A method that raises a :class:`engine.core.environment.failures.FatalError`, or any other exception, leaves a core that
-must not be used any more. What is then in the effects is whole: the effects of the call that failed are dropped.
+If a method raises :class:`engine.core.environment.failures.FatalError`, or any other exception, the core
+must not be used any more. The remaining effects are complete: those of the failed call are dropped.
 
 The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
-`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. All
-of it is one file, because every way to run a command (at once, queued, after blocking, in steps, as one of several
+`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. It is
+one module because every way to run a command (immediately, queued, after blocking, in steps, as one of several
 XADDs) has the same frame: time, effects, errors, statistics, and unblocked clients.
 """
 
@@ -49,7 +49,7 @@ from engine.text.messages import clients, general, streams
 
 
 class Core:
-    """All state of one server. ``pick(n)`` draws a number in 0 .. n-1; it is the only source of chance."""
+    """All state of one server. ``pick(n)`` draws a number in 0 .. n-1; it is the only source of randomness."""
 
     __slots__ = (
         "_ctx",
@@ -76,7 +76,7 @@ class Core:
         self.changes = changes = Changes(pick)
         self.streams = Streams(config)
         self.databases = [Database(index, changes) for index in range(config.integer("databases"))]
-        #: Replies and messages for others than the caller.
+        #: Replies and messages for sessions other than the caller's.
         self.outbox: Outbox = []
         self.sessions = Sessions(self.databases, self.outbox)
         self.sessions.on_wait_ended = self._note_wait
@@ -106,14 +106,14 @@ class Core:
         self.functions = self._ctx.functions = Functions(self._ctx, self.scripts)
         self.admission.flags_of = Declared(self.scripts.flags_of, self.functions.flags_of).flags
         self.blocked = Blocked(self._ctx, self._call_late)
-        #: Those whom a command wakes are served later, by whoever set this: more of the kind is about to come.
+        #: Whether woken clients are served later, by the code that set this: more commands are about to come.
         self.serve_later = False
         for name in ("stream-node-max-bytes", "stream-node-max-entries"):
             config.on_change(name, self._limit_nodes)
         self._limit_nodes()
 
     def _limit_nodes(self) -> None:
-        """Follow the two directives; what is in a stream already keeps the nodes that it has."""
+        """Apply the two directives; existing entries keep their nodes."""
         for db in self.databases:
             for stream in db.streams():
                 stream.keep_limits()
@@ -121,11 +121,11 @@ class Core:
         limits.max_bytes = self.config.integer("stream-node-max-bytes")
         limits.max_entries = self.config.integer("stream-node-max-entries")
 
-    # -- what is outside ----------------------------------------------------------------------------------------------
+    # -- environment --------------------------------------------------------------------------------------------------
 
     @property
     def host(self) -> Host:
-        """The process that the core lives in."""
+        """The process that contains the core."""
         return self._ctx.host
 
     @host.setter
@@ -134,7 +134,7 @@ class Core:
 
     @property
     def durability(self) -> Durability:
-        """Who keeps the data on a disk."""
+        """The durable storage."""
         return self._ctx.durability
 
     @durability.setter
@@ -143,7 +143,7 @@ class Core:
 
     @property
     def replication(self) -> Replication:
-        """Who keeps replicas, or follows a master."""
+        """The replicas, and the link to a master."""
         return self._ctx.replication
 
     @replication.setter
@@ -151,18 +151,18 @@ class Core:
         self._ctx.replication = replication
 
     def add_library(self, code: bytes) -> None:
-        """Take a library of functions that a file has."""
+        """Add a library of functions from a file."""
         self.functions.restore_later([code])
 
     @property
     def is_busy(self) -> bool:
-        """Whether a script is not over that takes long: the data are in the middle of a command, for a while."""
+        """Whether a slow script is still running, so that the data is in the middle of a command."""
         return bool(self.admission.refusal(Refusal.BUSY))
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def open_session(self, now_us: int) -> Session:
-        """A new client."""
+        """Open a session for a new client."""
         session = self.sessions.open(now_us // 1000)
         if self.changes.replaying:
             self.accounts.trust(session)
@@ -171,7 +171,7 @@ class Core:
         return session
 
     def close_session(self, session: Session) -> None:
-        """The client has gone: nothing waits, watches or listens for it any more."""
+        """Remove a closed connection's waits, watches and subscriptions."""
         self.sessions.close(session)
         self.changes.unwatch(session)
         self.pubsub.drop(session)
@@ -185,9 +185,9 @@ class Core:
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def execute(self, session: Session, argv: list[bytes], now_us: int) -> Reply:
-        """Run one command of ``session`` (or queue it, in a transaction), then serve those whom it woke.
+        """Run one command of ``session`` (or queue it, in a transaction), then serve the clients that it woke.
 
-        Returns the reply, a CommandError for an error, BLOCKED where the client now waits. ``argv`` is not empty.
+        Returns the reply, a CommandError for an error, or BLOCKED if the client is now waiting. ``argv`` is not empty.
         """
         changes = self.changes
         changes.now_us = now_us
@@ -200,7 +200,7 @@ class Core:
         session.last_command = command.full_name
         admission = self.admission
         if session.limited or session.monitor or session.subscriptions or admission.memory_full or admission.refuses:
-            # (Only then can the check refuse anything.)
+            # The check can only refuse something in these cases.
             try:
                 admission.check(session, command, argv)
             except CommandError as error:
@@ -221,26 +221,27 @@ class Core:
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready and not self.serve_later:
-            # The command may have taken long: what has expired meanwhile is given to nobody.
+            # The command may have taken long: keys that have expired meanwhile must not be returned.
             changes.set_time(max(now_us, self.telemetry.measured_ns // 1000))
             self.blocked.serve()
         return reply
 
     def _note_refused_form(self, session: Session, argv: list[bytes]) -> None:
-        """Count a command that exists and was called with a wrong number of words."""
+        """Count the rejection of an existing command that was called with a wrong number of words."""
         command = called_by(argv)
         session.last_command = b"NULL" if command is None else command.full_name
         if command is not None:
             self.telemetry.stat(command.full_name).rejected += 1
 
     def take_steps(self) -> None:
-        """From now on :meth:`execute` may return Steps, and whoever calls it calls :meth:`go_on`."""
+        """Allow :meth:`execute` to return Steps; its caller must then call :meth:`go_on`."""
         self._ctx.takes_steps = True
 
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
-        """Do the next step of a command, then serve those whom it woke: the reply, or ``steps`` if there are more.
+        """Run the next step of a command, then serve the clients that it woke; return the reply, or ``steps`` if
+        unfinished.
 
-        Where commands of its kind have come to be refused it ends with that error, and what was done stays done.
+        If such commands are now refused, it ends with that error, and completed steps remain.
         """
         changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
         changes.set_time(now_us)
@@ -256,7 +257,7 @@ class Core:
                 failed = True
                 telemetry.count_error(error)
                 reply = error.as_reply()
-            except Exception as error:  # noqa: BLE001 - what it means is decided there
+            except Exception as error:  # noqa: BLE001 - _unforeseen handles it
                 failed = True
                 reply = self._unforeseen(session, command, steps.argv, error)
         except FatalError:
@@ -276,7 +277,7 @@ class Core:
         return reply
 
     def _refused(self, session: Session, argv: list[bytes], error: CommandError) -> CommandError:
-        """The reply to a command that never ran; the transaction that it stands in cannot run either."""
+        """Return the reply to a refused command, and fail the transaction that it is part of."""
         if argv[0].upper() == b"EXEC":
             session.multi, session.multi_failed = None, False
             self.changes.unwatch(session)
@@ -287,7 +288,7 @@ class Core:
         return error
 
     def _call(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
-        """Run a command that has passed its checks; an error comes back as a value."""
+        """Run a command that has passed its checks; an error is returned as a value."""
         ctx, changes, telemetry = self._ctx, self.changes, self.telemetry
         ctx.session = session
         ctx.db = self.databases[session.db]
@@ -302,13 +303,13 @@ class Core:
             telemetry.count_error(error)
             failed = True
             reply = error.as_reply() if type(error) is not UnreadableError else _naming(error, command, argv)
-        except Exception as error:  # noqa: BLE001 - what it means is decided there
+        except Exception as error:  # noqa: BLE001 - _unforeseen handles it
             failed = True
             reply = self._unforeseen(session, command, argv, error)
         end = telemetry.stopwatch()
         spent = end - telemetry.measured_ns
         telemetry.measured_ns = end
-        # (Only now: CONFIG RESETSTAT counts itself, INFO does not.)
+        # After the command: CONFIG RESETSTAT counts itself, INFO does not.
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         stat.ns += spent
         if failed:
@@ -316,7 +317,7 @@ class Core:
         if retry is None:
             telemetry.commands += 1
             session.calls += 1
-            # (A clock that was set back makes it negative.)
+            # It is negative if the clock was set back; bit_length ignores the sign.
             stat.buckets[spent.bit_length()] += 1
         if (waiter := session.waiter if reply is BLOCKED else retry) is not None:
             waiter.spent_ns += spent
@@ -332,14 +333,14 @@ class Core:
         return reply
 
     def _note_wait(self, waiter: Waiter) -> None:
-        """A command that waited has its reply: it is slow if its runs were, however long it waited."""
+        """Report a blocked command that has its reply: it is slow if its runs were, regardless of the waiting time."""
         if waiter.spent_ns >= self.telemetry.threshold_ns:
             self.telemetry.note(
                 waiter.session, look_up(waiter.called), waiter.called, waiter.spent_ns, self.changes.now
             )
 
     def _unforeseen(self, session: Session, command: Command, argv: list[bytes], error: Exception) -> CommandError:
-        """The reply to a command whose handler raised what is no reply; a FatalError where nothing may go on."""
+        """Return the reply to a command with an unexpected error. Raises FatalError if the server must stop."""
         if is_fatal(command, error):
             raise FatalError(command.name, argv, session.id) from error
         self._ctx.host.report_failure(command.name, error)
@@ -354,7 +355,7 @@ class Core:
         return reply
 
     def _call_late(self, session: Session, command: Command, argv: list[bytes], retry: Waiter | None = None) -> Reply:
-        """Run a command that was queued, or waited: what the user may do can have changed since it came."""
+        """Run a command that was queued or blocked: its user's permissions may have changed since."""
         if session.limited:
             try:
                 self.accounts.check(session, command, argv)
@@ -364,7 +365,7 @@ class Core:
         return self._call(session, command, argv, retry)
 
     def _run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
-        """Run what MULTI put off: the replies, one by one or together."""
+        """Run a command queued by MULTI; return its replies, separately or together."""
         command, words = queued
         if isinstance(words, list):
             return [self._call_late(session, command, words)]
@@ -378,10 +379,11 @@ class Core:
     # -- many XADDs at once -------------------------------------------------------------------------------------------
 
     def execute_run(self, session: Session, run: XaddRun, now_us: int) -> Sequence[bytes] | None:
-        """Run many XADDs at once, or queue them in a transaction; their replies as bytes. None: nothing was done.
+        """Run many XADDs at once, or queue them in a transaction; return their replies as bytes. None: nothing was
+        done.
 
-        Those who wait get what the run adds together. Declined where each command must be seen by itself, as by
-        subscribers to keyspace events.
+        Blocked clients are served after the whole run. It is declined if each command must be visible separately, as
+        for subscribers to keyspace events.
         """
         changes = self.changes
         changes.now_us = now_us
@@ -424,7 +426,7 @@ class Core:
         return added
 
     def load_run(self, session: Session, run: FramedRun, now_us: int) -> bool:
-        """Run many XADDs of a log at once, where nobody is told of them; False: nothing was done."""
+        """Run many XADDs of a log at once, without notifications; False: nothing was done."""
         changes = self.changes
         changes.set_time(now_us)
         if changes.on_event is not None or self.telemetry.wants_each or session.multi is not None:
@@ -444,17 +446,17 @@ class Core:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def wake(self, session: Session, now_us: int) -> None:
-        """The time that a blocked session's waiter named has come."""
+        """Called at a blocked session's wake time."""
         self.changes.set_time(now_us)
         self.blocked.wake(session)
 
     def tick(self, now_us: int) -> None:
-        """About once a second: forget what idempotent producers sent too long ago."""
+        """Expire old records of idempotent producers. Called about once per second."""
         self.changes.set_time(now_us)
         self.streams.expire_producers(self.changes.now)
 
     def expire_due(self, now_us: int, limit: int = 500) -> int:
-        """Drop keys whose time has come, at most about ``limit``, and serve those who waited on them; how many."""
+        """Remove up to about ``limit`` due keys, and serve clients blocked on them; return how many were removed."""
         changes = self.changes
         changes.set_time(now_us)
         dropped = 0
@@ -475,5 +477,5 @@ class Core:
 
 
 def _naming(error: UnreadableError, command: Command, argv: list[bytes]) -> CommandError:
-    """The error with the keys of the command that met it."""
+    """Return the error with the keys of the failed command."""
     return CommandError(streams.unreadable_in(error.text, command.keys.of(argv)))

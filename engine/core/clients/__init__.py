@@ -1,4 +1,4 @@
-"""Clients as the core knows them: sessions and what they wait for, users, channels, monitors, how long commands took.
+"""Clients as the core sees them: sessions, blocked commands, users, channels, monitors, and command timings.
 
-It may import the command table, the keyspace and what is below them. It never knows a socket, nor what a command does.
+It may import the command table, the keyspace and lower layers. It does not depend on sockets, or on what commands do.
 """

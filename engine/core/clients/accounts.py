@@ -1,8 +1,8 @@
-"""The users of a server: who is logged in as whom, and what was refused.
+"""The users of a server: the user of each session, and refused commands.
 
-Each session has its :class:`engine.core.clients.acl.user.User`. Dispatch looks at ``session.limited`` alone, which is
-kept true where there is anything to be checked. Whoever changes a user must call :meth:`Accounts.changed` afterwards,
-or sessions go on with what they were allowed before. Where users are kept between runs is the shell's
+Each session has its :class:`engine.core.clients.acl.user.User`. Dispatch only checks ``session.limited``, which is
+True if there is anything to check. After a change to a user :meth:`Accounts.changed` must be called,
+otherwise sessions keep their former permissions. The shell decides where users are stored between runs
 (:attr:`Accounts.file`).
 """
 
@@ -26,30 +26,30 @@ DEFAULT = b"default"
 
 
 class AclFile(Protocol):
-    """The file that ``aclfile`` names. What fails is an OSError."""
+    """The file named by ``aclfile``. Failures raise OSError."""
 
     name: bytes
 
     def read(self) -> bytes:
-        """Its text."""
+        """Return its text."""
 
     def write(self, text: bytes) -> None:
-        """Put ``text`` in its place, all or nothing."""
+        """Replace its text atomically."""
 
 
 class UsersError(ValueError):
-    """A text that cannot be taken as users; it says where and why."""
+    """A text that is not a valid list of users; the message names the place and the reason."""
 
 
 class Accounts:
-    """All users of one core. ``close`` closes the connection of a client that may stay no longer."""
+    """All users of one core. ``close`` closes the connection of a client that has lost its access."""
 
     def __init__(self, config: Config, changes: Changes, sessions: Sessions, close: Callable[[Session], None]) -> None:
         self._config = config
         self._changes = changes
         self._sessions = sessions
         self._close = close
-        #: ``draw(n)`` draws a number in 0 .. n-1. The shell puts a source here that nobody can guess.
+        #: ``draw(n)`` draws a number in 0 .. n-1. The shell replaces it with an unpredictable source.
         self.draw: Callable[[int], int] = changes.pick
         self.file: AclFile | None = None
         self.default = User.all_powerful(DEFAULT)
@@ -62,16 +62,16 @@ class Accounts:
     # -- users ------------------------------------------------------------------------------------------------------
 
     def sorted(self) -> list[User]:
-        """All users by name."""
+        """Return all users by name."""
         return [self.users[name] for name in sorted(self.users)]
 
     @property
     def all_channels(self) -> bool:
-        """What ``acl-pubsub-default`` gives to a new user."""
+        """Whether ``acl-pubsub-default`` gives a new user all channels."""
         return self._config.text("acl-pubsub-default") == b"allchannels"
 
     def set_user(self, name: bytes, rules: Sequence[bytes]) -> None:
-        """Make or change a user; a CommandError where one of the rules cannot be taken, and nothing is done."""
+        """Create or change a user. Raises CommandError, without any change, if one of the rules is invalid."""
         if b" " in name or b"\0" in name:
             raise CommandError(acl.USER_NAME)
         ops, open_at = merged(rules)
@@ -90,7 +90,7 @@ class Accounts:
             self._replace(old, new)
 
     def _replace(self, old: User, new: User) -> None:
-        """A user gets other rules; who hears what he may hear no more is cut off."""
+        """Replace a user's rules, and close the connections of subscribers that have lost access to a channel."""
         old.become(new)
         for session in list(self._sessions):
             if session.user is old and not new.may_hear((*session.channels, *session.shard_channels), session.patterns):
@@ -98,7 +98,7 @@ class Accounts:
         self.changed()
 
     def delete(self, name: bytes) -> bool:
-        """Delete a user and close his connections; whether there was one."""
+        """Delete a user and close its connections; return whether it existed."""
         user = self.users.pop(name, None)
         if user is not None:
             self._cut_off(user)
@@ -112,7 +112,7 @@ class Accounts:
                 self._close(session)
 
     def changed(self) -> None:
-        """Users have changed: every session is looked at anew."""
+        """Update every session after a change to users."""
         for session in self._sessions:
             self._refresh(session)
 
@@ -125,13 +125,13 @@ class Accounts:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def greet(self, session: Session) -> None:
-        """A client that has said nothing yet is the default user, if that needs no password."""
+        """Make a new client the default user if that needs no password."""
         session.user = self.default
         session.logged_in = self.default.nopass and self.default.enabled
         self._refresh(session)
 
     def trust(self, session: Session) -> None:
-        """The session is the server's own: nothing is forbidden to it."""
+        """Mark the session as the server's own: it has all permissions."""
         session.user, session.logged_in = User.all_powerful(b""), True
         self._refresh(session)
 
@@ -140,7 +140,7 @@ class Accounts:
         session.limited = not (session.authenticated and session.user.free)
 
     def log_in(self, session: Session, name: bytes, password: bytes, word: bytes) -> None:
-        """The client is ``name`` from now on; a CommandError where the password is not his. ``word``: the command."""
+        """Log the client in as ``name``. Raises CommandError if the password is wrong. ``word``: the command."""
         user = self.users.get(name)
         if user is None or not user.knows(password):
             self.log.add("auth", session, word, name, self._changes.now)
@@ -151,7 +151,7 @@ class Accounts:
     def log_in_by_certificate(self, session: Session, name: bytes, now: int) -> None:
         """Log a client in as the user ``name`` of its certificate, at ``now`` in milliseconds since the epoch.
 
-        If the user does not exist or is disabled, the attempt goes to ACL LOG and the client stays who it was.
+        If the user does not exist or is disabled, the attempt is added to ACL LOG and the client keeps its user.
         """
         user = self.users.get(name)
         if user is None or not user.enabled:
@@ -161,7 +161,7 @@ class Accounts:
         self._refresh(session)
 
     def check(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """A CommandError, and a line in the log, where a limited session may not call ``argv``."""
+        """Raise CommandError, and log the refusal, if a limited session may not call ``argv``."""
         if "no_auth" in command.flags:
             return
         if not session.authenticated:
@@ -180,23 +180,26 @@ class Accounts:
         raise CommandError(no)
 
     def may_call(self, session: Session, command: Command, commands: Iterable[list[bytes]]) -> bool:
-        """Whether a limited session may call all of ``commands``; nothing is logged."""
+        """Return whether a limited session may call all of ``commands``; nothing is logged."""
         return session.authenticated and all(session.user.denial(command, argv) is None for argv in commands)
 
     # -- users as text ----------------------------------------------------------------------------------------------
 
     def text(self) -> bytes:
-        """All users, a line each, as ACL SAVE writes them."""
+        """Return all users, one line each, as ACL SAVE writes them."""
         return b"".join(user.line() + b"\n" for user in self.sorted())
 
     def configured(self) -> list[bytes]:
-        """The lines of a configuration file that bring the users back; none where a file of their own has them."""
+        """Return the lines of a configuration file that recreate the users; empty if they are in an ACL file."""
         pristine = [User.all_powerful(DEFAULT).line()]
         lines = [user.line() for user in self.sorted()]
         return [] if self.file is not None or lines == pristine else lines
 
     def take_configured(self, users: Sequence[Sequence[bytes]]) -> None:
-        """Take the ``user`` lines of a configuration file, each [name, rule ...]; a UsersError where one is wrong."""
+        """Load the ``user`` lines of a configuration file, each [name, rule ...].
+
+        Raises UsersError if one is invalid.
+        """
         seen: set[bytes] = set()
         for name, *rules in users:
             if b" " in name or b"\0" in name:
@@ -204,7 +207,7 @@ class Accounts:
             if name in seen:
                 raise UsersError(f"Duplicate user '{name.decode(errors='replace')}' found")
             seen.add(name)
-            # What a line says is all there is: the default user too begins anew.
+            # A line is a complete definition, so the default user starts without its default rules.
             self.users.setdefault(name, User(name, self.all_channels))
             try:
                 self.set_user(name, rules if name != DEFAULT else [b"reset", *rules])
@@ -212,10 +215,10 @@ class Accounts:
                 raise UsersError(f"user {name.decode(errors='replace')}: {error.text[4:].decode()}") from None
 
     def load(self, text: bytes, name: bytes) -> None:
-        """Have the users of ``text`` (of the file ``name``), and no others; a UsersError, and no change, where it is
-        wrong.
+        """Replace all users by those of ``text`` (of the file ``name``). Raises UsersError, without any change, if it
+        is invalid.
 
-        Connections of users that are gone, or may hear less, are closed.
+        Connections of deleted users, and of those that lose access to a channel, are closed.
         """
         users, errors = self._parsed(text, name)
         if errors:
@@ -231,7 +234,7 @@ class Accounts:
                 self._replace(old, new)
 
     def _parsed(self, text: bytes, file: bytes) -> tuple[dict[bytes, User], bytes]:
-        """The users of a file, and what is wrong with it, each with its line."""
+        """Parse the users of a file; return them, and its errors with their line numbers."""
         users: dict[bytes, User] = {}
         errors = b""
         for number, line in enumerate(text.split(b"\n"), 1):
@@ -251,7 +254,7 @@ class Accounts:
         return users, errors
 
     def _rules_of(self, user: User, words: list[bytes], where: bytes) -> bytes:
-        """Give a user the rules of a line; what is wrong with them."""
+        """Apply the rules of a line to a user; return the errors."""
         rules, open_at = merged(words)
         if open_at is not None:
             return where + b": Unmatched parenthesis in selector definition."
@@ -261,7 +264,7 @@ class Accounts:
             try:
                 user.apply(rule, self.all_channels)
             except RuleError as error:
-                # Each unknown name is told; of other mistakes the first, because it may be why the next ones are some.
+                # Report every unknown name, but only the first of other errors, which may have caused the next ones.
                 if error.unknown:
                     errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
                 elif not said:

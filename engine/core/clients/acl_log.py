@@ -1,6 +1,6 @@
-"""What was refused lately, for ACL LOG and INFO: by reason, user and object, repetitions within a minute as one entry.
+"""Recent refusals for ACL LOG and INFO: by reason, user and object, with repetitions within a minute as one entry.
 
-Entries are counted and cut here; what they are shown as is :mod:`engine.core.commands.server.access`'s.
+Entries are counted and removed here; :mod:`engine.core.commands.server.access` formats them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from engine.core.clients.description import describe
 from engine.core.clients.session import Session
 from engine.settings.config import Config
 
-#: Within so many milliseconds a refusal like an earlier one is counted there.
+#: Milliseconds within which equal refusals are counted as one entry.
 _ALIKE_MS = 60_000
-#: How many of the latest entries are looked at for one that is alike.
+#: Number of recent entries to search for an equal one.
 _LOOK_BACK = 10
 
 
@@ -39,7 +39,7 @@ class AclLog:
         self._config = config
         self._next = 0
         self.entries: list[Entry] = []
-        #: How often what was refused.
+        #: Number of refusals by reason.
         self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0, "tls-cert": 0}
 
     def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int, *, context: str = "") -> None:
@@ -64,5 +64,5 @@ class AclLog:
             del self.entries[limit:]
 
     def reset(self) -> None:
-        """Forget the entries."""
+        """Remove all entries."""
         self.entries.clear()

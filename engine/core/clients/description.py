@@ -1,4 +1,4 @@
-"""A client in one line, as CLIENT LIST shows it and ACL LOG keeps it."""
+"""One-line description of a client, for CLIENT LIST and ACL LOG."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.core.clients.session import Session
 
 
 def session_type(session: Session) -> bytes:
-    """The class of a client, as CLIENT LIST TYPE names it."""
+    """Return the class of a client, as used by CLIENT LIST TYPE."""
     if session.is_replica or session.is_master:
         return b"replica" if session.is_replica else b"master"
     return b"pubsub" if session.subscriptions else b"normal"
@@ -31,18 +31,18 @@ def _flags(session: Session, *, held_back: bool) -> bytes:
 
 
 def words_held(session: Session) -> int:
-    """The bytes of the command that waits."""
+    """Return the size of the blocked command's words in bytes."""
     return 0 if session.waiter is None else sum(map(len, session.waiter.argv))
 
 
 def memory_of(session: Session) -> int:
-    """The bytes that wait for a client or with it: commands, replies, what MULTI has queued."""
+    """Return the memory buffered for a client in bytes: commands, replies, and the queue of MULTI."""
     buffers = session.buffers()
     return buffers.commands + buffers.replies + session.queued()[1] + words_held(session)
 
 
 def describe(session: Session, now_ms: int, running: Sequence[bytes] = ()) -> bytes:
-    """The line of CLIENT LIST for a session, without its end. ``running`` is the command that it runs now."""
+    """Return a session's line in CLIENT LIST, without line end. ``running`` is the command that it is running."""
     words = sum(map(len, running)) + words_held(session)
     buffers = session.buffers()
     flags = _flags(session, held_back=buffers.held_back)

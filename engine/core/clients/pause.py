@@ -1,28 +1,28 @@
-"""What holds commands back, until when, and which commands: CLIENT PAUSE, and what else pauses clients."""
+"""Pauses that hold commands back: CLIENT PAUSE and internal pauses, with their ends and the commands concerned."""
 
 from __future__ import annotations
 
-#: Who pauses clients with CLIENT PAUSE.
+#: The owner of CLIENT PAUSE.
 _CLIENT = "client"
 
 
 class Pause:
-    """The pauses of one core, each of which has an owner. Times are milliseconds since the epoch.
+    """The pauses of one core, each with an owner. Times are milliseconds since the epoch.
 
-    The shell holds back all commands until ``all_until``, and those that write until ``until``.
+    The shell holds back all commands until ``all_until``, and writing ones until ``until``.
     """
 
     __slots__ = ("_owners", "all_until", "until")
 
     def __init__(self) -> None:
-        #: 0: nothing is held back.
+        #: 0: no pause.
         self.until = 0
         self.all_until = 0
         self._owners: dict[str, tuple[int, bool]] = {}
 
     def begin(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
-        """Hold commands back; until when this owner does. A pause within a pause of its owner makes it longer and
-        stricter, never the contrary.
+        """Hold commands back and return the end of this owner's pause. A pause within another one of the same owner can
+        only extend it and make it stricter.
         """
         before, held_all = self._owners.get(owner, (0, False))
         until = max(before, until)
@@ -31,17 +31,17 @@ class Pause:
         return until
 
     def end(self, owner: str = _CLIENT) -> None:
-        """Hold nothing back any more for this owner."""
+        """End this owner's pause."""
         self._owners.pop(owner, None)
         self._sum_up()
 
     def clear(self) -> None:
-        """All pauses are over."""
+        """End all pauses."""
         self._owners.clear()
         self._sum_up()
 
     def next_end(self, now: int) -> int:
-        """When a pause ends next; 0: there is none."""
+        """Return when the next pause ends; 0 without a pause."""
         return min((until for until, _ in self._owners.values() if until > now), default=0)
 
     def _sum_up(self) -> None:

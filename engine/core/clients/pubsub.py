@@ -1,6 +1,7 @@
-"""Channels: who listens to which, and the keyspace events that are told there.
+"""Channels: their subscribers, and the keyspace events published to them.
 
-Subscriptions are kept both ways, by channel and in the session, so that publishing and leaving cost what they touch.
+Subscriptions are stored twice, by channel and in the session, so that the cost of publishing and leaving depends only
+on the subscriptions concerned.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ class PubSub:
         self._outbox = outbox
         self.channels: dict[bytes, dict[Session, None]] = {}
         self.patterns: dict[bytes, dict[Session, None]] = {}
-        #: Channels of SSUBSCRIBE, which have nothing to do with the others of the same name.
+        #: Channels of SSUBSCRIBE, which are independent of other channels with the same name.
         self.shard_channels: dict[bytes, dict[Session, None]] = {}
         self._matchers: dict[bytes, Matcher] = {}
-        #: The letters of notify-keyspace-events in force, ``A`` written out; empty: nothing is told.
+        #: The active letters of notify-keyspace-events, with ``A`` expanded; empty: no events.
         self.keyspace_events: frozenset[str] = frozenset()
         config.on_change("notify-keyspace-events", self._configure)
         self._configure()
@@ -36,13 +37,13 @@ class PubSub:
         self._changes.on_event = self.keyspace_event if self.keyspace_events else None
 
     def subscribe(self, session: Session, channel: bytes) -> None:
-        """The session hears ``channel`` from now on."""
+        """Subscribe the session to ``channel``."""
         self.channels.setdefault(channel, {})[session] = None
         session.channels.add(channel)
         _count(session)
 
     def subscribe_pattern(self, session: Session, pattern: bytes) -> None:
-        """The session hears every channel that matches ``pattern``."""
+        """Subscribe the session to all channels that match ``pattern``."""
         if pattern not in self.patterns:
             self._matchers[pattern] = matcher(pattern)
         self.patterns.setdefault(pattern, {})[session] = None
@@ -50,23 +51,23 @@ class PubSub:
         _count(session)
 
     def subscribe_shard(self, session: Session, channel: bytes) -> None:
-        """The session hears the shard channel ``channel`` from now on."""
+        """Subscribe the session to the shard channel ``channel``."""
         self.shard_channels.setdefault(channel, {})[session] = None
         session.shard_channels.add(channel)
         _count(session)
 
     def unsubscribe(self, session: Session, channel: bytes) -> None:
-        """The session no longer hears ``channel``."""
+        """Unsubscribe the session from ``channel``."""
         session.channels.discard(channel)
         self._leave(self.channels, channel, session)
 
     def unsubscribe_shard(self, session: Session, channel: bytes) -> None:
-        """The session no longer hears the shard channel ``channel``."""
+        """Unsubscribe the session from the shard channel ``channel``."""
         session.shard_channels.discard(channel)
         self._leave(self.shard_channels, channel, session)
 
     def unsubscribe_pattern(self, session: Session, pattern: bytes) -> None:
-        """The session no longer hears ``pattern``."""
+        """Unsubscribe the session from ``pattern``."""
         session.patterns.discard(pattern)
         self._leave(self.patterns, pattern, session)
         if pattern not in self.patterns:
@@ -82,7 +83,7 @@ class PubSub:
         _count(session)
 
     def drop(self, session: Session) -> None:
-        """The session has gone."""
+        """Remove all subscriptions of a closed session."""
         for channel in list(session.channels):
             self.unsubscribe(session, channel)
         for pattern in list(session.patterns):
@@ -91,7 +92,7 @@ class PubSub:
             self.unsubscribe_shard(session, channel)
 
     def publish(self, channel: bytes, message: bytes) -> int:
-        """Send ``message`` to whoever hears ``channel``; how many deliveries that made."""
+        """Send ``message`` to the subscribers of ``channel``; return the number of deliveries."""
         outbox = self._outbox
         before = len(outbox)
         for session in self.channels.get(channel, ()):
@@ -103,13 +104,13 @@ class PubSub:
         return len(outbox) - before
 
     def publish_to_shard(self, channel: bytes, message: bytes) -> int:
-        """Send ``message`` to whoever hears the shard channel ``channel``; how many deliveries that made."""
+        """Send ``message`` to the subscribers of the shard channel ``channel``; return the number of deliveries."""
         listeners = self.shard_channels.get(channel, ())
         self._outbox += [(session, Push([b"smessage", channel, message])) for session in listeners]
         return len(listeners)
 
     def keyspace_event(self, kind: str, event: bytes, key: bytes, db: int) -> None:
-        """Tell an event of class ``kind`` on the channels that notify-keyspace-events asks for."""
+        """Publish an event of class ``kind`` on the channels that notify-keyspace-events enables."""
         events = self.keyspace_events
         if kind in events:
             if "K" in events:

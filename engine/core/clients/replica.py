@@ -1,4 +1,4 @@
-"""What a client says of itself with REPLCONF before it asks for PSYNC or SYNC."""
+"""A client's REPLCONF settings before PSYNC or SYNC."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class AsReplica:
-    """A client that is about to become a replica; what it has not said is as it stands here."""
+    """A client that is about to become a replica; the fields have the defaults of a client without REPLCONF."""
 
-    #: Where it says that it can be reached; 0 and empty: at the address that it comes from.
+    #: Announced address; 0 and empty: the address of its connection.
     port: int = 0
     address: bytes = b""
-    #: What it can do: ``eof`` (a file whose length is not known), ``psync2``, ``psb`` (the engine's own snapshots),
-    #: ``rdb-any`` (RDB files of any version that there is).
+    #: Capabilities: ``eof`` (a file of unknown length), ``psync2``, ``psb`` (the engine's own snapshots),
+    #: ``rdb-any`` (RDB files of any existing version).
     capabilities: frozenset[bytes] = frozenset()
-    #: It wants the file and nothing that happens later (``redis-cli --rdb``).
+    #: Whether it wants only the file, without later commands (``redis-cli --rdb``).
     rdb_only: bool = False
-    #: Of the file it wants no data, only the libraries of functions.
+    #: Whether the file should contain no data, only the libraries of functions.
     without_data: bool = False
     version: bytes = b""

@@ -1,7 +1,7 @@
-"""What the core knows of one client, and what it waits for while it is blocked: plain data, no socket.
+"""The core's state of one client, and of the command that it is blocked in: plain data without a socket.
 
-The shell makes a session for each connection (:meth:`engine.core.dispatch.Core.open_session`), fills in what it alone
-knows (addresses, the descriptor), and keeps the way back from the session to the connection to itself.
+The shell creates a session for each connection (:meth:`engine.core.dispatch.Core.open_session`), sets the facts that
+only it has (addresses, the descriptor), and maps sessions to connections itself.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from engine.core.protocol.xadd_run import XaddRun
 from engine.core.table.registry import Command
 
 NOBODY = User(b"")
-#: Replies and messages for clients other than the caller of the present command, in order.
+#: Replies and messages for clients other than the caller of the current command, in order.
 Outbox = list[tuple["Session", Reply]]
-#: A command that MULTI put off, with its words; or many XADDs at once.
+#: A command queued by MULTI, with its words; or many XADDs as one run.
 Queued = tuple[Command, list[bytes] | XaddRun]
-#: Whether a value at a key may be what a blocked command waits for.
+#: Returns whether a value at a key may satisfy a blocked command.
 HasNews = Callable[[bytes, Any], bool]
 
 
 class Buffers(NamedTuple):
-    """What waits at a connection: bytes of commands and of replies; whether CLIENT PAUSE holds a command back.
+    """Buffered bytes of commands and of replies at a connection; and whether CLIENT PAUSE holds a command back.
 
-    ``received`` and ``sent`` are all bytes that have passed over it.
+    ``received`` and ``sent`` are the total bytes of the connection.
     """
 
     commands: int = 0
@@ -87,39 +87,39 @@ class Session:
         self.lib_name = b""
         self.lib_ver = b""
         self.proto = 2
-        #: Who it is, whether it has said so with a password (or needed none), and whether it may run commands at all:
-        #: :mod:`engine.core.clients.accounts` keeps these. ``limited``: not everything is allowed, commands must be
-        #: checked.
+        #: The user, whether it has logged in (or needs no password), and whether it may run commands at all;
+        #: maintained by :mod:`engine.core.clients.accounts`. ``limited``: not everything is allowed, so commands must
+        #: be checked.
         self.user = NOBODY
         self.logged_in = False
         self.authenticated = True
         self.limited = False
-        #: Commands queued since MULTI, None outside a transaction; many XADDs at once stand there as one run.
+        #: Commands queued since MULTI, None outside a transaction; many XADDs at once are queued as one run.
         self.multi: list[Queued] | None = None
-        #: A command could not be queued: EXEC aborts.
+        #: Whether a command could not be queued, so that EXEC aborts.
         self.multi_failed = False
-        #: A watched key changed: EXEC answers nil.
+        #: Whether a watched key has changed, so that EXEC returns nil.
         self.dirty_exec = False
-        #: EXEC is running this session's commands: nothing blocks.
+        #: Whether EXEC is running this session's commands, which must not block.
         self.in_exec = False
-        #: Watched (database, key) pairs; the value says whether the key was expired then, but not removed yet.
+        #: Watched (database, key) pairs -> whether the key was expired at that time but not removed yet.
         self.watching: dict[tuple[int, bytes], bool] = {}
-        #: What the client waits for while it is blocked.
+        #: The blocked command, if any.
         self.waiter: Waiter | None = None
         self.channels: set[bytes] = set()
         self.patterns: set[bytes] = set()
         self.shard_channels: set[bytes] = set()
-        #: How many of the three there are together.
+        #: Total number of the three kinds of subscriptions.
         self.subscriptions = 0
         self.monitor = False
-        #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that one runs.
+        #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that command runs.
         self.reply_mode = "on"
-        #: What REPLCONF has said of the client, which will ask for PSYNC or SYNC; whether it has, and is a replica now.
+        #: REPLCONF settings of a client that is to become a replica; and whether it is a replica now.
         self.as_replica: AsReplica | None = None
         self.is_replica = False
-        #: It speaks for the master that this server follows: what it says is obeyed.
+        #: Whether it is the link to this server's master, whose commands are always obeyed.
         self.is_master = False
-        #: The shell closes the connection: at once, or when what is queued has been sent.
+        #: The shell must close the connection: immediately, or after queued data has been sent.
         self.close_requested = False
         self.close_after_reply = False
         self.addr = b""
@@ -127,16 +127,16 @@ class Session:
         self.fd = -1
         self.created_ms = now_ms
         self.last_ms = now_ms
-        #: The last command's full name, NULL if there is none of that name; how many have run, and are not waiting.
+        #: The last command's full name (NULL if unknown); and the number of completed commands.
         self.last_command = b"NULL"
         self.calls = 0
         self.no_evict = False
         self.no_touch = False
-        #: Given by the shell: the state of the connection's buffers now.
+        #: Set by the shell: returns the current state of the connection's buffers.
         self.buffers: Callable[[], Buffers] = Buffers
 
     def queued(self) -> tuple[int, int]:
-        """How many commands the transaction has queued (-1: there is none), and the bytes of their words."""
+        """Return the number of commands queued by MULTI (-1 outside a transaction), and the size of their words."""
         if self.multi is None:
             return -1, 0
         count = size = 0
@@ -151,7 +151,7 @@ class Session:
 
 
 class Waiter:
-    """One blocked command. ``argv`` runs anew when a key of ``keys`` is signalled, so it holds no relative ID."""
+    """A blocked command. ``argv`` runs again when a key of ``keys`` is signalled, so it contains no relative ID."""
 
     __slots__ = (
         "argv",
@@ -183,28 +183,28 @@ class Waiter:
         self.db = session.db
         self.argv = argv
         self.keys = keys
-        #: Milliseconds since the epoch; None: for ever.
+        #: Milliseconds since the epoch; None waits indefinitely.
         self.deadline = deadline
-        #: Runs anew at this time even if nobody signals; None: only on a signal.
+        #: Time to run again even without a signal; None: only on a signal.
         self.retry_at: int | None = None
         self.on_timeout = on_timeout
         #: Only a key of this type wakes it.
         self.type_name = type_name
-        #: Also woken when the key goes or changes its type (XREADGROUP).
+        #: Whether it is also woken when the key is deleted or changes its type (XREADGROUP).
         self.on_delete = on_delete
-        #: Whether a value at a key may be what it waits for; None: its command must run to find that out. Of many who
-        #: wait for one key most find nothing, and this says so at a fraction of what the command costs.
+        #: Whether a value at a key may satisfy it; None: only running the command can tell. Most of many clients
+        #: waiting for one key find nothing; this check costs a fraction of the command.
         self.has_news: HasNews | None = None
-        #: Equal for those for whom ``has_news`` says the same at the same moment; None: for nobody else.
+        #: Equal for waiters whose ``has_news`` always gives the same result; None: not shared.
         self.interest: bytes | None = None
-        #: Nanoseconds that the command has run so far, without the time it waited.
+        #: Nanoseconds spent running the command, without waiting.
         self.spent_ns = 0
-        #: The words as the client sent them, for the slow log.
+        #: The original words of the client, for the slow log.
         self.called = argv
 
     @property
     def wake_at(self) -> int | None:
-        """When the shell is to call :meth:`engine.core.dispatch.Core.wake`, if nothing happens until then."""
+        """When the shell must call :meth:`engine.core.dispatch.Core.wake` unless something happens before."""
         if self.retry_at is None or self.deadline is None:
             return self.deadline if self.retry_at is None else self.retry_at
         return min(self.deadline, self.retry_at)

@@ -1,4 +1,4 @@
-"""All clients of one core: their sessions by number, and the end of waiting."""
+"""All clients of one core: their sessions by ID, and the end of blocked commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.core.protocol.replies import Reply
 
 
 class Sessions:
-    """The open sessions, in the order in which they were opened. Replies to those who waited go to ``outbox``."""
+    """The open sessions, in the order in which they were opened. Replies to blocked clients go to ``outbox``."""
 
     __slots__ = ("_by_id", "_databases", "_last_id", "_outbox", "on_wait_ended")
 
@@ -19,7 +19,7 @@ class Sessions:
         self._databases = databases
         self._outbox = outbox
         self._last_id = 0
-        #: Called for each wait that ends with a reply.
+        #: Called for each blocked command that ends with a reply.
         self.on_wait_ended: Callable[[Waiter], None] = lambda _: None
 
     def __iter__(self) -> Iterator[Session]:
@@ -29,33 +29,33 @@ class Sessions:
         return len(self._by_id)
 
     def get(self, session_id: int) -> Session | None:
-        """The session with this number, None where it is closed or never was."""
+        """Return the session with this ID, None if it is not open."""
         return self._by_id.get(session_id)
 
     def open(self, now: int) -> Session:
-        """Make a session for a new client; ``now`` in milliseconds since the epoch."""
+        """Create a session for a new client; ``now`` is in milliseconds since the epoch."""
         self._last_id += 1
         session = self._by_id[self._last_id] = Session(self._last_id, now)
         return session
 
     def close(self, session: Session) -> None:
-        """Forget a client that has gone; it waits no longer."""
+        """Remove the session of a closed connection and cancel its blocked command."""
         self._by_id.pop(session.id, None)
         self.cancel_wait(session)
 
     def blocked(self) -> list[Session]:
-        """The sessions that wait."""
+        """Return the sessions that are blocked."""
         return [session for session in self if session.waiter is not None]
 
     def cancel_wait(self, session: Session) -> None:
-        """The session no longer waits; it gets no reply from here."""
+        """Unblock the session without a reply."""
         waiter = session.waiter
         if waiter is not None:
             session.waiter = None
             self._databases[waiter.db].waiting.remove(waiter)
 
     def end_wait(self, session: Session, reply: Reply) -> None:
-        """The session no longer waits, and gets ``reply``."""
+        """Unblock the session with ``reply``."""
         waiter = session.waiter
         self.cancel_wait(session)
         if waiter is not None:
@@ -64,6 +64,6 @@ class Sessions:
         self._outbox.append((session, reply))
 
     def time_out(self, session: Session) -> None:
-        """End the session's wait with the reply that its command gives for a timeout."""
+        """Unblock the session with its command's reply for a timeout."""
         if session.waiter is not None:
             self.end_wait(session, session.waiter.on_timeout)

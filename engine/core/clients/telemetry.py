@@ -1,8 +1,8 @@
-"""How long commands took: totals and a histogram for each, the slow log, events of latency.
+"""Command timings: totals and a histogram per command, the slow log, and latency events.
 
-Times come in as arguments, in nanoseconds; the core asks a stopwatch that the shell gives it. ``threshold_ns`` is the
-one number that is compared for every command; whatever reaches it is looked at here. A histogram's bucket n counts what
-took less than 2**n nanoseconds, and at least half of that.
+Times are arguments, in nanoseconds; the core reads a stopwatch that the shell supplies. Every command is compared with
+``threshold_ns`` alone; only commands that reach it are processed here. A histogram's bucket n counts durations
+below 2**n nanoseconds, and at least half of that.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from engine.core.table.registry import Command
 from engine.settings.config import Config
 from engine.text.shown import shortened, without_secrets
 
-#: Longer than anything takes.
+#: Longer than any duration.
 NEVER_NS = 1 << 62
 _BUCKETS = 64
-#: So many samples of a kind of event are kept.
+#: Maximum number of samples per event.
 _SAMPLES = 160
-#: Below this, the slow log wants to see each command, those that come in a run too.
+#: Slow log threshold below which each command of a run must be measured separately.
 _EACH_NS = 10_000
 
 
 class Stat:
-    """One command's counts. ``failed`` ran and answered with an error, ``rejected`` never ran."""
+    """One command's counters. ``failed``: calls that returned an error, ``rejected``: calls that were not run."""
 
     __slots__ = ("buckets", "failed", "ns", "rejected")
 
@@ -39,16 +39,16 @@ class Stat:
 
     @property
     def calls(self) -> int:
-        """How often it ran."""
+        """Number of calls."""
         return sum(self.buckets)
 
     def add_run(self, count: int, ns: int) -> None:
-        """``count`` calls took so long together."""
+        """Add ``count`` calls that took ``ns`` nanoseconds in total."""
         self.ns += ns
         self.buckets[(ns // count).bit_length()] += count
 
     def distribution(self) -> list[tuple[int, int]]:
-        """(microseconds, how many calls took at most so long), where the number changes."""
+        """Return (microseconds, number of calls that took at most this time) wherever the number changes."""
         found: list[tuple[int, int]] = []
         total = 0
         for bucket, count in enumerate(self.buckets):
@@ -62,7 +62,7 @@ class Stat:
         return found
 
     def percentile(self, percent: float) -> float:
-        """Microseconds within which so many per cent of the calls were done, read off the histogram."""
+        """Return a percentile of the durations in microseconds, read from the histogram."""
         wanted = self.calls * percent / 100
         seen = 0
         for bucket, count in enumerate(self.buckets):
@@ -74,14 +74,14 @@ class Stat:
 
 
 def _edge_us(bucket: int) -> int:
-    """The upper edge of a bucket as tools know it: 1 2 4 8 16 33 66 132 ..."""
+    """Return the upper edge of a bucket as reported to tools: 1 2 4 8 16 33 66 132 ..."""
     power = max(bucket - 10, 0)
     return 1 << power if power < 5 else 33 << (power - 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """An entry of the slow log; ``at`` in seconds since the epoch."""
+    """A slow log entry; ``at`` is in seconds since the epoch."""
 
     number: int
     at: int
@@ -96,12 +96,12 @@ class Event:
     """A kind of latency event: samples of (second, milliseconds), the newest last, and the longest ever."""
 
     longest: int = 0
-    #: What was being done for the longest time.
+    #: Cause of the longest sample.
     worst: bytes = b""
     samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
 
     def add(self, second: int, milliseconds: int, what: bytes) -> None:
-        """One more; of several in one second the longest counts."""
+        """Add a sample; of several in the same second the longest is kept."""
         if milliseconds > self.longest:
             self.longest, self.worst = milliseconds, what
         if self.samples and self.samples[-1][0] == second:
@@ -110,7 +110,7 @@ class Event:
 
 
 class Telemetry:
-    """The measurements of one core's commands, and what is kept of the slow ones."""
+    """The measurements of one core's commands, and its slow log."""
 
     __slots__ = (
         "_all",
@@ -133,24 +133,24 @@ class Telemetry:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        #: How many commands have run.
+        #: Number of commands run.
         self.commands = 0
-        #: How many error replies there were, by their codes.
+        #: Number of error replies by code.
         self.errors: dict[bytes, int] = {}
-        #: Nanoseconds that go by, for measuring how long commands take: the shell's clock; and what it said when the
-        #: last command ended, or when the shell began to run commands.
+        #: The shell's monotonic clock in nanoseconds; and its value when the last command ended, or when the shell
+        #: started to run commands.
         self.stopwatch: Callable[[], int] = int
         self.measured_ns = 0
         self.stats: dict[bytes, Stat] = {}
         self.slow_log: deque[Slow] = deque()
         self.events: dict[bytes, Event] = {}
-        #: latency-monitor-threshold, in milliseconds; 0: nobody wants to know what takes long.
+        #: latency-monitor-threshold in milliseconds; 0: disabled.
         self.latency_ms = 0
-        #: Told of each latency event: its kind, what was done, and the milliseconds that this took.
+        #: Called for each latency event with its kind, its cause and its milliseconds.
         self.on_latency: Callable[[bytes, bytes, int], None] = lambda *_: None
-        #: What takes so long is to be reported by :meth:`note`.
+        #: Duration from which a command must be reported with :meth:`note`.
         self.threshold_ns = NEVER_NS
-        #: Whether no command may be lost among many that are done at once.
+        #: Whether each command must be measured separately, even in a run.
         self.wants_each = False
         self._next_number = 0
         self._all = False
@@ -170,12 +170,12 @@ class Telemetry:
         self.wants_each = self.threshold_ns < _EACH_NS
 
     def see_all(self, *, wanted: bool) -> None:
-        """Have every command reported, whatever it took: somebody monitors them."""
+        """Report every command, regardless of duration (for MONITOR)."""
         self._all = wanted
         self._follow()
 
     def stat(self, name: bytes) -> Stat:
-        """A command's counts, made if there are none yet."""
+        """Return a command's counters, created on first use."""
         found = self.stats.get(name)
         if found is None:
             found = self.stats[name] = Stat()
@@ -189,20 +189,20 @@ class Telemetry:
         self.errors[code] = self.errors.get(code, 0) + 1
 
     def reset(self) -> None:
-        """Forget all counts; the slow log and the events stay."""
+        """Reset all counters, but not the slow log and the events."""
         self.stats.clear()
         self.errors.clear()
         self.commands = 0
 
     def note(self, session: Session, command: Command, argv: list[bytes], spent_ns: int, now_ms: int) -> None:
-        """A command took at least :attr:`threshold_ns`."""
+        """Process a command that took at least :attr:`threshold_ns`."""
         microseconds = spent_ns // 1000
         self.note_slow(session, command, argv, microseconds, now_ms)
         event = b"fast-command" if "fast" in command.flags else b"command"
         self.note_latency(event, command.full_name, microseconds // 1000, now_ms)
 
     def note_slow(self, session: Session, command: Command, argv: list[bytes], microseconds: int, now_ms: int) -> None:
-        """Put a command into the slow log, if it took as long as slowlog-log-slower-than."""
+        """Add a command to the slow log if it took at least slowlog-log-slower-than."""
         if 0 <= self._slow_us <= microseconds and self._keep and "skip_slowlog" not in command.flags:
             words = shortened(without_secrets(argv))
             entry = Slow(self._next_number, now_ms // 1000, microseconds, words, session.addr, session.name)
@@ -211,17 +211,17 @@ class Telemetry:
             self._shorten()
 
     def is_latency(self, milliseconds: int) -> bool:
-        """Whether so long is as long as latency-monitor-threshold says."""
+        """Return whether a duration reaches latency-monitor-threshold."""
         return 0 < self.latency_ms <= milliseconds
 
     def note_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
-        """``what``, an event of that kind, took so long: keep that, and tell of it, if it is long enough."""
+        """Record and report ``what``, an event of this kind, if it took long enough."""
         if self.is_latency(milliseconds):
             self.keep_latency(event, what, milliseconds, now_ms)
             self.on_latency(event, what, milliseconds)
 
     def keep_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
-        """Keep an event for LATENCY."""
+        """Record an event for LATENCY."""
         self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds, what)
 
     def _shorten(self) -> None:

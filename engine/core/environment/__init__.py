@@ -1,7 +1,6 @@
-"""What surrounds a running command: the context that a handler sees, and the protocols for what is outside the core.
+"""The environment of a running command: the context that handlers receive, and protocols for what is outside the core.
 
 It owns :class:`Context`, :class:`Host` (the process), :class:`Durability` (the disk) and :class:`Replication` (other
-servers), with an implementation of each protocol for a core that has none of them, and the rules for errors that nobody
-foresaw. It may import the clients' room and
-what is below it. It never knows a command, the dispatch, or how the shell does what it is asked for.
+servers), with a null implementation of each protocol, and the rules for unexpected errors. It may import the clients'
+room and lower layers. It does not depend on commands, the dispatch, or the shell's implementations.
 """

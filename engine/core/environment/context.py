@@ -1,7 +1,7 @@
-"""What a command sees besides its words: who calls, on which database, when, and where its effects go.
+"""The context of a command: the caller, the database, the time, and the destination of its effects.
 
-One object serves all commands of a core, one after the other; a command never keeps it. Effects are canonical,
-deterministic commands: what the log keeps and the replicas get, and what brings an empty core to the same state.
+One object serves all commands of a core in turn; commands must not keep it. Effects are canonical,
+deterministic commands: the log and the replicas receive them, and they bring an empty core to the same state.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from engine.core.streams.entries import Sizes
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: Runs what EXEC finds queued: the replies, one by one or several at once.
+#: Runs a command queued by MULTI; returns its replies, separately or several at once.
 RunQueued = Callable[[Session, Queued], "list[Reply | Several]"]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Context:
-    """The surroundings of commands: who calls on which database and when, and the parts of the core that they use."""
+    """The context of commands: caller, database and time, and the parts of the core that commands use."""
 
-    #: The call: these change from command to command.
+    #: The call. These attributes change with every command.
     session: Session
     db: Database
-    #: The present time since the epoch, in milliseconds and in microseconds.
+    #: Current time since the epoch, in milliseconds and in microseconds.
     now: int = 0
     now_us: int = 0
-    #: The blocked command that runs anew, None where a command runs for the first time.
+    #: The blocked command that is running again, None on the first run.
     retry: Waiter | None = None
 
     #: The data.
@@ -59,24 +59,24 @@ class Context:
     pause: Pause
     outbox: Outbox
     run_queued: RunQueued
-    #: Whether somebody does the steps of long commands one by one.
+    #: Whether the caller runs the steps of long commands one by one.
     takes_steps: bool = False
-    #: Lua: the core puts its own here, above this room.
+    #: Lua. The core, which is above this room, sets these.
     scripts: ScriptCache = field(init=False)
     functions: FunctionLibraries = field(init=False)
-    #: What is outside the core.
+    #: Outside the core.
     config: Config
     host: Host = field(default_factory=WithoutProcess)
     durability: Durability = field(default_factory=WithoutDisk)
     replication: Replication = field(default_factory=WithoutReplicas)
 
     def enter(self, session: Session) -> None:
-        """Go on for ``session`` at the present time."""
+        """Switch to ``session`` at the current time."""
         self.session, self.db, self.retry = session, self.databases[session.db], None
         self.now, self.now_us = self.changes.now, self.changes.now_us
 
     def close(self, session: Session) -> None:
-        """Have a client's connection closed; the caller of the present command gets its reply before that."""
+        """Close a client's connection; the caller of the current command receives its reply first."""
         if session is self.session:
             session.close_after_reply = True
         else:
@@ -85,11 +85,11 @@ class Context:
 
     @property
     def resp3(self) -> bool:
-        """Whether the client speaks RESP3."""
+        """Whether the client uses RESP3."""
         return self.session.proto == 3
 
     def effect(self, *argv: bytes) -> None:
-        """Record what happened, in a form that does it again on any core."""
+        """Record an effect: a command that repeats the change on any core."""
         changes = self.changes
         if changes.recording:
             changes.effects.append((self.db.index, list(argv)))
@@ -97,7 +97,7 @@ class Context:
     def add_entry(self, key: bytes, stream: Stream | None, entry_id: int, entry: bytes) -> Stream:
         """Append one entry, given as a frame, to the key's stream (None: a new one), and report the change.
 
-        The caller records the effect: it knows the words that the log gets.
+        The caller records the effect, because it has the words for the log.
         """
         changes, db = self.changes, self.db
         if stream is None:
@@ -121,7 +121,7 @@ class Context:
         ms: array[int],
         seq: array[int],
     ) -> Stream:
-        """As `add_entry` of each: their frames back to back, the sizes of these, and the IDs."""
+        """Append entries as `add_entry` does: their frames back to back, the sizes of these, and the IDs."""
         changes, db = self.changes, self.db
         if stream is None:
             stream = self.streams.new()
@@ -137,7 +137,7 @@ class Context:
         return stream
 
     def in_steps(self, argv: list[bytes], work: Generator[None, None, Reply]) -> Reply:
-        """Do a long command in steps, with others' commands in between; within a transaction all at once."""
+        """Run a long command in steps between other commands; within a transaction all at once."""
         steps = Steps(argv, work)
         whole = self.session.in_exec or self.retry is not None or self.changes.replaying or not self.takes_steps
         return steps.all() if whole else steps
@@ -155,12 +155,12 @@ class Context:
         has_news: HasNews | None = None,
         interest: bytes | None = None,
     ) -> Reply:
-        """Wait for one of ``keys``; the command ``argv`` then runs anew. 0 ms is for ever. In a transaction:
+        """Wait for one of ``keys`` and then run ``argv`` again. 0 ms waits indefinitely. In a transaction, return
         ``on_timeout``.
 
-        A command that runs anew and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
-        since the epoch) it runs anew without a signal. ``has_news`` tells, given a key and its value, whether running
-        anew may find something, and says the same for all waiters of one ``interest``.
+        A command that runs again and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
+        since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value, whether the
+        command may find something; its result must be the same for all waiters with the same ``interest``.
         """
         if self.session.in_exec:
             return on_timeout
@@ -169,7 +169,7 @@ class Context:
             waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
             waiter.has_news, waiter.interest = has_news, interest
             self.session.waiter = waiter
-            # It counts when it has its reply.
+            # It is counted when its reply is ready.
             self.session.calls -= 1
             self.db.waiting.add(waiter)
         else:

@@ -1,7 +1,7 @@
-"""What the core asks of whoever keeps its data on a disk. The shell puts its own in place of :class:`WithoutDisk`.
+"""The core's interface to durable storage. The shell replaces :class:`WithoutDisk` by its implementation.
 
-Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, and the core does not know how
-it is done.
+Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, and the core does not depend on
+how it is done.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from engine.text.messages import persistence
 
 
 class Durability(Protocol):
-    """Keeps the data on a disk: in snapshots, and in a log (the append-only file)."""
+    """Stores the data on disk: in snapshots, and in a log (the append-only file)."""
 
     @property
     def logging(self) -> bool:
-        """Whether there is a log, and what happens is in it."""
+        """Whether there is a log that receives all effects."""
 
     def save(self) -> Reply:
-        """Write a snapshot now; the server does nothing else meanwhile."""
+        """Write a snapshot now, blocking the server."""
 
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
         """Write a snapshot in the background. During a rewrite of the log: later if ``schedule`` or ``within`` a
@@ -29,45 +29,45 @@ class Durability(Protocol):
         """
 
     def all_deleted(self) -> None:
-        """FLUSHALL has run: where the ``save`` directive wants snapshots, the last one is replaced soon."""
+        """Called after FLUSHALL: if the ``save`` directive enables snapshots, the last one is replaced soon."""
 
     def rewrite_log(self, *, within: bool) -> Reply:
-        """Rewrite the log in the background, after a snapshot that is being written, or the transaction that it is
-        ``within``.
+        """Rewrite the log in the background, after a snapshot in progress and after the current transaction
+        (``within``).
         """
 
     def last_save(self) -> int:
-        """When the last snapshot was finished, in seconds since the epoch."""
+        """Return when the last snapshot was finished, in seconds since the epoch."""
 
     def log_offset(self) -> int:
-        """The position in the log behind everything that has happened so far, in bytes."""
+        """Return the log's length in bytes, including all effects so far."""
 
     def is_synced(self, offset: int) -> bool:
-        """Whether the log is on the disk up to an offset."""
+        """Return whether the log is on disk up to an offset."""
 
     def wake_when_synced(self, session: Session) -> None:
-        """Wake the blocked session once when more of the log is on the disk, or there is no log any more."""
+        """Wake the blocked session once when more of the log is on disk, or when the log is disabled."""
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
-        """Read the data again, from the log or from the snapshot. ``save``: write the snapshot first. ``flush``: empty
+        """Load the data again, from the log or from the snapshot. ``save``: write the snapshot first. ``flush``: empty
         the databases first.
         """
 
     def begin_replacing(self) -> None:
-        """All data are about to be replaced by those of a master: until :meth:`end_replacing` nothing is written."""
+        """Called before all data is replaced by a master's: nothing is written until :meth:`end_replacing`."""
 
     def end_replacing(self) -> None:
-        """The data are whole again, and others: a log begins anew with them."""
+        """Called after the data was replaced: a new log is started with it."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
-        """Bring to the disk what belongs there, as SHUTDOWN's ``words`` say. Nothing is written after that."""
+        """Save data as required by SHUTDOWN's ``words``. Nothing is written after that."""
 
     def info(self) -> list[tuple[str, Any]]:
-        """The lines of INFO persistence."""
+        """Return the lines of INFO persistence."""
 
 
 class WithoutDisk:
-    """Nothing is kept."""
+    """Null implementation: nothing is stored."""
 
     logging = False
 
@@ -79,7 +79,7 @@ class WithoutDisk:
         raise CommandError(persistence.NO_PERSISTENCE)
 
     def all_deleted(self) -> None:
-        """There is no snapshot."""
+        """Do nothing: there is no snapshot."""
 
     def rewrite_log(self, *, within: bool) -> Reply:
         del within
@@ -96,20 +96,20 @@ class WithoutDisk:
         return False
 
     def wake_when_synced(self, session: Session) -> None:
-        """Nothing will ever be told."""
+        """Do nothing: there is no log."""
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
         del from_log, save, flush
         raise CommandError(persistence.NO_PERSISTENCE)
 
     def begin_replacing(self) -> None:
-        """Nothing is written anyway."""
+        """Do nothing: nothing is written."""
 
     def end_replacing(self) -> None:
-        """See above."""
+        """Do nothing."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
-        """There is nothing to bring anywhere."""
+        """Do nothing: there is nothing to save."""
 
     def info(self) -> list[tuple[str, Any]]:
         return []

@@ -1,16 +1,16 @@
-"""What follows an error in a command that nobody foresaw: any exception that is not a CommandError.
+"""Consequences of an unexpected error in a command: any exception that is not a CommandError.
 
-A handler that raises one may have changed a part of what it had to change, and what it did cannot be undone in general.
-What remains is decided by what the command can have changed:
+The handler may have made a part of its changes, which cannot be undone in general.
+The consequences depend on what the command can change:
 
-* It only reads. Nothing is half done: the client gets an error, and everything goes on. Keys that expired under it are
-  gone as a whole, and the log hears of that.
-* It changes the state of its own client at most (AUTH, SUBSCRIBE, SELECT). The client gets an error and its connection
-  is closed: its state goes with it.
-* Everything else may have left data, users, settings or files half changed: commands that write, EXEC, and those of
-  administration that do more than show something. A :class:`FatalError` goes up to the process, which stops. The
-  effects of the command are dropped; those of the commands before it are whole, and belong in the log.
-* The same holds for work that is no command: keys that expire, and the serving of clients that wait.
+* If it only reads, nothing is inconsistent: the client receives an error, and the server continues. Keys that expired
+  during the command are removed completely, and the log receives these deletions.
+* If it changes only the state of its own client (AUTH, SUBSCRIBE, SELECT), the client receives an error and its
+  connection is closed, which discards its state.
+* All other commands may have left data, users, settings or files inconsistent: writing commands, EXEC, and
+  administrative commands that do more than show something. A :class:`FatalError` is raised to the process, which stops.
+  The effects of the command are dropped; those of the commands before it are complete and belong in the log.
+* The same applies to work outside commands: expiry, and serving blocked clients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from engine.core.keyspace.database import Database
 from engine.core.table.registry import Command
 
-#: Commands of administration that only show something. (The flag ``admin`` says who may call them, not what they do.)
+#: Administrative commands that only show something. (The flag ``admin`` is about permissions, not about effects.)
 SHOWING = frozenset(
     {
         "acl|getuser",
@@ -40,11 +40,11 @@ SHOWING = frozenset(
 
 
 class FatalError(BaseException):
-    """The state in memory may be half changed: no command may run any more. Its cause is the unforeseen error.
+    """The state in memory may be inconsistent: no command may run any more. Its cause is the unexpected error.
 
-    It is no Exception, so that no handler on its way up takes it for an error of its own. ``command`` is the name of
-    what failed, ``sizes`` are the bytes of its words (never their values, which may be secrets), ``session_id`` tells
-    whose it was; empty and 0 where it was no client's command.
+    It is not an Exception, so that handlers on its way up do not catch it. ``command`` is the name of the failed
+    command, ``sizes`` are the bytes of its words (never their values, which may be secrets), ``session_id`` is its
+    session; empty and 0 if it was not a client's command.
     """
 
     def __init__(self, command: str = "", argv: list[bytes] | None = None, session_id: int = 0) -> None:
@@ -55,19 +55,19 @@ class FatalError(BaseException):
 
 
 def only_reads(command: Command) -> bool:
-    """Whether the command changes nothing at all, but for keys that have expired."""
+    """Return whether the command changes nothing except expired keys."""
     return "readonly" in command.flags or command.name in SHOWING
 
 
 def is_fatal(command: Command, error: Exception) -> bool:
-    """Whether the data, or what all clients share, may be half changed after ``error`` in the command's handler."""
+    """Return whether data or shared state may be inconsistent after ``error`` in the command's handler."""
     if only_reads(command):
         return _came_from_expiry(error)
     return command.writes or "admin" in command.flags or command.name == "exec" or _came_from_expiry(error)
 
 
 def _came_from_expiry(error: Exception) -> bool:
-    """Whether a key was being dropped because its time has come: the one change that a command that reads makes."""
+    """Return whether a key was being expired: the only change that a read-only command makes."""
     traceback = error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code is Database.expire.__code__:

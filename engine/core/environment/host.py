@@ -1,7 +1,7 @@
-"""What the core asks of the process that it lives in, and what it asks to know of it.
+"""The core's interface to its process.
 
-The shell puts its own in place of :class:`WithoutProcess`. Nothing here does I/O. What must not happen while a command
-runs is asked for with a method that says "after the reply": the process does it when the reply of the present command
+The shell replaces :class:`WithoutProcess` by its implementation. Nothing here does I/O. Methods for work that must not
+happen while a command runs say "after the reply": the process does it when the reply of the current command
 has been encoded.
 """
 
@@ -18,14 +18,14 @@ from engine.text.messages import settings
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What only the process knows and INFO and MEMORY tell. Sizes are in bytes, ``cpu_...`` in seconds."""
+    """Facts about the process for INFO and MEMORY. Sizes are in bytes, ``cpu_...`` in seconds."""
 
     pid: int = 0
-    #: 40 hexadecimal digits, drawn at the start.
+    #: 40 random hexadecimal digits, chosen at startup.
     run_id: str = "0" * 40
     #: The TCP port without TLS.
     port: int = 0
-    #: Microseconds since the epoch: now, and when the process started.
+    #: Microseconds since the epoch: the current time, and the start of the process.
     now_us: int = 0
     started_us: int = 0
     os: str = ""
@@ -34,7 +34,7 @@ class ProcessFacts:
     python: str = ""
     #: The event loop's library.
     loop: str = ""
-    #: Resident memory: now, at most so far, at the start; and what the machine has.
+    #: Resident memory now, at its peak, and at startup; and the machine's memory.
     memory: int = 0
     memory_peak: int = 0
     memory_start: int = 0
@@ -43,17 +43,17 @@ class ProcessFacts:
     cpu_user: float = 0.0
     cpu_sys_children: float = 0.0
     cpu_user_children: float = 0.0
-    #: Connections that were accepted, and those of them that were sent away.
+    #: Accepted connections, and those of them that were rejected.
     accepted: int = 0
     rejected: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    #: Clients that were dropped because of client-query-buffer-limit and of client-output-buffer-limit.
+    #: Clients dropped because of client-query-buffer-limit and of client-output-buffer-limit.
     query_overruns: int = 0
     output_overruns: int = 0
-    #: Clients that were dropped because of maxmemory-clients.
+    #: Clients dropped because of maxmemory-clients.
     evicted: int = 0
-    #: Clients whose next command a pause holds back.
+    #: Clients whose next command is held back by a pause.
     held_back: int = 0
     ops_per_sec: int = 0
     kbps_in: float = 0.0
@@ -61,16 +61,16 @@ class ProcessFacts:
 
 
 class Apart(Protocol):
-    """Work on a stack of its own. ``is_over``: it has ended; then ``reply`` is what it gave."""
+    """Suspendable work with its own stack. ``reply`` is its result once ``is_over`` is True."""
 
     reply: Reply
     is_over: bool
 
     def go(self) -> bool:
-        """Begin the work, or go on with it: whether it is over. What it raises is raised here."""
+        """Start or resume the work; return whether it is finished. Its exceptions are raised here."""
 
     def pause(self) -> None:
-        """Called by the work itself: let whoever called :meth:`go` go on, until it is called again."""
+        """Suspend the work, from within: the caller of :meth:`go` continues until it calls it again."""
 
 
 class Host(Protocol):
@@ -79,82 +79,82 @@ class Host(Protocol):
     # -- after the reply --------------------------------------------------------------------------------------------
 
     def after_reply(self, work: Callable[[], None]) -> None:
-        """Do ``work`` after the reply of the present command."""
+        """Run ``work`` after the reply of the current command."""
 
     def close(self, session: Session) -> None:
-        """Cut a client off, after the reply."""
+        """Close a client's connection after the reply."""
 
     def wake_at_new_time(self, session: Session) -> None:
-        """The time at which the blocked session is to be woken has changed: set its timer anew, after the reply."""
+        """Reset the timer of a blocked session whose wake time has changed, after the reply."""
 
     def follow_pause(self) -> None:
-        """CLIENT PAUSE or UNPAUSE was called: set its timer anew, after the reply."""
+        """Reset the timer of pauses after CLIENT PAUSE or UNPAUSE, after the reply."""
 
-    # -- at once ----------------------------------------------------------------------------------------------------
+    # -- immediately ------------------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """End the process; the present command is still answered, if it has an answer."""
+        """End the process; the current command still receives its reply, if any."""
 
     def log(self, text: bytes) -> None:
-        """Write a line that a client wants into the log."""
+        """Write a client's line to the log."""
 
     def script_log(self, level: int, text: bytes) -> None:
-        """Write a line that a script wants into the log; the level is 0 (debug) to 3 (warning)."""
+        """Write a script's line to the log; the level is 0 (debug) to 3 (warning)."""
 
     def apart(self, work: Callable[[], Reply]) -> Apart | None:
-        """Prepare ``work``, which may take long, so that it can be put aside; None where this is not possible."""
+        """Prepare potentially long ``work`` so that it can be suspended; None if that is not possible."""
 
     def report_failure(self, command: str, error: Exception) -> None:
-        """Log that a command failed with an error that is no reply, and that everything goes on."""
+        """Log that a command failed unexpectedly and that the server continues."""
 
     def sleep(self, seconds: float) -> None:
-        """Do nothing, for anybody, for so long."""
+        """Block the whole process for this time."""
 
     def give_back_memory(self) -> None:
-        """Return to the system what the allocators keep for later."""
+        """Return memory that the allocators hold in reserve to the system."""
 
     def rewrite_configuration(self) -> None:
-        """Write the values in force to the configuration file; a CommandError where that is not possible."""
+        """Write the current values to the configuration file. Raises CommandError on failure."""
 
     def facts(self) -> ProcessFacts:
-        """What is known of the process now."""
+        """Return the current facts about the process."""
 
     def reset_statistics(self) -> None:
-        """Begin to count anew what :meth:`facts` tells."""
+        """Reset the counters in :meth:`facts`."""
 
 
 class WithoutProcess:
-    """For a core that lives in no process of its own, as in tests: it keeps what whoever runs the core may look at."""
+    """Null implementation for a core without a process, as in tests; it records calls for inspection."""
 
     def __init__(self) -> None:
-        #: What is to be done after the reply.
+        #: Work to be done after the reply.
         self.pending: list[Callable[[], None]] = []
-        #: What was reported.
+        #: Reported failures.
         self.failures: list[Exception] = []
 
     def after_reply(self, work: Callable[[], None]) -> None:
         self.pending.append(work)
 
     def close(self, session: Session) -> None:
-        """The session says that its client is to go."""
+        """Do nothing: the session records that it must be closed."""
 
     def wake_at_new_time(self, session: Session) -> None:
-        """Whoever moves the clock looks at the session."""
+        """Do nothing: the caller moves the clock and checks the session."""
 
     def follow_pause(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is held back."""
 
     def shut_down(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is no process to end."""
 
     def log(self, text: bytes) -> None:
-        """There is no log."""
+        """Do nothing: there is no log."""
 
     def script_log(self, level: int, text: bytes) -> None:
-        """There is no log."""
+        """Do nothing: there is no log."""
 
     def apart(self, work: Callable[[], Reply]) -> Apart | None:
-        """Nobody else is waiting."""
+        """Return None: no other client is waiting."""
         del work
         return None
 
@@ -163,10 +163,10 @@ class WithoutProcess:
         self.failures.append(error)
 
     def sleep(self, seconds: float) -> None:
-        """Time is what the caller says."""
+        """Do nothing: the caller controls the time."""
 
     def give_back_memory(self) -> None:
-        """The process is somebody else's."""
+        """Do nothing: the process is not the core's."""
 
     def rewrite_configuration(self) -> None:
         raise CommandError(settings.NO_CONFIG_FILE)
@@ -175,4 +175,4 @@ class WithoutProcess:
         return ProcessFacts()
 
     def reset_statistics(self) -> None:
-        """Nothing is counted."""
+        """Do nothing: there are no counters."""

@@ -1,8 +1,8 @@
-"""What the core asks of whoever keeps replicas, or follows a master. The shell puts its own in place of
-:class:`WithoutReplicas`.
+"""The core's interface to replicas and to its master. The shell replaces :class:`WithoutReplicas` by its
+implementation.
 
 Methods that can fail raise a CommandError with the reply's text. Offsets count the bytes of the replication stream, the
-commands that replicas get. Nothing here does I/O, and the core does not know how it is done.
+commands sent to replicas. Nothing here does I/O, and the core does not depend on how it is done.
 """
 
 from __future__ import annotations
@@ -13,69 +13,73 @@ from engine.core.clients.session import Session
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.text.messages import persistence, server
 
-#: The id of a history that nobody has.
+#: The ID of a history that does not exist.
 _NO_ID = "0" * 40
 
 
 class Replication(Protocol):
     """The replicas of this server, and the master that it follows."""
 
-    #: Replicas get every effect: only commands that any Redis knows may be effects.
+    #: Whether replicas receive every effect, so that effects must be commands that any Redis supports.
     feeds: bool
-    #: This server is a replica.
+    #: Whether this server is a replica.
     follows: bool
 
     # -- as a master ------------------------------------------------------------------------------------------------
 
     def publish(self, argv: list[bytes], *, within: bool) -> None:
-        """A message was published by ``argv``, PUBLISH or SPUBLISH: subscribers at replicas get it too, behind what was
-        written before; ``within`` a transaction behind all of that.
+        """Send a published message (``argv`` is PUBLISH or SPUBLISH) to subscribers at replicas too, after earlier
+        writes; ``within`` a transaction after all of its writes.
         """
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
-        """Make the client a replica (PSYNC, SYNC), after the reply of the present command: what it is sent from then
-        on is the stream from ``offset`` (the first byte that it lacks, counted from 1) of the history ``history_id``;
-        where that is not there any more, or the id is empty, a file with all data comes first.
+        """Make the client a replica (PSYNC, SYNC) after the reply of the current command.
 
-        ``hands_over``: the client is the master that this server follows, and this server is to lead instead.
+        It receives the stream of the history ``history_id`` from ``offset`` on (the first missing byte, counted from
+        1). If that part is no longer available, or the ID is empty, a file with all data comes first. ``hands_over``:
+        the client is the master of this server, which is to become the master instead.
         """
 
     def drop(self, session: Session) -> None:
-        """The replica's connection is closed."""
+        """Called when the replica's connection is closed."""
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """The replica has done the stream up to ``offset``, and has it on its disk up to ``on_disk`` (-1: not said)."""
+        """Record that the replica has processed the stream up to ``offset``, and stored it up to ``on_disk``.
+
+        ``on_disk`` is -1 if unknown.
+        """
 
     def offset(self, *, within: bool = False) -> int:
-        """Where the stream ends that everything before the present command has made. ``within`` a transaction its own
+        """Return the stream's offset after everything before the current command. ``within`` a transaction, its own
         commands do not count.
         """
 
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
-        """How many replicas have the stream up to an offset, in memory or on their disks."""
+        """Return the number of replicas that have the stream up to an offset, in memory or on disk."""
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
-        """Ask replicas how far they are; wake the blocked session once when one of them has said so."""
+        """Request acknowledgements from replicas; wake the blocked session once when one arrives."""
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
-        """Hand over to the first replica that has everything, or to the one at ``target``, and follow it from then on.
+        """Hand over to the first replica that is up to date, or to the one at ``target``, and follow it from then on.
 
-        After ``timeout`` milliseconds (0: never) nothing is handed over; with ``force`` the target leads all the same.
+        After ``timeout`` milliseconds (0: never) the handover is abandoned; with ``force`` the target leads anyway.
         """
 
     def abort_failover(self) -> None:
-        """Go on as a master."""
+        """Continue as a master."""
 
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Whether the process ends later, as SHUTDOWN's ``words`` say, because replicas lack something: then the client
-        ``caller``, if it is one, waits. Otherwise whoever asks ends it now.
+        """Return whether the process ends later, as SHUTDOWN's ``words`` require, because replicas lag behind.
+
+        In that case the client ``caller``, if any, waits. Otherwise the caller ends the process now.
         """
 
     def shutdown_left(self) -> int | None:
-        """How many milliseconds the end waits for replicas at most from now on; None where nobody waits."""
+        """Return the remaining milliseconds that the shutdown waits for replicas; None if it does not wait."""
 
     def abort_shutdown(self) -> None:
-        """Do not end, after all."""
+        """Cancel the shutdown."""
 
     # -- as a replica -----------------------------------------------------------------------------------------------
 
@@ -83,44 +87,44 @@ class Replication(Protocol):
         """Become a replica of another server (REPLICAOF host port)."""
 
     def lead(self) -> Reply:
-        """Follow no other server any more (REPLICAOF NO ONE)."""
+        """Stop following a master (REPLICAOF NO ONE)."""
 
     def tell_master(self) -> None:
-        """The master wants to know how far this replica is (REPLCONF GETACK)."""
+        """Send the replica's offset to the master (REPLCONF GETACK)."""
 
-    # -- what is told -----------------------------------------------------------------------------------------------
+    # -- information ------------------------------------------------------------------------------------------------
 
     def role(self) -> Reply:
-        """The reply of ROLE."""
+        """Return the reply of ROLE."""
 
     def info(self) -> list[tuple[str, Any]]:
-        """The lines of INFO replication."""
+        """Return the lines of INFO replication."""
 
     def loading(self) -> list[tuple[str, Any]]:
-        """The lines of INFO persistence about a master's data that are being read; none: there are no such data."""
+        """Return the lines of INFO persistence about loading a master's data; empty if none is being loaded."""
 
     def statistics(self) -> dict[str, int]:
-        """``sync_full``, ``sync_partial_ok`` and ``sync_partial_err`` for INFO stats."""
+        """Return ``sync_full``, ``sync_partial_ok`` and ``sync_partial_err`` for INFO stats."""
 
 
 class WithoutReplicas:
-    """There are none, and none can come."""
+    """Null implementation: there are no replicas and no master."""
 
     feeds = False
     follows = False
 
     def publish(self, argv: list[bytes], *, within: bool) -> None:
-        """Nobody is far away."""
+        """Do nothing: no replicas."""
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
         del session, history_id, offset, hands_over
         raise CommandError(server.NO_REPLICATION)
 
     def drop(self, session: Session) -> None:
-        """It was none."""
+        """Do nothing: no replicas."""
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
-        """Whoever says so is no replica."""
+        """Do nothing: no replicas."""
 
     def offset(self, *, within: bool = False) -> int:
         del within
@@ -131,7 +135,7 @@ class WithoutReplicas:
         return 0
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
-        """Nobody will ever acknowledge anything."""
+        """Do nothing: no replicas."""
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
         del target, timeout, force
@@ -158,7 +162,7 @@ class WithoutReplicas:
         return OK
 
     def tell_master(self) -> None:
-        """There is none."""
+        """Do nothing: no master."""
 
     def role(self) -> Reply:
         return [b"master", 0, []]

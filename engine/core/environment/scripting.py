@@ -1,4 +1,4 @@
-"""What commands see of scripts and functions; :mod:`engine.core.scripting` does it."""
+"""The commands' interface to scripts and functions; :mod:`engine.core.scripting` implements it."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ class Library:
 
 
 class ScriptCache(Protocol):
-    """The scripts by their SHA-1, in hexadecimal digits of any case."""
+    """The scripts by SHA-1, in hexadecimal digits of any case."""
 
     def __len__(self) -> int: ...
 
     @property
     def memory(self) -> int:
-        """The bytes of the scripts."""
+        """The size of the scripts in bytes."""
 
     @property
     def interpreter_memory(self) -> int:
-        """The bytes that the interpreter uses."""
+        """The memory used by the interpreter in bytes."""
 
     @property
     def running(self) -> RunningScript | None:
-        """What runs now."""
+        """The running script, if any."""
 
     def has(self, sha: bytes) -> bool:
-        """Whether a script is there."""
+        """Return whether a script is cached."""
 
     def load(self, text: bytes, *, stays: bool = True) -> bytes:
-        """Put a script into the cache; its SHA-1. A CommandError where it is none.
+        """Cache a script and return its SHA-1. Raises CommandError if it is invalid.
 
-        It ``stays`` until all are forgotten, or may make room for others that do not stay.
+        With ``stays`` it is kept until a flush; otherwise it may be evicted by other scripts without ``stays``.
         """
 
     def flush(self) -> None:
-        """Forget all scripts."""
+        """Remove all scripts."""
 
     def run_script(self, ctx: Any, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
-        """Run the script with that SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
+        """Run the script with this SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
 
     def apart(self, ctx: Any, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
-        """Do ``work``, in which scripts run, so that it can be put aside: its reply, or Steps if it takes long."""
+        """Run ``work``, which runs scripts, so that it can be suspended; return its reply, or Steps if it is slow."""
 
     def kill(self, *, function: bool) -> None:
-        """End the script (or function) that runs and has not written yet; a CommandError where there is none."""
+        """End the running script (or function) if it has not written yet. Raises CommandError if none is running."""
 
 
 class RunningScript(Protocol):
-    """What runs now. ``began_ns``: when it began, by the stopwatch; ``is_slow``: others may speak in between."""
+    """The running script. ``began_ns``: its start by the stopwatch; ``is_slow``: whether others run in between."""
 
     name: bytes
     argv: list[bytes]
@@ -76,35 +76,35 @@ class FunctionLibraries(Protocol):
 
     @property
     def count(self) -> int:
-        """How many functions there are."""
+        """The number of functions."""
 
     @property
     def interpreter_memory(self) -> int:
-        """The bytes that the interpreter uses."""
+        """The memory used by the interpreter in bytes."""
 
     def codes(self) -> list[bytes]:
-        """The code of all libraries, as files keep it."""
+        """Return the code of all libraries for files."""
 
     def libraries(self) -> Iterable[Library]:
-        """All libraries."""
+        """Return all libraries."""
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, or replace the one of its name; the name. A CommandError where that is not possible."""
+        """Add a library, or replace the one with its name; return the name. Raises CommandError on failure."""
 
     def delete(self, name: bytes) -> None:
-        """Delete a library; a CommandError where there is none of that name."""
+        """Delete a library. Raises CommandError if the name is unknown."""
 
     def flush(self) -> None:
         """Delete all libraries."""
 
     def restore(self, codes: list[bytes], *, replace: bool) -> None:
-        """Add libraries, all or none; a CommandError where one cannot be added."""
+        """Add all libraries or none. Raises CommandError if one cannot be added."""
 
     def restore_later(self, codes: Iterable[bytes]) -> None:
-        """Note libraries that a file has; their code runs when somebody asks for them."""
+        """Register a file's libraries; their code runs on first use."""
 
     def find(self, name: bytes) -> bool:
-        """Whether there is such a function."""
+        """Return whether a function exists."""
 
     def run(self, ctx: Any, argv: list[bytes], *, read_only: bool) -> Reply:
         """Run a function: ``argv`` are the words of FCALL."""

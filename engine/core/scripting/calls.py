@@ -1,12 +1,12 @@
-"""What a script can ask of the server: `redis.call` and `redis.pcall`, and the other functions of `redis` in Python.
+"""The server's functions for scripts: `redis.call`, `redis.pcall`, and the other functions of `redis` in Python.
 
-A command that a script calls runs as any other: the same handler, its effects among the effects of the script's own
-command, its time among those of its kind. It runs for a session of the scripts' own, which never blocks and speaks what
-the script has asked for, with the caller's user, database and rights. What may refuse it is asked here, because the
-texts and the rules differ from a client's command.
+A command called by a script runs like any other: with the same handler, its effects among the effects of the script's
+own command, its time in its own statistics. It runs in the scripts' own session, which never blocks and uses the
+protocol that the script has selected, with the caller's user, database and rights. The checks are made here, because
+the texts and the rules differ from those for a client's command.
 
-Nothing that Python raises may be seen by a script. What is to be an error there is kept here as a text, and
-:class:`RaisedError` is raised, whose object the sandbox exchanges for a table with that text before a script sees it.
+Python exceptions must never reach a script. The text of an error for the script is stored here, and
+:class:`RaisedError` is raised; the sandbox replaces its object by a table with that text before the script sees it.
 """
 
 from __future__ import annotations
@@ -29,97 +29,97 @@ from engine.text import doubles
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION
 
-#: What forbids to write, in the order in which a script is told.
+#: Reasons to refuse writes, in the order in which scripts receive them.
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
-#: Replies of fewer bytes are not measured while so much memory is left.
+#: Replies below the first size are not measured while at least the second amount of memory is left.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
-#: Whole numbers below this have as text just their digits.
+#: Integers below this are formatted as their digits.
 _EXACT = 1 << 53
 
 
-#: Instructions before the first tick (as in the sandbox); later ticks come ten times as often after instructions that
-#: took longer than the one, and ten times less often after those that took less than the other, in nanoseconds.
+#: Number of instructions before the first tick (as in the sandbox). If they took longer than the first limit, ticks
+#: become ten times as frequent; if less than the second one, ten times less frequent. Limits are in nanoseconds.
 _FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
 
 
 class RaisedError(Exception):
-    """An error for the script; its text waits in :attr:`Calls.error`."""
+    """An error for the script; its text is in :attr:`Calls.error`."""
 
 
 _RAISED = RaisedError()
 
 
 class WordsError(CommandError):
-    """The arguments of a call cannot be the words of a command: nothing was called, and no error is counted."""
+    """The arguments of a call are not valid command words: nothing was called, and no error is counted."""
 
 
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for scripts: what it refuses is an error there."""
+    """Make a function for scripts; its refusals become errors of the script."""
 
     def called(self: Calls, *words: Any) -> Any:
         try:
             return method(self, *words)
         except CommandError as error:
             self.error = error.text
-        except BaseException as error:  # noqa: BLE001 - it must not be seen by the script
+        except BaseException as error:  # noqa: BLE001 - must not reach the script
             self._break(error)
             self.error = general.INTERNAL_ERROR
-        words = ()  # (lupa keeps the last error with its frames, and Lua's tables would live on in them)
+        words = ()  # (lupa keeps the last error with its frames, which would keep Lua's tables alive)
         raise _RAISED.with_traceback(None)
 
     return called
 
 
 class Memory(Protocol):
-    """The memory of the interpreter that runs."""
+    """The memory of the running interpreter."""
 
     def left(self) -> int:
-        """How many bytes the script may still allocate."""
+        """Return the number of bytes that the script may still allocate."""
 
     def make_room(self, size: int) -> bool:
-        """Allow so many bytes for a reply, whatever the limit says; False where it is passed already."""
+        """Allow this many bytes for a reply regardless of the limit; False if the limit is already exceeded."""
 
     def limit(self) -> None:
-        """The script begins: from now on the limit holds."""
+        """Enforce the limit from now on: the script starts."""
 
     def table(self, value: Any) -> Any:
-        """A Lua table of a list or dict."""
+        """Return a Lua table for a list or dict."""
 
 
 class Calls:
-    """One core's. ``running`` and ``memory`` are set for each run; ``tick`` is what the interpreter's hook calls."""
+    """One core's functions. ``running`` and ``memory`` are set for each run; the interpreter's hook calls ``tick``."""
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
         self._admission = admission
-        #: What commands called by scripts have as their client.
+        #: The client of commands called by scripts.
         self.session = Session(0, 0)
         self.session.in_exec = True
         self.session.addr = b"lua"
         self.running: Execution | None = None
         self.memory: Memory | None = None
         self.resp = 2
-        #: The text of the error that was raised last.
+        #: The text of the last raised error.
         self.error = b""
-        #: An error that nobody foresaw: the script ends, and the command that called it fails with this.
+        #: An unexpected error: the script ends, and the command that called it fails with it.
         self.broken: BaseException | None = None
         self.version = REDIS_VERSION.encode()
         major, minor, patch = map(int, REDIS_VERSION.split("."))
         self.version_number = major << 16 | minor << 8 | patch
         self.on_tick: Callable[[], None] = lambda: None
-        #: When the hook was called last, on the stopwatch, and after how many instructions it is called next.
+        #: Stopwatch time of the last hook call, and number of instructions until the next one.
         self._ticked_ns, self._every = 0, _FIRST
 
-    # -- the interpreter's ------------------------------------------------------------------------------------------
+    # -- interpreter ------------------------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """The script begins."""
+        """Prepare for a new script."""
         assert self.memory is not None
         self.memory.limit()
         self._ticked_ns, self._every = self._ctx.telemetry.stopwatch(), _FIRST
 
     def tick(self) -> tuple[int, int]:
-        """Called every so many instructions: whether the script shall end, and the instructions until the next call."""
+        """Called by the hook: return whether the script must end, and the instructions until the next call."""
         stopwatch, running = self._ctx.telemetry.stopwatch, self.running
         try:
             spent = stopwatch() - self._ticked_ns
@@ -129,16 +129,16 @@ class Calls:
                 self._every = min(self._every * 10, 10_000)
             self.on_tick()
             self._ticked_ns = stopwatch()
-        except BaseException as error:  # noqa: BLE001 - it must not be seen by the script
+        except BaseException as error:  # noqa: BLE001 - must not reach the script
             self._break(error)
         return running.verdict if running is not None else Verdict.GO_ON, self._every
 
     def resp_now(self) -> int:
-        """The protocol that the script has asked for."""
+        """Return the protocol that the script has selected."""
         return self.resp
 
     def take_error(self) -> bytes:
-        """The text of what was raised last."""
+        """Return the text of the last raised error."""
         return self.error
 
     def _break(self, error: BaseException) -> None:
@@ -160,7 +160,7 @@ class Calls:
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
             self.error = general.INTERNAL_ERROR
-        words = ()  # (lupa keeps the last error with its frames, and Lua's tables would live on in them)
+        words = ()  # (lupa keeps the last error with its frames, which would keep Lua's tables alive)
         raise _RAISED.with_traceback(None)
 
     def pcall(self, *words: Any) -> Any:
@@ -181,7 +181,7 @@ class Calls:
         except BaseException as error:  # noqa: BLE001 - as above
             self._break(error)
             self.error = general.INTERNAL_ERROR
-        words = ()  # (lupa keeps the last error with its frames, and Lua's tables would live on in them)
+        words = ()  # (lupa keeps the last error with its frames, which would keep Lua's tables alive)
         raise _RAISED.with_traceback(None)
 
     def _as_value(self, reply: Reply, *, is_made: bool = False) -> Any:
@@ -218,7 +218,7 @@ class Calls:
         return argv
 
     def _run(self, words: tuple[Any, ...]) -> Reply:
-        """The reply of a command, a CommandError too; it is counted as those of clients are."""
+        """Run a command and return its reply, which can be a CommandError; it is counted like those of clients."""
         argv = self._words(words)
         ctx, running = self._ctx, self.running
         if running is None or running.verdict:
@@ -228,7 +228,7 @@ class Calls:
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         flags, caller = command.flags, running.caller
         if caller.limited or running.read_only or running.memory_full or self._admission.refuses or "noscript" in flags:
-            # (Only then can the check refuse anything.)
+            # The check can only refuse something in these cases.
             try:
                 self._check(running, command, argv)
             except CommandError as error:
@@ -283,7 +283,7 @@ class Calls:
         raise error
 
     def _check(self, running: Execution, command: Command, argv: list[bytes]) -> None:
-        """Raise a CommandError where the script may not call the command now."""
+        """Raise CommandError if the script may not call the command now."""
         flags, admission, caller = command.flags, self._admission, running.caller
         obeys_all = caller.is_master or self._ctx.changes.replaying
         if "noscript" in flags:
@@ -331,7 +331,7 @@ class Calls:
 
     @_raising
     def log(self, *words: Any) -> None:
-        """`redis.log`: a line in the log."""
+        """`redis.log`: write a line to the log."""
         if len(words) < 2:
             raise CommandError(scripting.LOG_ARGUMENTS)
         level, *parts = words
@@ -346,7 +346,7 @@ class Calls:
 
     @_raising
     def setresp(self, *words: Any) -> None:
-        """`redis.setresp`: the protocol of the replies that the script gets."""
+        """`redis.setresp`: select the protocol of the script's replies."""
         if len(words) != 1:
             raise CommandError(scripting.SETRESP_ARGUMENTS)
         wanted = _whole(words[0])
@@ -355,12 +355,12 @@ class Calls:
         self.resp = self.session.proto = wanted
 
     def shown_double(self, number: float) -> bytes:
-        """A number as replies have it."""
+        """Format a number as in replies."""
         return doubles.text(float(number))
 
     @_raising
     def set_repl(self, *words: Any) -> None:
-        """`redis.set_repl`: accepted; what a script does is always replicated and logged."""
+        """`redis.set_repl`: accepted without effect; a script's changes are always replicated and logged."""
         if len(words) != 1:
             raise CommandError(scripting.SET_REPL_ARGUMENTS)
         if _whole(words[0]) & ~3:
@@ -368,14 +368,14 @@ class Calls:
 
 
 def _whole(word: Any) -> int:
-    """A word as a whole number, 0 where it is none."""
+    """Return a word as an integer, 0 if it is not a number."""
     if type(word) is float:
         return int(word) if math.isfinite(word) else 0
     return int(word) if type(word) is int or (type(word) is bytes and word.isdigit()) else 0
 
 
 def _shown(number: float) -> bytes:
-    """A number as an argument of a command: the shortest digits that mean it, as from Redis 7.2 on."""
+    """Format a number as a command's argument: the shortest digits that represent it, as in Redis 7.2 and later."""
     if type(number) is int:
         number = float(number)
     if math.isnan(number):

@@ -1,4 +1,4 @@
-"""The script that is running: whose it is, what it may do, what it has done, and whether it shall end."""
+"""The running script: its caller, permissions, effects so far, and whether it must end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.core.clients.session import Session
 
 
 class Verdict(IntEnum):
-    """What the hook is told, which asks every so many instructions."""
+    """The hook's answer, which is requested at regular numbers of instructions."""
 
     GO_ON = 0
     KILLED = 1
@@ -19,28 +19,29 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What the first line of a script, or the registration of a function, says of it."""
+    """Declarations in the first line of a script, or in the registration of a function."""
 
     no_writes: bool = False
     allow_oom: bool = False
     allow_stale: bool = False
-    #: The script has a first line ``#!lua``: it is judged as a whole before it runs. Others are judged by their calls.
+    #: Whether the script starts with ``#!lua``: it is then checked as a whole before it runs. Others are checked per
+    #: call.
     declared: bool = True
 
 
-#: The names of flags. Those about clusters mean nothing here.
+#: The known flags. Those about clusters have no effect here.
 KNOWN_FLAGS = frozenset({b"no-writes", b"allow-oom", b"allow-stale", b"no-cluster", b"allow-cross-slot-keys"})
 UNDECLARED = Flags(declared=False)
 
 
 def flags_of(words: frozenset[bytes]) -> Flags:
-    """The flags that these words mean."""
+    """Return the flags for these words."""
     return Flags(b"no-writes" in words, b"allow-oom" in words, b"allow-stale" in words)
 
 
 @dataclass(slots=True, eq=False)
 class Execution:
-    """One run. ``argv`` are the words of the command that began it; times are the stopwatch's nanoseconds."""
+    """One run. ``argv`` are the words of the command that started it; times are the stopwatch's nanoseconds."""
 
     caller: Session
     name: bytes
@@ -49,12 +50,12 @@ class Execution:
     is_function: bool
     read_only: bool
     began_ns: int
-    #: There was no memory when it began.
+    #: Whether memory was full at the start.
     memory_full: bool = False
-    #: It has called a command that writes.
+    #: Whether it has called a writing command.
     wrote: bool = False
     verdict: Verdict = Verdict.GO_ON
-    #: It has taken longer than busy-reply-threshold.
+    #: Whether it has exceeded busy-reply-threshold.
     is_slow: bool = False
-    #: The code of a library is running, which registers its functions.
+    #: Whether a library's code is running, which registers its functions.
     is_loading: bool = False

@@ -1,7 +1,7 @@
-"""Libraries of functions: their code, which is data and kept as such, and what it has registered in the interpreter.
+"""Libraries of functions: their code, which is stored as data, and the functions registered in the interpreter.
 
-What comes from a file, a log or a master is only noted, and its code runs when somebody first asks for a library or
-function. So loading and following need no Lua, and a library that cannot run here is kept for those who can run it.
+Libraries from a file, a log or a master are only stored at first. Their code runs on the first use of any library or
+function. So loading and following do not need Lua, and a library that cannot run here is kept for servers that can.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ class Functions:
         self._scripts = scripts
         self._interpreter: Interpreter | None = None
         self._libraries: dict[bytes, Library] = {}
-        #: By their names in small letters: they are the same function in any case.
+        #: By lower-case name: names are case-insensitive.
         self._functions: dict[bytes, _Function] = {}
-        #: Code that was read from a file, and has not run yet.
+        #: Code from a file that has not run yet.
         self._unread: list[bytes] = []
         #: Code from files that fails.
         self._unusable: list[bytes] = []
 
-    # -- figures ----------------------------------------------------------------------------------------------------
+    # -- statistics -------------------------------------------------------------------------------------------------
 
     def codes(self) -> list[bytes]:
-        """The code of all libraries, as files keep it."""
+        """Return the code of all libraries for files."""
         return [*self._unread, *self._unusable, *(one.code for one in self._libraries.values())]
 
     @property
     def count(self) -> int:
-        """How many functions there are."""
+        """The number of functions."""
         return len(self._functions)
 
     @property
     def interpreter_memory(self) -> int:
-        """The bytes that the interpreter of functions uses."""
+        """The memory used by the interpreter of functions in bytes."""
         return self._interpreter.used if self._interpreter is not None else 0
 
     # -- libraries --------------------------------------------------------------------------------------------------
 
     def libraries(self) -> Iterable[Library]:
-        """All libraries."""
+        """Return all libraries."""
         self._read()
         return self._libraries.values()
 
     def load(self, code: bytes, *, replace: bool) -> bytes:
-        """Add a library, or replace the one of its name; the name. A CommandError where that is not possible."""
+        """Add a library, or replace the one with its name; return the name. Raises CommandError on failure."""
         if self._ctx.changes.replaying:
             return self._note(code)
         self._read()
@@ -102,7 +102,7 @@ class Functions:
         return self._interpreter
 
     def _registered(self, interpreter: Interpreter, text: bytes) -> list[tuple[bytes, bytes | None, list[bytes]]]:
-        """The functions that a library's code registers: name, description, flags."""
+        """Run a library's code and return the functions that it registers: name, description, flags."""
         ctx, scripts = self._ctx, self._scripts
         running = Execution(
             ctx.session, b"", [], Flags(), True, True, ctx.telemetry.stopwatch(), verdict=Verdict.GO_ON, is_loading=True
@@ -130,7 +130,7 @@ class Functions:
                 self._interpreter.forget(name)
 
     def delete(self, name: bytes) -> None:
-        """Delete a library; a CommandError where there is none of that name."""
+        """Delete a library. Raises CommandError if the name is unknown."""
         if self._ctx.changes.replaying:
             self._remove(name)
             return
@@ -150,7 +150,7 @@ class Functions:
         self._interpreter = None
 
     def restore(self, codes: list[bytes], *, replace: bool) -> None:
-        """Add libraries, all or none; a CommandError where one cannot be added."""
+        """Add all libraries or none. Raises CommandError if one cannot be added."""
         if self._ctx.changes.replaying:
             for code in codes:
                 self._note(code)
@@ -176,11 +176,11 @@ class Functions:
     # -- files ------------------------------------------------------------------------------------------------------
 
     def restore_later(self, codes: Iterable[bytes]) -> None:
-        """Note libraries that a file has; their code runs when somebody asks for them."""
+        """Register a file's libraries; their code runs on first use."""
         self._unread += codes
 
     def _note(self, code: bytes) -> bytes:
-        """Note a library that a log or a master has, in place of the one of its name; the name."""
+        """Register a library from a log or a master, replacing the one with its name; return the name."""
         name, _ = _metadata(code)
         self._remove(name)
         self._unread.append(code)
@@ -201,19 +201,19 @@ class Functions:
             try:
                 self._load(code, replace=True)
             except CommandError as error:
-                # It stays in files: another release may know what this one does not.
+                # It is kept in files: another release may support it.
                 self._unusable.append(code)
                 self._ctx.host.script_log(3, b"a library of functions cannot be used: " + error.text)
 
     # -- calls ------------------------------------------------------------------------------------------------------
 
     def find(self, name: bytes) -> bool:
-        """Whether there is such a function."""
+        """Return whether a function exists."""
         self._read()
         return name.lower() in self._functions
 
     def flags_of(self, argv: list[bytes]) -> Flags | None:
-        """The flags of the function that FCALL with these words would run; None where there is none."""
+        """Return the flags of the function that FCALL would run with these words; None if it does not exist."""
         return self._functions[argv[1].lower()].flags if self.find(argv[1]) else None
 
     def run(self, ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
@@ -225,7 +225,7 @@ class Functions:
 
 
 def _name(code: bytes) -> bytes | None:
-    """A library's name; None where the code says none."""
+    """Return a library's name; None if the code does not contain one."""
     try:
         return _metadata(code)[0]
     except CommandError:
@@ -233,7 +233,7 @@ def _name(code: bytes) -> bytes | None:
 
 
 def _metadata(code: bytes) -> tuple[bytes, bytes]:
-    """A library's name, and its Lua code, in which lines keep their numbers."""
+    """Return a library's name, and its Lua code with unchanged line numbers."""
     if not code.startswith(b"#!"):
         raise CommandError(scripting.NO_METADATA)
     line, newline, _ = code.partition(b"\n")

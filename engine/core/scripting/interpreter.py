@@ -1,9 +1,9 @@
-"""One Lua 5.1 interpreter with the sandbox in it, as Python's code uses it.
+"""One Lua 5.1 interpreter with the sandbox, and its interface for Python.
 
-lupa is imported with the first one: a server that runs no scripts pays nothing for them. The memory of the interpreter
-is limited while a script runs, and only then: what lupa allocates for Python while Lua is not in a protected call must
-not fail, because Lua would end the process. So the limit is set by the script's first act (:meth:`limit`) and lifted
-behind it, and a reply that is about to be handed over gets its room before (:meth:`make_room`).
+lupa is imported with the first interpreter: a server that runs no scripts has no cost. The memory of the interpreter
+is limited only while a script runs: lupa's allocations outside a protected call of Lua must not fail, because Lua would
+end the process. So the limit is set by the script's first action (:meth:`limit`) and lifted after it, and memory for a
+reply is reserved before it is handed over (:meth:`make_room`).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from engine.core.scripting.calls import Calls
 from engine.core.scripting.lua import PARTS, source
 from engine.text.messages import scripting
 
-#: The bytes that one interpreter may use, all scripts and libraries of functions together.
+#: Maximum memory of one interpreter in bytes, for all its scripts or libraries of functions.
 MEMORY_LIMIT = 1 << 30
 _UNLIMITED = 1 << 50
-#: Beyond this much in use everything is collected after a script.
+#: Memory in use from which a full garbage collection follows a script.
 _COLLECT_FROM = 64 << 20
-#: For what is not measured in replies: the places that lupa keeps for objects.
+#: For memory that is not measured in replies: lupa's references to objects.
 _SLACK = 4096
-#: More arguments go over as one table: Lua's stack has 8,000 places.
+#: Number of arguments above which they are passed as one table: Lua's stack has 8,000 places.
 _MANY = 200
-#: As many objects of Lua as one call can have are named ahead, so that naming them allocates nothing.
+#: Number of preallocated names for Lua objects in one call, so that naming them needs no allocation.
 _NAMED_AHEAD = 8200
-#: Codes of what came of a run, and of loading a library.
+#: Result codes of a run, and of loading a library.
 _FAILED, _OUT_OF_MEMORY, _REGISTER = 3, 6, 2
 
 
 class Interpreter:
-    """It has the scripts of one cache. ``of_functions``: they are libraries' functions."""
+    """An interpreter for the scripts of one cache. ``of_functions``: these are the functions of libraries."""
 
     def __init__(self, calls: Calls, *, of_functions: bool) -> None:
         try:
-            from lupa import lua51  # noqa: PLC0415 - only who runs scripts needs it
+            from lupa import lua51  # noqa: PLC0415 - only needed to run scripts
         except ImportError:
             raise CommandError(scripting.NO_LUA) from None
         self._calls = calls
@@ -61,21 +61,21 @@ class Interpreter:
 
     @property
     def used(self) -> int:
-        """The bytes that it uses."""
+        """The memory in use in bytes."""
         used: int = self._lua.get_memory_used(total=True)
         return used
 
     def left(self) -> int:
-        """How many bytes a script may still allocate."""
-        used: int = self._lua.get_memory_used(True)  # (each call of a script asks: a keyword costs more)
+        """Return the number of bytes that a script may still allocate."""
+        used: int = self._lua.get_memory_used(True)  # (per call of a script: a keyword costs more)
         return MEMORY_LIMIT - used
 
     def limit(self) -> None:
-        """From now on the limit holds."""
+        """Enforce the limit from now on."""
         self._lua.set_max_memory(MEMORY_LIMIT)
 
     def make_room(self, size: int) -> bool:
-        """Allow so many bytes for a reply, whatever the limit says; False where it is passed already."""
+        """Allow this many bytes for a reply regardless of the limit; False if the limit is already exceeded."""
         used = self.used
         if used >= MEMORY_LIMIT:
             self._lua.set_max_memory(used + _SLACK)
@@ -84,15 +84,15 @@ class Interpreter:
         return True
 
     def lift_limit(self) -> None:
-        """No script runs."""
+        """Remove the limit when no script is running."""
         self._lua.set_max_memory(_UNLIMITED)
 
     def collect(self) -> None:
-        """Free what nobody uses any more, if there may be much of it."""
+        """Collect garbage if there may be much of it."""
         if self.used > min(_COLLECT_FROM, MEMORY_LIMIT // 4):
             self._lua.gccollect()
 
-    # -- chance -----------------------------------------------------------------------------------------------------
+    # -- randomness -------------------------------------------------------------------------------------------------
 
     @property
     def chance(self) -> tuple[float, float]:
@@ -101,32 +101,32 @@ class Interpreter:
         return state
 
     def draw_from(self, chance: tuple[float, float]) -> None:
-        """Let math.random go on from that state."""
+        """Restore this state of math.random's generator."""
         self._draw_from(*chance)
 
     # -- values -----------------------------------------------------------------------------------------------------
 
     def table(self, value: Any) -> Any:
-        """A Lua table of a list or dict, with all that is in it."""
+        """Return a Lua table for a list or dict, recursively."""
         return self._lua.table_from(value, recursive=True)
 
     # -- scripts ----------------------------------------------------------------------------------------------------
 
     def compile(self, name: bytes, text: bytes) -> bytes | None:
-        """Keep a script under a name; what is wrong with it, if it does not compile."""
+        """Compile and store a script under a name; return the error if it does not compile."""
         wrong: bytes | None = self._compile(name, text)
         return wrong
 
     def forget(self, name: bytes) -> None:
-        """Forget a script or function."""
+        """Remove a script or function."""
         self._forget(name)
 
     def run(self, name: bytes, proto: int, count: int, words: list[bytes], *, is_function: bool) -> Any:
-        """Run what has that name: a code that says what came of it, and what did.
+        """Run the script or function of this name; return a result code and the result.
 
         ``count`` of the ``words`` are keys. The codes are 0 text, 1 integer, 2 bytes of the protocol, 3 an error with
-        its source and line, 4 nil, 5 an error that the script returned, and whether it is
-        counted already, 6 that it has used up its memory.
+        its source and line, 4 nil, 5 an error that the script returned, and whether it has been
+        counted, 6 out of memory.
         """
         run = self._run_function if is_function else self._run
         try:
@@ -136,7 +136,7 @@ class Interpreter:
         except self._memory_error:
             return _OUT_OF_MEMORY
         except self._lua_error:
-            # The hook has ended the script in the moment in which it returned.
+            # The hook has ended the script at the moment it returned.
             return _FAILED, scripting.KILLED
         finally:
             self.lift_limit()
@@ -145,7 +145,7 @@ class Interpreter:
     # -- libraries --------------------------------------------------------------------------------------------------
 
     def load(self, text: bytes) -> Any:
-        """Run a library's code: 0, and name, description and flags of each function; else what is wrong with it."""
+        """Run a library's code; return 0 with name, description and flags of each function, or the error."""
         try:
             return self._load(text)
         except self._lua_error:
@@ -155,5 +155,5 @@ class Interpreter:
             self.collect()
 
     def adopt(self) -> None:
-        """Take over the functions that the last library has registered."""
+        """Keep the functions that the last library has registered."""
         self._adopt()

@@ -1,8 +1,8 @@
-"""Replies as Lua's values: what `redis.call` returns, as a script sees it, in RESP2 or RESP3.
+"""Conversion of replies to Lua's values: the result of `redis.call` for a script, in RESP2 or RESP3.
 
-A command's reply is Python's (:mod:`engine.core.protocol.replies`). Text and numbers go over as they are; a list
-becomes a table at once, with all that is in it. What a reply has as bytes of the protocol already (entries, pages) is
-encoded and parsed again, because it has no other form.
+A command's reply is a Python object (:mod:`engine.core.protocol.replies`). Text and numbers are passed as they are; a
+list becomes a table at once, recursively. Replies that are already encoded (entries, pages) are
+parsed again, because they have no other form.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from engine.text.messages import general
 
 
 class UnconvertibleError(Exception):
-    """The reply has no form in Lua."""
+    """The reply cannot be represented in Lua."""
 
 
 def converted(reply: Reply, resp: int) -> Any:
-    """The reply as bytes, numbers, booleans, lists and dicts, which lupa turns into Lua's values; None is nil."""
+    """Convert a reply to bytes, numbers, booleans, lists and dicts, which lupa converts to Lua; None is nil."""
     kind = type(reply)
     if kind is bytes or kind is int:
         return reply
@@ -75,9 +75,9 @@ def _set(reply: list[Any], resp: int) -> Any:
 
 
 class _TableAsKey(dict[Any, Any]):
-    """A table that is the key of another one, as statuses in a set are."""
+    """A table used as a key of another one, such as a status in a set."""
 
-    __hash__ = object.__hash__  # type: ignore[assignment]  # (a dict says that it has none)
+    __hash__ = object.__hash__  # type: ignore[assignment]  # (a dict is not hashable)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -163,7 +163,7 @@ _CONVERT: dict[type, Callable[[Any, int], Any]] = {
 
 
 def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
-    """Values from bytes of the protocol."""
+    """Parse values from encoded bytes."""
     at = 0
 
     def value() -> Any:
@@ -201,7 +201,7 @@ def _parsed(count: int, data: bytes, resp: int) -> list[Any]:
 
 
 def size_of(value: Any) -> int:
-    """About how many bytes the value takes in Lua."""
+    """Return the approximate size of the value in Lua, in bytes."""
     if isinstance(value, bytes):
         return len(value) + 64
     if isinstance(value, list):

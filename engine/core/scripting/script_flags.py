@@ -1,8 +1,8 @@
-"""The flags that EVAL, FCALL and their kin have for what the script they run says of itself.
+"""Flags of EVAL, FCALL and their variants that follow from the declarations of the script they run.
 
-A script with a first line ``#!lua``, and a function, are judged before they run as a command with such flags would be:
-one that may write is refused where writing is, also while it is queued in MULTI. Scripts without that line are judged
-by what they call (:mod:`engine.core.scripting.calls`).
+A script that starts with ``#!lua``, and a function, is checked before it runs like a command with such flags:
+one that may write is refused if writes are, even when it is queued in MULTI. Scripts without that line are checked
+at each call (:mod:`engine.core.scripting.calls`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from engine.core.scripting.execution import Flags
 from engine.core.table.registry import Command
 
-#: What a script says of itself, from the words of the command that would run it; None where there is no such script.
+#: Returns a script's declarations, given the words of the command that would run it; None if it does not exist.
 FlagsOf = Callable[[list[bytes]], Flags | None]
 
 
 class Declared:
-    """``of_scripts`` is asked about EVAL and EVALSHA, ``of_functions`` about FCALL."""
+    """``of_scripts`` is used for EVAL and EVALSHA, ``of_functions`` for FCALL."""
 
     def __init__(self, of_scripts: FlagsOf, of_functions: FlagsOf) -> None:
         self._by_name = {
@@ -26,7 +26,7 @@ class Declared:
         }
 
     def flags(self, command: Command, argv: list[bytes]) -> frozenset[str]:
-        """The flags of a command with these words."""
+        """Return the flags of a command with these words."""
         find = self._by_name.get(command.name)
         said = find(argv) if find is not None else None
         if said is None or not said.declared:

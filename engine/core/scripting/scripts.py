@@ -1,9 +1,9 @@
-"""Scripts and functions as commands use them: the caches, and the way of one run from its words to its reply.
+"""Scripts and functions for commands: the caches, and the execution of a run from its words to its reply.
 
-A run is one command of its caller. What it does are effects of that command, so they are one transaction in the log
-and for replicas. While it takes longer than ``busy-reply-threshold`` the host may let others speak in between
-(:meth:`Scripts._yield`): the effects, the messages and the keys that it has signalled are set aside meanwhile, because
-they belong to a command that is not over, and all but a few commands are refused (:attr:`Refusal.BUSY`).
+A run is one command of its caller. Its changes are effects of that command, so they are one transaction in the log
+and for replicas. If it exceeds ``busy-reply-threshold``, the host may run other clients in between
+(:meth:`Scripts._yield`): meanwhile its effects, messages and signalled keys are set aside, because
+they belong to an unfinished command, and all but a few commands are refused (:attr:`Refusal.BUSY`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from engine.core.scripting.interpreter import Interpreter
 from engine.text.messages import scripting
 from engine.text.words import split_words
 
-#: What a script costs besides its text, in bytes.
+#: Overhead of a script besides its text, in bytes.
 _OVERHEAD = 200
-#: Of the scripts that EVAL alone has brought so many are kept, as Redis does from 7.4 on.
+#: Maximum number of scripts cached only by EVAL, as in Redis 7.4 and later.
 _MOST_EVALUATED = 500
 
 
 class ScriptError(CommandError):
-    """The error that a script ended with. ``counted``: the command that caused it has been counted with it already."""
+    """The error that ended a script. ``counted``: whether it has been counted in a command's statistics."""
 
     def __init__(self, text: bytes, *, counted: bool) -> None:
         super().__init__(text)
@@ -38,7 +38,7 @@ class ScriptError(CommandError):
 
 
 class Scripts:
-    """One core's: the scripts by their SHA-1, and the one that runs."""
+    """One core's scripts by SHA-1, and the running one."""
 
     def __init__(self, ctx: Context, admission: Admission) -> None:
         self._ctx = ctx
@@ -47,14 +47,14 @@ class Scripts:
         self.calls.on_tick = self._tick
         self._interpreter: Interpreter | None = None
         self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
-        #: Those that EVAL alone has brought, in the order in which they were used last.
+        #: Scripts cached only by EVAL, least recently used first.
         self._evaluated: dict[bytes, None] = {}
-        #: The script that runs.
+        #: The running script.
         self.running: Execution | None = None
-        #: The interpreter that ran last, and the state that a former one has left: all draw from one generator.
+        #: The interpreter that ran last, and the saved state of a former one: all share one random generator.
         self._drawn_from: Interpreter | None = None
         self._chance: tuple[float, float] | None = None
-        #: What puts the present run aside, if it can be.
+        #: Suspends the current run, if possible.
         self._apart: Apart | None = None
 
     # -- the cache --------------------------------------------------------------------------------------------------
@@ -64,22 +64,22 @@ class Scripts:
 
     @property
     def memory(self) -> int:
-        """The bytes of the scripts in the cache."""
+        """The size of the cached scripts in bytes."""
         return sum(len(text) + _OVERHEAD for text, _ in self._scripts.values())
 
     @property
     def interpreter_memory(self) -> int:
-        """The bytes that the interpreter of scripts uses."""
+        """The memory used by the interpreter of scripts in bytes."""
         return self._interpreter.used if self._interpreter is not None else 0
 
     def has(self, sha: bytes) -> bool:
-        """Whether a script is there."""
+        """Return whether a script is cached."""
         return sha.lower() in self._scripts
 
     def load(self, text: bytes, *, stays: bool = True) -> bytes:
-        """Put a script into the cache; its SHA-1. A CommandError where it is none.
+        """Cache a script and return its SHA-1. Raises CommandError if it is invalid.
 
-        It ``stays`` until all are forgotten, or may make room for others that do not stay.
+        With ``stays`` it is kept until a flush; otherwise it may be evicted by other scripts without ``stays``.
         """
         sha = hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
         if sha not in self._scripts:
@@ -103,25 +103,25 @@ class Scripts:
             interpreter.forget(oldest)
 
     def flush(self) -> None:
-        """Forget all scripts, and the interpreter with all that they have left in it."""
+        """Remove all scripts, and the interpreter with all its state."""
         self._scripts.clear()
         self._evaluated.clear()
         self.leave(self._interpreter)
         self._interpreter = None
 
     def leave(self, interpreter: Interpreter | None) -> None:
-        """An interpreter is given up: its generator's state stays."""
+        """Save the generator's state of an interpreter that is dropped."""
         if interpreter is not None and interpreter is self._drawn_from:
             self._chance, self._drawn_from = interpreter.chance, None
 
     def interpreter(self) -> Interpreter:
-        """The interpreter of scripts; a CommandError where there is no Lua."""
+        """Return the interpreter of scripts. Raises CommandError if Lua is not installed."""
         if self._interpreter is None:
             self._interpreter = Interpreter(self.calls, of_functions=False)
         return self._interpreter
 
     def flags_of(self, argv: list[bytes]) -> Flags | None:
-        """The flags of the script that EVAL or EVALSHA with these words would run; None where there is none."""
+        """Return the flags of the script that EVAL or EVALSHA would run with these words; None if it does not exist."""
         if argv[0].upper().startswith(b"EVALSHA"):
             _, flags = self._scripts.get(argv[1].lower(), (b"", None))
             return flags
@@ -131,7 +131,7 @@ class Scripts:
             return None
 
     def run_script(self, ctx: Context, argv: list[bytes], sha: bytes, *, read_only: bool) -> Reply:
-        """Run the script with that SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
+        """Run the script with this SHA-1: ``argv`` are the words of EVAL or EVALSHA."""
         sha = sha.lower()
         if sha not in self._scripts:
             raise CommandError(scripting.NO_SCRIPT)
@@ -153,7 +153,7 @@ class Scripts:
         read_only: bool,
         is_function: bool = False,
     ) -> Reply:
-        """Run a script or function; a CommandError where it may not run now, or fails."""
+        """Run a script or function. Raises CommandError if it may not run now, or fails."""
         count = int(argv[2])
         words = argv[3:]
         self._check(ctx.session, flags, read_only=read_only)
@@ -177,7 +177,7 @@ class Scripts:
         return self.apart(ctx, argv, work)
 
     def apart(self, ctx: Context, argv: list[bytes], work: Callable[[], Reply]) -> Reply:
-        """Do ``work``, in which scripts run, so that it can be put aside: its reply, or Steps if it takes long."""
+        """Run ``work``, which runs scripts, so that it can be suspended; return its reply, or Steps if it is slow."""
         if self._apart is not None or not ctx.takes_steps or ctx.changes.replaying:
             return work()
         apart = self._apart = ctx.host.apart(work)
@@ -193,13 +193,13 @@ class Scripts:
         if is_over:
             return apart.reply
         rest = self._rest(ctx, ctx.session, apart, first, messages)
-        next(rest)  # what it has done so far is set aside at once
+        next(rest)  # its effects so far are set aside immediately
         return Steps(argv, rest, is_whole=True)
 
     def _rest(
         self, ctx: Context, session: Session, apart: Apart, first: int, messages: int
     ) -> Generator[None, None, Reply]:
-        """Go on with what was put aside, until it is over; in between nothing of it is seen."""
+        """Resume suspended work until it is finished; none of it is visible before."""
         changes, outbox = ctx.changes, ctx.outbox
         now_us = changes.now_us
         busy = (
@@ -231,7 +231,7 @@ class Scripts:
             self._admission.refuse(Refusal.BUSY, b"")
 
     def _tick(self) -> None:
-        """Called by the script's hook all along: let others speak if it takes long."""
+        """Called regularly by the script's hook: let other clients run if it takes long."""
         running, apart = self.running, self._apart
         if running is None:
             return
@@ -251,12 +251,12 @@ class Scripts:
         apart.pause()
 
     def _check(self, session: Session, flags: Flags, *, read_only: bool) -> None:
-        """Raise a CommandError where the script may not run now, for what it says of itself."""
+        """Raise CommandError if the script's declarations forbid it to run now."""
         admission, changes = self._admission, self._ctx.changes
         if flags.declared and not flags.no_writes and read_only:
             raise CommandError(scripting.WRITES_UNDER_RO)
         if admission.refuses and not flags.allow_stale and not (changes.replaying or session.is_master):
-            # (For what else a script says of itself it was refused before: see declared.)
+            # Its other declarations have been checked before: see declared.
             stale = admission.refusal(Refusal.STALE)
             if stale:
                 raise CommandError(stale)
@@ -271,7 +271,7 @@ class Scripts:
         return self._reply(running, outcome)
 
     def begin(self, running: Execution, interpreter: Interpreter) -> None:
-        """From now on what is called belongs to this run."""
+        """Start a run: calls from now on belong to it."""
         calls, session = self.calls, self.calls.session
         session.id, session.db = running.caller.id, running.caller.db
         session.name, session.user = running.caller.name, running.caller.user
@@ -287,7 +287,7 @@ class Scripts:
             self._drawn_from = interpreter
 
     def end(self, running: Execution) -> None:
-        """The run is over: the caller's command goes on. Raises the error that nobody foresaw, if there was one."""
+        """End the run and restore the caller's command. Raises the unexpected error, if there was one."""
         ctx, calls = self._ctx, self.calls
         self.running = calls.running = calls.memory = None
         ctx.enter(running.caller)
@@ -319,12 +319,12 @@ class Scripts:
     # -- ending a script --------------------------------------------------------------------------------------------
 
     def end_soon(self) -> None:
-        """End what runs, if it has not written yet."""
+        """End the running script if it has not written yet."""
         if self.running is not None and not self.running.wrote:
             self.running.verdict = Verdict.KILLED
 
     def kill(self, *, function: bool) -> None:
-        """End the script (or function) that runs and has not written yet; a CommandError where there is none."""
+        """End the running script (or function) if it has not written yet. Raises CommandError if none is running."""
         running = self.running
         if running is None or not running.is_slow:
             raise CommandError(scripting.NOT_BUSY)
@@ -337,12 +337,12 @@ class Scripts:
 
 _TEXT, _NUMBER, _BYTES, _FAILED, _NIL, _RETURNED_ERROR, _OUT_OF_MEMORY = range(7)
 _LIMIT = 1 << 63
-#: How long a library's code may take, in nanoseconds.
+#: Maximum duration of a library's code in nanoseconds.
 _LOAD_NS = 500_000_000
 
 
 def _declared(text: bytes) -> tuple[Flags, bytes]:
-    """What the first line of a script says, and its code, in which lines keep their numbers."""
+    """Return the declarations in a script's first line, and its code with unchanged line numbers."""
     if not text.startswith(b"#!"):
         return UNDECLARED, text
     line, newline, _ = text.partition(b"\n")

@@ -1,4 +1,4 @@
-"""What users may do: the language of ACL rules, and the check of a command against them.
+"""Permissions of users: the language of ACL rules, and the check of a command against them.
 
-It may import the command table and what is below it. It never knows who is connected or logged in.
+It may import the command table and lower layers. It does not depend on connections or logins.
 """

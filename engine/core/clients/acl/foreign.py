@@ -1,7 +1,7 @@
 """Names of Redis's commands that the engine does not have.
 
-ACL rules may name them, so that users and files written for a Redis can be loaded; they guard nothing here. A command
-that the engine comes to have may stay in the list: the command table is asked first.
+ACL rules may contain them, so that users and files written for Redis can be loaded; they have no effect here. A command
+that is added to the engine can remain in the list: the command table takes precedence.
 """
 
 from __future__ import annotations

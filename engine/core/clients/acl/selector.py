@@ -1,8 +1,8 @@
-"""A selector: one set of permissions, which commands may be called, which keys read and written, which channels used.
+"""A selector: one set of permissions for commands, keys (read and write) and channels.
 
-Rules are applied one at a time, as ACL SETUSER and the lines of a file give them; a :class:`RuleError` says why one
-cannot be. What a command touches is read from the command table, so a command that is declared wrongly there is
-guarded wrongly here.
+Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises :class:`RuleError`.
+The keys that a command uses come from the command table, so a wrong declaration there
+is a wrong check here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.core.table.registry import Command, all_commands, find
 from engine.text.globs import matches
 from engine.text.messages import acl
 
-#: All categories, in the order in which ACL CAT has them.
+#: All categories, in the order of ACL CAT.
 CATEGORIES = (
     "keyspace",
     "read",
@@ -45,7 +45,7 @@ _PREFIXES = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
 
 
 class RuleError(ValueError):
-    """A rule that cannot be applied; the text says why. ``unknown``: it names no command or category."""
+    """An invalid rule; the text is the reason. ``unknown``: it contains no known command or category."""
 
     def __init__(self, reason: bytes, *, unknown: bool = False) -> None:
         super().__init__(reason)
@@ -55,16 +55,16 @@ class RuleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why a command is refused: ``command``, ``key`` or ``channel``, and which one."""
+    """Reason for refusing a command: ``command``, ``key`` or ``channel``, and its name."""
 
     reason: str
     name: bytes
-    #: How far the check came: of several selectors' refusals the one that came furthest is told.
+    #: Progress of the check: of several selectors' refusals, the one with the most progress is reported.
     rank: tuple[int, int] = (0, 0)
 
 
 def in_category(name: str) -> list[Command]:
-    """The commands of a category, containers left out where only their subcommands belong to it."""
+    """Return the commands of a category; containers only if they belong to it themselves."""
     return [one for one in all_commands() if name in one.categories()]
 
 
@@ -85,26 +85,26 @@ class Selector:
     )
 
     def __init__(self, all_channels: bool) -> None:
-        #: Everything, also what a later version may add: ``+@all`` without an exception.
+        #: All commands, including those of later versions: ``+@all`` without exceptions.
         self.all_commands = False
-        #: The full names of what may be called, where not everything may.
+        #: The full names of the allowed commands, unless all are allowed.
         self.allowed: set[bytes] = set()
-        #: What may only be called with one of these as its first argument (in lower case).
+        #: Commands that are only allowed with one of these first arguments (in lower case).
         self.first_words: dict[bytes, dict[bytes, None]] = {}
-        #: The rules about commands, in the order in which they are shown: a name, and whether it is allowed. The first
-        #: name is ``@all``.
+        #: The rules about commands in display order: a name, and whether it is allowed. The first name is
+        #: ``@all``.
         self.rules: dict[bytes, bool] = {b"@all": False}
-        #: The denied names after the first, and the names ``container|part`` by their container.
+        #: The denied names after the first one, and the names ``container|part`` by container.
         self._denied: set[bytes] = set()
         self._parts: dict[bytes, set[bytes]] = {}
         self.all_keys = False
-        #: Patterns of keys, with READ, WRITE or both.
+        #: Patterns of keys with READ, WRITE or both.
         self.patterns: dict[bytes, int] = {}
         self.all_channels = all_channels
         self.channels: dict[bytes, None] = {}
 
     def copy(self) -> Selector:
-        """Another selector with the same rules."""
+        """Return an independent copy."""
         other = Selector(self.all_channels)
         other.all_commands, other.all_keys = self.all_commands, self.all_keys
         other.allowed, other.rules = set(self.allowed), dict(self.rules)
@@ -116,13 +116,13 @@ class Selector:
 
     @property
     def allows_all(self) -> bool:
-        """Whether it forbids nothing."""
+        """Whether it has no restrictions."""
         return self.all_commands and self.all_keys and self.all_channels
 
     # -- rules ------------------------------------------------------------------------------------------------------
 
     def apply(self, rule: bytes) -> None:
-        """Apply one rule; a RuleError where it is none."""
+        """Apply one rule. Raises RuleError if it is invalid."""
         match rule.lower():
             case b"allkeys" | b"~*":
                 self.all_keys = True
@@ -194,7 +194,7 @@ class Selector:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = find(name)
         if found is None and name.lower() in FOREIGN:
-            # Redis has it, the engine has not: files written for Redis can be loaded, and there is nothing to guard.
+            # A command of Redis that the engine does not have: accepted without effect, so that files for Redis load.
             pass
         elif found is None:
             self._apply_first_word(name, allowed)
@@ -204,7 +204,7 @@ class Selector:
         self._show(rule)
 
     def _apply_first_word(self, name: bytes, allowed: bool) -> None:
-        """``+select|0``: a command with this as its first argument."""
+        """Apply ``+select|0``: a command with this first argument."""
         command, bar, word = name.rpartition(b"|")
         found = find(command)
         if not allowed or not bar or (found is None and command.lower() not in FOREIGN):
@@ -228,7 +228,7 @@ class Selector:
             self.allowed.discard(one.full_name)
 
     def _show(self, rule: bytes) -> None:
-        """Note a rule about commands; it takes the place of earlier ones about the same, and about its parts."""
+        """Record a rule about a command for display, replacing earlier ones about the same command and its parts."""
         name, allowed = rule[1:].lower(), rule[:1] == b"+"
         replaced = {name}
         if name[:1] != b"@":
@@ -247,24 +247,24 @@ class Selector:
             self._denied.add(name)
         self.all_commands = self.rules[b"@all"] and not self._denied
 
-    # -- showing ----------------------------------------------------------------------------------------------------
+    # -- display ----------------------------------------------------------------------------------------------------
 
     def shown_keys(self) -> bytes:
-        """The rules about keys."""
+        """Return the rules about keys."""
         if self.all_keys:
             return b"~*"
         return b" ".join(_PREFIXES[access] + pattern for pattern, access in self.patterns.items())
 
     def shown_channels(self) -> bytes:
-        """The rules about channels."""
+        """Return the rules about channels."""
         return b"&*" if self.all_channels else b" ".join(b"&" + channel for channel in self.channels)
 
     def shown_commands(self) -> bytes:
-        """The rules about commands."""
+        """Return the rules about commands."""
         return b" ".join((b"+" if allowed else b"-") + name for name, allowed in self.rules.items())
 
     def line(self) -> bytes:
-        """All rules, as ACL LIST has them."""
+        """Return all rules in the form of ACL LIST."""
         reset = b"" if self.all_channels else b"resetchannels"
         words = (self.shown_keys(), reset, self.shown_channels(), self.shown_commands())
         return b" ".join(word for word in words if word)
@@ -272,7 +272,7 @@ class Selector:
     # -- checking ---------------------------------------------------------------------------------------------------
 
     def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Why it forbids ``argv``, None where it does not."""
+        """Return the reason for refusing ``argv``, None if it is allowed."""
         if not (self.all_commands or self._may_call(command, argv)):
             return Denial("command", command.full_name, (1, 0))
         if not self.all_keys:
@@ -286,7 +286,7 @@ class Selector:
         return None
 
     def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
-        """Whether it allows to call ``argv``, and to read every key."""
+        """Return whether it allows both ``argv`` and reading every key."""
         reads = self.all_keys or bool(self.patterns.get(b"*", 0) & READ)
         return reads and (self.all_commands or self._may_call(command, argv))
 
@@ -301,14 +301,14 @@ class Selector:
         return any(access & needed == needed and matches(pattern, key) for pattern, access in self.patterns.items())
 
     def may_use(self, channel: bytes, is_pattern: bool) -> bool:
-        """Whether a channel may be used; a pattern of channels only if just that pattern is allowed."""
+        """Return whether a channel may be used; a pattern of channels only if exactly that pattern is allowed."""
         if self.all_channels or (is_pattern and channel in self.channels):
             return True
         return not is_pattern and any(matches(allowed, channel) for allowed in self.channels)
 
 
 def _key_access(rule: bytes) -> tuple[int, bytes]:
-    """What ``%RW~pattern`` allows, and the pattern."""
+    """Parse ``%RW~pattern``: return the access, and the pattern."""
     letters = rule[1 : rule.find(b"~")] if b"~" in rule else rule[1:]
     pattern = rule[len(letters) + 2 :]
     access = 0

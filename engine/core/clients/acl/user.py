@@ -1,7 +1,7 @@
-"""A user: passwords, and selectors that say what he may do.
+"""A user: passwords, and selectors with its permissions.
 
-A user has a root selector and perhaps more (``(...)`` in the rules); a command is allowed if one selector allows all of
-it. Who is logged in, and what is remembered of refusals, is :mod:`engine.core.clients.accounts`'s.
+A user has a root selector and optionally more (``(...)`` in the rules); a command is allowed if one selector allows all
+of it. Logins and refusals are handled by :mod:`engine.core.clients.accounts`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HASH = re.compile(rb"[0-9a-f]{64}")
 
 
 class User:
-    """A user. ``free``: nothing is forbidden, so nobody needs to look."""
+    """A user. ``free``: whether it has no restrictions, so that no check is needed."""
 
     __slots__ = ("enabled", "free", "name", "nopass", "passwords", "sanitize", "selectors")
 
@@ -26,7 +26,7 @@ class User:
         self.name = name
         self.enabled = False
         self.nopass = False
-        #: SHA-256 in hexadecimal digits, in the order in which they were added.
+        #: SHA-256 digests in hexadecimal, in the order in which they were added.
         self.passwords: dict[bytes, None] = {}
         self.sanitize = True
         #: The root selector, then the others.
@@ -35,13 +35,13 @@ class User:
 
     @classmethod
     def all_powerful(cls, name: bytes) -> User:
-        """A user that may do everything, without a password."""
+        """Create a user with all permissions and no password."""
         user = cls(name)
         user.apply_all([b"on", b"nopass", b"~*", b"&*", b"+@all"], False)
         return user
 
     def copy(self) -> User:
-        """Another user with the same name and rules."""
+        """Return an independent copy."""
         other = User(self.name)
         other.become(self)
         other.passwords = dict(self.passwords)
@@ -49,7 +49,7 @@ class User:
         return other
 
     def become(self, other: User) -> None:
-        """Have the rules of ``other`` from now on."""
+        """Take over the rules of ``other``."""
         for name in self.__slots__:
             if name != "name":
                 setattr(self, name, getattr(other, name))
@@ -57,12 +57,12 @@ class User:
     # -- rules ------------------------------------------------------------------------------------------------------
 
     def apply_all(self, rules: Iterable[bytes], all_channels: bool) -> None:
-        """Apply rules one after the other; ``all_channels`` is what new selectors and ``reset`` begin with."""
+        """Apply rules in order; ``all_channels`` is the default for new selectors and ``reset``."""
         for rule in rules:
             self.apply(rule, all_channels)
 
     def apply(self, rule: bytes, all_channels: bool) -> None:
-        """Apply one rule, perhaps a whole selector in parentheses."""
+        """Apply one rule, which can be a whole selector in parentheses."""
         self._apply(rule, all_channels)
         self.free = self.selectors[0].allows_all
 
@@ -100,10 +100,10 @@ class User:
             case _:
                 self.selectors[0].apply(rule)
 
-    # -- showing ----------------------------------------------------------------------------------------------------
+    # -- display ----------------------------------------------------------------------------------------------------
 
     def flags(self) -> list[bytes]:
-        """``on`` or ``off``, ``nopass``, and how RESTORE treats it."""
+        """Return ``on`` or ``off``, ``nopass``, and the treatment of RESTORE."""
         flags = [b"on" if self.enabled else b"off"]
         if self.nopass:
             flags.append(b"nopass")
@@ -111,7 +111,7 @@ class User:
         return flags
 
     def line(self) -> bytes:
-        """The line of ACL LIST, of a file: ``user name rules``."""
+        """Return the user's line in ACL LIST and in files: ``user name rules``."""
         root, *others = self.selectors
         words = [b"user", self.name, *self.flags(), *(b"#" + password for password in self.passwords), root.line()]
         return b" ".join([*words, *(b"(%b)" % other.line() for other in others)])
@@ -119,11 +119,11 @@ class User:
     # -- checking ---------------------------------------------------------------------------------------------------
 
     def knows(self, password: bytes) -> bool:
-        """Whether the user may log in with this password."""
+        """Return whether the user may log in with this password."""
         return self.enabled and (self.nopass or hashlib.sha256(password).hexdigest().encode() in self.passwords)
 
     def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Why no selector allows ``argv``; None where one does."""
+        """Return the reason why no selector allows ``argv``; None if one does."""
         worst: Denial | None = None
         for selector in self.selectors:
             denial = selector.denial(command, argv)
@@ -134,18 +134,18 @@ class User:
         return worst
 
     def may_read_all(self, command: Command, argv: list[bytes]) -> bool:
-        """Whether it may call ``argv`` with the right to read every key."""
+        """Return whether it may call ``argv`` and also read every key."""
         return any(one.may_read_all(command, argv) for one in self.selectors)
 
     def may_hear(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Whether it may be subscribed to all of these."""
+        """Return whether it may be subscribed to all of these."""
         return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
             any(one.may_use(name, True) for one in self.selectors) for name in patterns
         )
 
 
 def _hashed(rule: bytes) -> bytes:
-    """The hash of the password that a rule names."""
+    """Return the hash of the password in a rule."""
     if rule[:1] in (b">", b"<"):
         return hashlib.sha256(rule[1:]).hexdigest().encode()
     if not _HASH.fullmatch(rule[1:]):
@@ -154,9 +154,9 @@ def _hashed(rule: bytes) -> bytes:
 
 
 def merged(words: Iterable[bytes]) -> tuple[list[bytes], bytes | None]:
-    """Rules from words that blanks divided: the words of a selector are put together again.
+    """Join space-separated words to rules: the words of a selector in parentheses become one rule.
 
-    The second value is where a selector begins that does not end, None if there is none.
+    The second value is the start of an unterminated selector, if any.
     """
     rules: list[bytes] = []
     open_at: bytes | None = None

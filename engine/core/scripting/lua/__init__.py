@@ -1,8 +1,8 @@
-"""The Lua that the sandbox consists of, a file for each part of it: :mod:`engine.core.scripting.interpreter` runs them.
+"""The Lua sources of the sandbox, one file per part. :mod:`engine.core.scripting.interpreter` runs them.
 
-``sandbox.lua`` is the first one and runs the others: what scripts reach of Lua (``base``), their libraries (``cjson``,
-``cmsgpack`` and ``struct``, both made with ``numbers``, ``bit``), how results become replies (``replies``), how a
-library registers its functions (``registering``). It owns no Python but their names.
+``sandbox.lua`` is the first and runs the others: the parts of Lua that scripts can use (``base``), their libraries
+(``cjson``, ``cmsgpack`` and ``struct``, the latter two with ``numbers``, and ``bit``), the conversion of results to
+replies (``replies``), and the registration of functions (``registering``). The only Python is the list of names.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ PARTS = ("base", "replies", "registering", "numbers", "cjson", "cmsgpack", "stru
 
 
 def source(name: str) -> bytes:
-    """The text of a part, or of ``sandbox``."""
+    """Return the source of a part, or of ``sandbox``."""
     return (files(__name__) / f"{name}.lua").read_bytes()
