@@ -1,4 +1,5 @@
-"""Values in forms that leave the process: Redis's RDB format, Redis commands, and the inner fields of streams.
+"""Values in external formats: Redis's RDB format, Redis commands, and the internal fields of streams.
 
-It imports the keyspace's values and the streams. It never knows files, the log, or the commands DUMP and RESTORE.
+It imports the keyspace's values and the streams. It does not depend on files, the log, or the commands DUMP and
+RESTORE.
 """

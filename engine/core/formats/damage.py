@@ -1,12 +1,12 @@
-"""What is raised where bytes are not what was written, whatever their format is."""
+"""Errors for damaged or unsupported bytes, independent of their format."""
 
 from __future__ import annotations
 
 
 class DamagedError(Exception):
-    """Bytes that cannot be what was written, or hold what is not known here.
+    """The bytes are damaged, or contain something unknown.
 
-    ``offset`` is where the damaged thing begins, in bytes from the file's beginning.
+    ``offset`` is the start of the damaged item, in bytes from the start of the file.
     """
 
     def __init__(self, offset: int, what: str) -> None:
@@ -16,4 +16,4 @@ class DamagedError(Exception):
 
 
 class ForeignError(DamagedError):
-    """The bytes are what was written, but hold what the engine does not have: reading them again would not help."""
+    """The bytes are intact, but contain something that the engine does not support: reading again would not help."""

@@ -1,11 +1,11 @@
-"""The keyspace as Redis commands, which any Redis can load: the content of a base file in Redis's own format.
+"""The keyspace as Redis commands that any Redis can load: the content of a base file in Redis's own format.
 
 The order within a stream is fixed: entries, last ID and counters, groups by name, consumers by name, their pending
-entries. What only newer servers understand (entries given back, idempotent producers) comes last, and only where it is
-used.
+entries. Commands that only newer servers support (released entries, idempotent producers) come last, and only if
+needed.
 
-Some things have no command: a pending record whose entry was deleted, when a consumer was last seen, which entries were
-deleted, where Redis's nodes end. Snapshots (:mod:`engine.shell.durability.formats.snapshot`) keep them.
+Some state has no command: a pending record whose entry was deleted, a consumer's last-seen time, which entries were
+deleted, the ends of Redis's nodes. Snapshots (:mod:`engine.shell.durability.formats.snapshot`) store it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from engine.core.streams.position import shown
 from engine.core.streams.stream import Stream
 from engine.text import doubles
 
-#: Fields or elements in one command.
+#: Maximum fields or elements in one command.
 _AT_ONCE = 64
 
 
 def encode(argv: list[bytes]) -> bytes:
-    """A command as RESP."""
+    """Encode a command as RESP."""
     return b"*%d\r\n%b" % (len(argv), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in argv]))
 
 
 def commands(image: Image) -> Iterator[bytes]:
-    """The commands that make an empty server equal to the image, as RESP in chunks of a few to a few thousand."""
+    """Yield the commands that recreate the image on an empty server, as RESP in chunks of a few to a few thousand."""
     for code in image.libraries:
         yield encode([b"FUNCTION", b"LOAD", b"REPLACE", code])
     for db in image.databases:
@@ -61,7 +61,7 @@ def commands(image: Image) -> Iterator[bytes]:
 
 
 def expiring_fields(key: bytes, fields: Hash) -> Iterator[list[bytes]]:
-    """The commands that let a hash's fields expire, which servers since 7.4 know."""
+    """Yield the commands that set the deadlines of a hash's fields; servers since 7.4 support them."""
     by_time = sorted((deadline, name) for name, deadline in (fields.deadlines or {}).items())
     for deadline, pairs in groupby(by_time, itemgetter(0)):
         names = [name for _, name in pairs]
@@ -88,7 +88,7 @@ def _stream(key: bytes, stream: Stream, idmp_defaults: tuple[int, int]) -> Itera
 
 
 def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
-    """An XADD for each entry: its frame with another head. The bytes behind the ID are copied as they are."""
+    """Yield an XADD for each entry: its frame with another head. The bytes after the ID are copied unchanged."""
     begin = b"$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(key), key)
     heads: dict[bytes, bytes] = {}
     out: list[bytes] = []

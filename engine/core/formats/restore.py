@@ -1,7 +1,7 @@
-"""The inner fields of streams, node maps, pending lists and groups, for snapshots: as plain data, and restored from it.
+"""The internal fields of streams, node maps, pending lists and groups, for snapshots: read as plain data, and restored.
 
-No other module outside the streams' room uses these fields. A change of them needs a change here; the property tests
-of tests/engine/shell/durability fail where that was forgotten.
+No other module outside the streams' room uses these fields. A change to them requires a change here; otherwise the
+property tests of tests/engine/shell/durability fail.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _U64 = (1 << 64) - 1
 def stream_of(
     storage: Storage, segments: list[tuple[int, Segment | Stored]], last_id: int, max_deleted_id: int, added: int
 ) -> Stream:
-    """A stream without groups that consists of these (ID of entry 0, segment; or the body of one that is whole)."""
+    """Return a stream without groups from these (ID of entry 0, segment; or the body of a whole segment)."""
     stream = Stream(storage)
     stream._segments = [segment for _, segment in segments]
     stream._firsts = [first for first, _ in segments]
@@ -36,24 +36,24 @@ def stream_of(
 
 
 def pieces(stream: Stream) -> Iterable[tuple[int, Segment | Stored]]:
-    """(ID of entry 0, segment) of all segments, as :func:`stream_of` takes them."""
+    """Return (ID of entry 0, segment) of all segments, in the form required by :func:`stream_of`."""
     return zip(stream._firsts, stream.pieces(), strict=True)
 
 
 def segment_at(stream: Stream, number: int) -> Segment:
-    """A segment of a stream, for reading."""
+    """Return a segment of a stream for reading."""
     return stream._at(number)
 
 
 def segment_of(storage: Storage, body: Stored | Packed) -> Segment:
-    """A sealed segment, of which nothing was removed, that has this body."""
+    """Return a sealed segment with this body and without removed entries."""
     segment = Segment(storage.sealed, body)
     segment.sealed = True
     return segment
 
 
 def pending_of(blocks: list[Block]) -> PendingList:
-    """A pending list that consists of these blocks."""
+    """Return a pending list that consists of these blocks."""
     pending = PendingList()
     for block in blocks:
         add_block(pending, block)
@@ -61,7 +61,7 @@ def pending_of(blocks: list[Block]) -> PendingList:
 
 
 def add_block(pending: PendingList, block: Block) -> None:
-    """Add a block at the end of a pending list: its IDs are above all that are there."""
+    """Append a block to a pending list: its IDs must be greater than all existing ones."""
     pending._blocks.append(block)
     pending._firsts.append(block.id_at(0))
     pending._size += len(block)
@@ -70,29 +70,29 @@ def add_block(pending: PendingList, block: Block) -> None:
 
 
 def last_number(group: Group) -> int:
-    """The number that the group's newest consumer got."""
+    """Return the number of the group's newest consumer."""
     return group._last_number
 
 
 def set_last_number(group: Group, last: int) -> None:
-    """Let new consumers of the group have numbers above ``last``."""
+    """Number new consumers of the group from above ``last``."""
     group._last_number = max(last, NOBODY)
 
 
 def pack(ids: Iterable[int]) -> bytes:
-    """IDs as pairs of native 64-bit numbers."""
+    """Encode IDs as pairs of native 64-bit integers."""
     return array("Q", [half for one in ids for half in (one >> 64, one & _U64)]).tobytes()
 
 
 def unpack(data: bytes) -> list[int]:
-    """The inverse of :func:`pack`."""
+    """Decode the result of :func:`pack`."""
     halves = array("Q")
     halves.frombytes(data)
     return [ms << 64 | seq for ms, seq in zip(halves[::2], halves[1::2], strict=True)]
 
 
 def node_state(segment: Segment) -> list[Any]:
-    """A segment's node map as bytes, numbers, and lists of these."""
+    """Return a segment's node map as bytes, numbers, and lists of these."""
     nodes, node = segment.nodes, segment.nodes._open
     newest = [] if node is None else [pack([node.key]), list(node.field_names), node.total, node.deleted, node.bytes]
     former = [number for index, limits in nodes.former for number in (index, limits.max_bytes, limits.max_entries)]
@@ -101,7 +101,7 @@ def node_state(segment: Segment) -> list[Any]:
 
 
 def restore_nodes(segment: Segment, state: list[Any]) -> None:
-    """The inverse of :func:`node_state`."""
+    """Restore a node map from the result of :func:`node_state`."""
     starts, upto, newest, void, *rest = state
     nodes = segment.nodes
     nodes.starts.frombytes(starts)

@@ -1,4 +1,4 @@
-"""Redis's RDB format: values as DUMP and RESTORE exchange them, and whole files, written and read piece by piece.
+"""Redis's RDB format: values for DUMP and RESTORE, and whole files, written and read incrementally.
 
-It imports the keyspace's values and the streams. It never knows where bytes come from or go to: a file, or a socket.
+It imports the keyspace's values and the streams. It does not depend on the source or destination of bytes.
 """

@@ -1,8 +1,8 @@
-"""The 64-bit check sum (CRC-64/Jones) of RDB files and of DUMP's payloads.
+"""The 64-bit checksum (CRC-64/Jones) of RDB files and DUMP payloads.
 
-It is linear: the sum of two stretches is the first one's, taken on over as many zeros as the second one has bytes, XOR
-the second one's. So long data are cut into lanes of equal length, whose sums are computed side by side, eight bytes at
-a time, and then joined two by two.
+It is linear: the checksum of two stretches is the first one's, extended over as many zeros as the second one has bytes,
+XOR the second one's. So long data is split into lanes of equal length, whose checksums are computed in parallel, eight
+bytes at a time, and then joined pairwise.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 _Words = npt.NDArray[np.uint64]
 _POLYNOMIAL = 0x95AC9329AC4BC9B5
-#: A lane's length in words of eight bytes. Data of fewer than so many lanes are summed byte by byte.
+#: A lane's length in words of eight bytes. With fewer lanes the data is processed byte by byte.
 _LANE_WORDS, _FEWEST_LANES = 8, 16
 _LANE_BYTES = 8 * _LANE_WORDS
-#: Lanes that are computed together: their numbers stay in the processor's cache.
+#: Maximum number of parallel lanes: their words fit into the processor's cache.
 _MOST_LANES = 4096
-#: Bytes that are best summed at once.
+#: Most efficient number of bytes to process at once.
 _BLOCK = _MOST_LANES * _LANE_BYTES
 
 
@@ -37,7 +37,7 @@ _TABLE = _table()
 
 
 class RunningSum:
-    """The check sum of data that come in pieces, which are put together first: short ones take long to sum."""
+    """Checksum of data that arrives in pieces. They are collected first, because short ones are slow to process."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -45,7 +45,7 @@ class RunningSum:
         self._size = 0
 
     def add(self, piece: bytes) -> bool:
-        """The next bytes; whether some were summed now, which takes a millisecond or two."""
+        """Add the next bytes; return whether some were processed now, which takes a millisecond or two."""
         self._waiting.append(piece)
         self._size += len(piece)
         if self._size < _BLOCK:
@@ -57,18 +57,18 @@ class RunningSum:
         return True
 
     def total(self) -> int:
-        """The sum of all that was added."""
+        """Return the checksum of all added bytes."""
         return crc64(b"".join(self._waiting), self._sum)
 
 
 def crc64(data: bytes | memoryview, crc: int = 0) -> int:
-    """The check sum of ``data``, going on from ``crc``, the sum of what comes before them."""
+    """Return the checksum of ``data``, continuing from ``crc``, the checksum of the preceding bytes."""
     lanes = len(data) // _LANE_BYTES
     at = 0
     if lanes >= _FEWEST_LANES:
         for first in range(0, lanes, _MOST_LANES):
             count = min(lanes - first, _MOST_LANES)
-            # A power of two, so that the lanes can be joined two by two.
+            # A power of two, so that the lanes can be joined pairwise.
             while count >= _FEWEST_LANES:
                 some = 1 << count.bit_length() - 1
                 crc = _of_lanes(data[at : at + some * _LANE_BYTES], some, crc)
@@ -88,9 +88,9 @@ def _byte_by_byte(data: bytes | memoryview, crc: int) -> int:
 
 
 def _of_lanes(data: bytes | memoryview, lanes: int, crc: int) -> int:
-    """The sum of ``lanes`` lanes, which must be a power of two."""
+    """Return the checksum of ``lanes`` lanes, which must be a power of two."""
     words = np.ascontiguousarray(np.frombuffer(data, "<u8").reshape(lanes, _LANE_WORDS).T).astype(np.uint64)
-    # What comes before goes into the first word.
+    # The preceding checksum is applied to the first word.
     words[0, 0] ^= np.uint64(crc)
     tables = _tables_of_words()
     sums = np.zeros(lanes, np.uint64)
@@ -108,7 +108,7 @@ def _of_lanes(data: bytes | memoryview, lanes: int, crc: int) -> int:
 
 
 def _over_zeros(sums: _Words, tables: _Words) -> _Words:
-    """Sums, taken on over as many zeros as ``tables`` stand for."""
+    """Extend checksums over the number of zeros that ``tables`` are made for."""
     bytes_of = np.ascontiguousarray(sums).astype("<u8", copy=False).view(np.uint8).reshape(len(sums), 8)
     result: _Words = tables[0][bytes_of[:, 0]]
     for place in range(1, 8):
@@ -118,12 +118,12 @@ def _over_zeros(sums: _Words, tables: _Words) -> _Words:
 
 @cache
 def _tables_of_words() -> list[_Words]:
-    """For each 16 bits of a word, by their place: the word's sum, were all its other bits 0."""
+    """Return a table for each 16 bits of a word: the word's checksum if all its other bits are 0."""
     table = np.array(_TABLE, np.uint64)
     crcs = np.arange(256, dtype=np.uint64)
     tables_of_bytes: list[_Words] = []
     for _ in range(8):
-        # A byte nearer to the word's beginning: one more byte comes behind it.
+        # A byte closer to the word's start: one more byte follows it.
         crcs = table[(crcs & np.uint64(255)).astype(np.intp)] ^ (crcs >> np.uint64(8))
         tables_of_bytes.insert(0, crcs)
     pairs = zip(tables_of_bytes[::2], tables_of_bytes[1::2], strict=True)
@@ -132,7 +132,7 @@ def _tables_of_words() -> list[_Words]:
 
 @cache
 def _tables_of_zeros(size: int) -> _Words:
-    """For each byte of a sum, by its place: what it becomes over ``size`` zeros."""
+    """Return a table for each byte of a checksum: its value extended over ``size`` zeros."""
     if size == _LANE_BYTES:
         table = np.array(_TABLE, np.uint64)
         crcs = np.arange(256, dtype=np.uint64) << (np.arange(8, dtype=np.uint64) * np.uint64(8))[:, None]

@@ -1,4 +1,4 @@
-"""Libraries of functions in Redis's RDB format: each a code and the library's own text."""
+"""Libraries of functions in Redis's RDB format: for each an opcode and its source code."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, string
 
-#: The code before a library.
+#: The opcode of a library.
 FUNCTION = 0xF5
 
 
 def written(codes: Iterable[bytes]) -> bytes:
-    """Libraries as a file and a payload have them."""
+    """Encode libraries as in files and payloads."""
     return b"".join(bytes((FUNCTION,)) + string(code) for code in codes)
 
 
 def read(data: bytes) -> list[bytes] | None:
-    """The libraries of a payload; None where it has something else."""
+    """Return the libraries of a payload; None if it contains anything else."""
     reader, codes = Reader(data), []
     try:
         while reader.at < len(data):

@@ -1,14 +1,14 @@
-"""LZF, the compression of strings in Redis's RDB format: one string, or many at once.
+"""LZF, the compression of strings in Redis's RDB format: decompression of one string, or of many at once.
 
-Compressed data are runs of literal bytes and copies of what came before::
+Compressed data consists of literal bytes and copies of earlier output::
 
     000LLLLL  literals                     L + 1 bytes follow
     LLLooooo  oooooooo                     copy L + 2 bytes from o + 1 bytes back
     111ooooo  LLLLLLLL  oooooooo           copy L + 9 bytes from o + 1 bytes back
 
-Many strings are translated to Snappy's format, which says the same with other bytes, and decompressed by Arrow. Where
-each piece begins follows from the one before it; so the strings are walked side by side, a piece of each at a time.
-A ValueError says that the data are damaged.
+Many strings are translated to Snappy's format, which encodes the same operations differently, and decompressed by
+Arrow. The start of each piece depends on the one before it, so all strings are walked in parallel, one piece of each at
+a time. Damaged data raises ValueError.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import pyarrow as pa
 _Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
-#: First bytes of short copies, and of long ones.
+#: Minimum first bytes of short copies and of long ones.
 _COPY, _LONG_COPY = 32, 224
-#: How many bytes a piece takes, by its first byte.
+#: Size of a piece by its first byte.
 _SIZES = np.array([*range(2, _COPY + 2), *[2] * (_LONG_COPY - _COPY), *[3] * 32])
-#: Pieces of each string between two looks whether all have ended.
+#: Pieces of each string between checks whether all strings have ended.
 _PIECES = 16
-#: The longest copy of Snappy's, with an offset of two bytes.
+#: Maximum length of a copy in Snappy's format with a two-byte offset.
 _SNAPPY_COPY = 64
 
 
 def decompressed(data: bytes, size: int) -> bytes:
-    """One string of ``size`` bytes."""
+    """Decompress one string of ``size`` bytes."""
     out = bytearray()
     at, end = 0, len(data)
     try:
@@ -56,7 +56,7 @@ def decompressed(data: bytes, size: int) -> bytes:
             if back >= count:
                 out += out[start : start + count]
             else:
-                # It copies what it is writing.
+                # The copy overlaps its own output.
                 out += (out[start:] * (count // back + 1))[:count]
     except IndexError:
         raise ValueError("it ends within a piece") from None
@@ -66,10 +66,10 @@ def decompressed(data: bytes, size: int) -> bytes:
 
 
 def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator[bool, None, bytes]:
-    """Strings of these sizes in bytes, joined; with pauses, in which somebody else may have his turn."""
+    """Decompress and join strings of these sizes in bytes; yields when other tasks can run."""
     if not all(parts):
         raise ValueError("nothing stands for a string")
-    # Behind each string stands a byte at which the walk through it stays; one more is for a piece that has no end.
+    # Each string is followed by a byte at which its walk stops; the last one is for an unterminated piece.
     data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
     lengths = np.array(list(map(len, parts)))
     ends = np.cumsum(lengths + 1) - 1
@@ -81,7 +81,7 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
     begins = np.searchsorted(at, ends - lengths)
     if (np.add.reduceat(counts, begins) != sizes).any():
         raise ValueError("its size is another")
-    # Nothing is copied from before its string.
+    # Copies must not start before their string.
     copies = np.flatnonzero(are_copies)
     back = ((first[copies] & 31).astype(np.int64) << 8 | data[at[copies] + 1 + are_long[copies]]) + 1
     there = np.cumsum(counts) - counts
@@ -96,7 +96,7 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
 
 
 def _pieces(data: _Bytes, begins: _Ints, ends: _Ints) -> Generator[bool, None, _Ints]:
-    """Where the pieces of all strings begin, in ascending order."""
+    """Return the starts of the pieces of all strings, in ascending order."""
     behind = np.minimum(np.arange(len(data)) + _SIZES[data], len(data) - 1)
     behind[ends] = ends
     rows = [begins]
@@ -113,16 +113,17 @@ def _pieces(data: _Bytes, begins: _Ints, ends: _Ints) -> Generator[bool, None, _
 def _translated(
     data: _Bytes, ends: _Ints, literals: _Ints, copies: tuple[_Ints, _Ints, _Ints], are_long: npt.NDArray[np.bool_]
 ) -> bytes:
-    """The pieces as Snappy's: where literals begin; where copies do, how many bytes they copy, from how far back.
+    """Translate the pieces to Snappy's format, given the starts of literals, and the starts, lengths and distances of
+    copies.
 
-    A copy of Snappy's takes three bytes: one with its count, two with its offset. It copies no more than 64 bytes.
+    A copy takes three bytes in Snappy's format: one with its length, two with its offset. It copies at most 64 bytes.
     """
     at, counts, back = copies
     source = data.copy()
     source[literals] <<= np.uint8(2)
     last = at + 1 + are_long
     more = (counts - 1) // _SNAPPY_COPY
-    # How often each byte stands in the result: the place of the string's end not at all.
+    # Number of repetitions of each byte in the result; the place of the string's end is left out.
     repeats = np.ones(len(data), np.int64)
     repeats[ends] = repeats[-1] = 0
     repeats[last] += ~are_long + 3 * more
@@ -141,7 +142,7 @@ def _translated(
 
 
 def _varint(value: int) -> bytes:
-    """A number in groups of seven bits, the lowest first."""
+    """Encode a number in groups of seven bits, the lowest first."""
     groups = []
     while value > 127:
         groups.append(value & 127 | 128)

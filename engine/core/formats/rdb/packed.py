@@ -1,6 +1,6 @@
-"""The packed forms of Redis before 7.0, which newer servers still read: ziplists, zipmaps and intsets.
+"""The packed encodings of Redis before 7.0, which newer servers still read: ziplists, zipmaps and intsets.
 
-Of these only intsets are still written.
+Only intsets are still written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _BIG = 0xFE
 
 
 def read_ziplist(data: bytes) -> list[bytes]:
-    """The words of a ziplist, numbers as text."""
+    """Return the words of a ziplist, numbers as text."""
     if len(data) < 11:
         raise BadFormatError
     total, _, count = struct.unpack_from("<IIH", data)
@@ -24,7 +24,7 @@ def read_ziplist(data: bytes) -> list[bytes]:
     at, last = 10, len(data) - 1
     try:
         while at < last:
-            # The length of the element before, to be walked backwards, comes first.
+            # It starts with the length of the preceding element, for walking backwards.
             at += 1 if data[at] < _BIG else 5
             at, word = _ziplist_element(data, at)
             words.append(word)
@@ -36,7 +36,7 @@ def read_ziplist(data: bytes) -> list[bytes]:
 
 
 def _ziplist_element(data: bytes, at: int) -> tuple[int, bytes]:
-    """The element whose encoding stands at ``at``, and where it ends."""
+    """Return the element whose encoding is at ``at``, and its end."""
     first = data[at]
     if first < 0xC0:
         if first < 0x40:
@@ -60,13 +60,13 @@ def _ziplist_element(data: bytes, at: int) -> tuple[int, bytes]:
 
 
 def read_zipmap(data: bytes) -> list[bytes]:
-    """The [field, value, ...] of a zipmap."""
+    """Return the [field, value, ...] of a zipmap."""
     words: list[bytes] = []
     at = 1
     try:
         while data[at] != 0xFF:
             size, at = _zipmap_length(data, at)
-            # Behind a value's length stands how many bytes behind the value are free.
+            # A value's length is followed by the number of unused bytes after the value.
             free = 0
             if len(words) % 2:
                 free = data[at]
@@ -91,14 +91,14 @@ def _zipmap_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def intset(numbers: list[int]) -> bytes:
-    """An intset of numbers in ascending order: each as wide as the widest one needs."""
+    """Encode integers in ascending order as an intset, all with the width that the widest one needs."""
     most = max(map(abs, numbers))
     width, letter = (2, "h") if most < 1 << 15 else (4, "i") if most < 1 << 31 else (8, "q")
     return struct.pack(f"<II{len(numbers)}{letter}", width, len(numbers), *numbers)
 
 
 def read_intset(data: bytes) -> list[bytes]:
-    """The members of an intset, as text; they are in ascending order."""
+    """Return the members of an intset as text, in ascending order."""
     if len(data) < 8:
         raise BadFormatError
     width, count = struct.unpack_from("<II", data)

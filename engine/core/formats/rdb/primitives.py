@@ -1,7 +1,7 @@
 """The building blocks of Redis's RDB format: lengths, strings, listpacks.
 
-It writes what every server since 7.0 reads, without compression. It reads what those servers write, compressed strings
-included. Bytes come from outside: whatever is wrong with them raises :class:`BadFormatError`.
+It writes what every server since 7.0 reads, without compression. It reads what those servers write, including
+compressed strings. Input is untrusted: any error in it raises :class:`BadFormatError`.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import TypeVar
 from engine.core.formats.rdb import lzf
 
 T = TypeVar("T")
-#: Reading in steps: True where it needs more bytes, False where it could go on and somebody else may have his turn.
+#: Incremental reading: yields True if it needs more bytes, False if it can continue after other tasks have run.
 Steps = Generator[bool, None, T]
 
 _READ = {form: struct.Struct(form) for form in ("<b", "<h", "<i", "<I", "<H", "<q", "<Q", ">I", ">Q", ">H")}
 _STRING_NUMBERS = {0xC0: "<b", 0xC1: "<h", 0xC2: "<i"}
-#: A length that is none, but says how a string is encoded: the compressed form.
+#: A length byte that means a compressed string.
 _COMPRESSED = 0xC3
 
 
 class BadFormatError(Exception):
-    """The bytes are damaged, or of an unknown form."""
+    """The bytes are damaged or in an unknown format."""
 
 
 class TooShortError(BadFormatError):
-    """The bytes end here for now: more are to come."""
+    """The bytes end too early: more are expected."""
 
 
 def small_number(word: bytes) -> int | None:
-    """The signed 64-bit number whose canonical text ``word`` is, None where it is none."""
+    """Return the signed 64-bit integer whose canonical text is ``word``, None if it is not one."""
     digits = word[1:] if word[:1] == b"-" else word
     if not digits.isdigit() or len(word) > 20 or (digits[:1] == b"0" and word != b"0"):
         return None
@@ -45,7 +45,7 @@ _SMALL_LENGTHS = [bytes((value,)) for value in range(64)]
 
 
 def length(value: int) -> bytes:
-    """A length (or any unsigned 64-bit number)."""
+    """Encode a length (or any unsigned 64-bit integer)."""
     if value < 1 << 6:
         return _SMALL_LENGTHS[value]
     if value < 1 << 14:
@@ -56,7 +56,7 @@ def length(value: int) -> bytes:
 
 
 def string(word: bytes) -> bytes:
-    """A string; the text of a number of up to 32 bits is stored as that number."""
+    """Encode a string; the text of an integer of up to 32 bits is stored as that integer."""
     size = len(word)
     if size <= 11:
         value = small_number(word)
@@ -68,7 +68,7 @@ def string(word: bytes) -> bytes:
 
 
 def _back_length(size: int) -> bytes:
-    """The length of an element, which stands behind it, to be read backwards."""
+    """Encode the length after an element, which is read backwards."""
     if size <= 127:
         return bytes((size,))
     groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
@@ -97,19 +97,19 @@ def _bare_element(word: bytes | int) -> bytes:
 
 
 def element(word: bytes | int) -> bytes:
-    """An element of a listpack, with the length that stands behind it."""
+    """Encode an element of a listpack, including the length after it."""
     bare = _bare_element(word)
     return bare + _back_length(len(bare))
 
 
-#: The elements of small numbers, ready to be used, and what stands before and behind a short string.
+#: Precomputed elements of small integers, and the bytes before and after a short string.
 SMALL_ELEMENTS = [element(value) for value in range(4096)]
 SHORT_HEADS = [bytes((0x80 | size,)) for size in range(64)]
 SHORT_TAILS = [_back_length(size + 1) for size in range(64)]
 
 
 def add_elements(parts: list[bytes], words: Iterable[bytes]) -> None:
-    """Add the elements of many words to the parts of a listpack."""
+    """Append the elements of many words to the parts of a listpack."""
     heads, tails, small = SHORT_HEADS, SHORT_TAILS, SMALL_ELEMENTS
     for word in words:
         size = len(word)
@@ -122,13 +122,13 @@ def add_elements(parts: list[bytes], words: Iterable[bytes]) -> None:
 
 
 def listpack_of(parts: list[bytes], count: int) -> bytes:
-    """The listpack of ``count`` elements, given as parts."""
+    """Return the listpack of ``count`` elements, given as parts."""
     body = b"".join(parts)
     return struct.pack("<IH", len(body) + 7, min(count, 65535)) + body + b"\xff"
 
 
 def listpack(words: Iterable[bytes | int]) -> bytes:
-    """A listpack of words and numbers."""
+    """Return a listpack of words and integers."""
     parts = [element(word) for word in words]
     return listpack_of(parts, len(parts))
 
@@ -137,7 +137,7 @@ def listpack(words: Iterable[bytes | int]) -> bytes:
 
 
 class Reader:
-    """A cursor over bytes. Where they end too early it raises what :meth:`too_short` gives."""
+    """A cursor over bytes. If they end too early it raises the error of :meth:`too_short`."""
 
     __slots__ = ("at", "data")
 
@@ -146,12 +146,12 @@ class Reader:
         self.at = at
 
     def too_short(self, size: int) -> BadFormatError:
-        """The error where the next ``size`` bytes are not there."""
+        """Return the error for missing ``size`` bytes."""
         del size
         return BadFormatError("it ends too early")
 
     def read(self, size: int) -> bytes:
-        """The next ``size`` bytes."""
+        """Return the next ``size`` bytes."""
         end = self.at + size
         part = self.data[self.at : end]
         if len(part) != size:
@@ -160,17 +160,17 @@ class Reader:
         return part
 
     def byte(self) -> int:
-        """The next byte."""
+        """Return the next byte."""
         return self.read(1)[0]
 
     def unpack(self, form: str) -> int:
-        """The next number; ``form`` is its format for :mod:`struct`."""
+        """Return the next number; ``form`` is its format for :mod:`struct`."""
         shape = _READ[form]
         value: int = shape.unpack(self.read(shape.size))[0]
         return value
 
     def length(self) -> int:
-        """A length."""
+        """Return the next length."""
         first = self.byte()
         if first < 0x40:
             return first
@@ -181,11 +181,11 @@ class Reader:
         raise BadFormatError
 
     def string(self) -> bytes:
-        """A string, in any of its forms."""
+        """Return the next string, in any of its encodings."""
         at = self.at
         first = self.data[at : at + 1]
         if first and first < b"\x40":
-            # The most frequent form, without the calls.
+            # Fast path for the most frequent encoding.
             end = at + 1 + first[0]
             part = self.data[at + 1 : end]
             if len(part) == first[0]:
@@ -195,7 +195,7 @@ class Reader:
         return word if size < 0 else lzf.decompressed(word, size)
 
     def stored(self) -> tuple[bytes, int]:
-        """A string as it stands there, and its size in bytes if it is compressed, else -1."""
+        """Return the next string as stored, and its size in bytes if it is compressed, else -1."""
         if self.data[self.at : self.at + 1] < b"\xc0":
             return self.read(self.length()), -1
         code = self.byte()
@@ -211,7 +211,7 @@ _SIZES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
 
 
 def read_elements(data: bytes) -> list[bytes | int]:
-    """The elements of a listpack: strings, and numbers."""
+    """Return the elements of a listpack: strings and integers."""
     size = len(data)
     if size < 7 or int.from_bytes(data[:4], "little") != size or data[-1] != 0xFF:
         raise BadFormatError
@@ -220,7 +220,7 @@ def read_elements(data: bytes) -> list[bytes | int]:
     from_bytes = int.from_bytes
     while at < last:
         first = data[at]
-        # ``end`` is where the element ends; how long it is stands behind it.
+        # ``end`` is the end of the element, where its length follows.
         if first < 0x80:
             end = at + 1
             words.append(first)
@@ -259,13 +259,13 @@ def read_elements(data: bytes) -> list[bytes | int]:
 
 
 def read_listpack(data: bytes) -> list[bytes]:
-    """The words of a listpack, numbers as text."""
+    """Return the words of a listpack, numbers as text."""
     return [b"%d" % word if word.__class__ is int else word for word in read_elements(data)]  # type: ignore[misc]
 
 
 def whole(reader: Reader, read: Callable[[], T]) -> Steps[T]:
-    """What ``read`` reads, tried again from its beginning as long as bytes are missing. It must not change anything
-    before it has read all that it needs.
+    """Call ``read`` again from its start until all its bytes are available. It must not change anything before it has
+    read all its input.
     """
     while True:
         at = reader.at
@@ -277,7 +277,7 @@ def whole(reader: Reader, read: Callable[[], T]) -> Steps[T]:
 
 
 def at_once(steps: Steps[T]) -> T:
-    """All steps, where all bytes are there."""
+    """Run all steps; all bytes must be available."""
     while True:
         try:
             next(steps)

@@ -1,8 +1,8 @@
-"""A whole RDB file, read piece by piece into databases: of Redis since 2.4, of Valkey, and of this engine.
+"""Incremental reading of a whole RDB file into databases: of Redis since 2.4, of Valkey, and of this engine.
 
-Bytes are given with :meth:`Loading.feed` as they come, from a file or a socket. :meth:`Loading.step` does a little of
-the work, so that others can have their turn in between. What is wrong raises a DamagedError with the byte where it is;
-the databases hold then what came before, and belong to the caller, who throws them away.
+:meth:`Loading.feed` receives bytes as they arrive from a file or a socket. :meth:`Loading.step` does a little of
+the work, so that other tasks can run in between. Errors raise DamagedError with their offset;
+the databases then contain the data before it, and the caller must discard them.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from engine.core.streams.stream import Stream
 
 MAGICS = (b"REDIS", b"VALKEY")
 _HEADER = 9
-#: The newest version of each product that is read. Valkey counts on its own since 9.0, under its own name.
+#: The newest supported version of each product. Valkey has its own versions since 9.0, under its own name.
 _NEWEST = {b"REDIS": NEWEST_VERSION, b"VALKEY": VALKEY_VERSION}
 _VALKEY = b"VALKEY"
 _EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX = 0xFD, 0xF9, 0xF8, 0xF7
-#: The sizes of a database, and of a slot: how many lengths they are.
+#: The sizes of a database and of a slot -> their number of lengths.
 _LENGTHS = {0xFB: 2, 0xF4: 3}
 _STRING, _LAST_TYPE = 0, 0xEF
-#: Version since which a check sum stands at the end.
+#: The version since which files end with a checksum.
 _SUMMED_SINCE = 5
-#: Seconds, the most that Redis's clock of 24 bits counts.
+#: Maximum number of seconds of Redis's 24-bit clock.
 _LONGEST_IDLE = (1 << 24) - 1
 _SUM_BYTES = 8
-#: The last moment at which a field can expire.
+#: The latest possible deadline of a field.
 _LAST_MOMENT = (1 << 63) - 1
-#: Keys in one step.
+#: Keys per step.
 _KEYS = 64
-#: Auxiliary fields that are remembered.
+#: Maximum number of auxiliary fields that are kept.
 _MOST_ABOUT = 64
 
 
 class State(Enum):
-    """How far the reading is."""
+    """State of the reading."""
 
-    #: It goes on with :meth:`Loading.step`.
+    #: It continues with :meth:`Loading.step`.
     GOING = auto()
     #: It needs more bytes.
     HUNGRY = auto()
@@ -60,29 +60,29 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Summary:
-    """What has been read."""
+    """Summary of the data read."""
 
     version: int = 0
-    #: Auxiliary fields: who wrote the file, when, with what.
+    #: Auxiliary fields: the program that wrote the file, the time, and more.
     about: dict[bytes, bytes] = field(default_factory=dict)
     keys: int = 0
-    #: Keys that were not taken because their time had come.
+    #: Number of keys that were skipped because they had expired.
     expired: int = 0
-    #: What the engine has no type for and was left out: its type -> how many.
+    #: Values of unsupported types that were left out -> their number.
     left_out: dict[str, int] = field(default_factory=dict)
-    #: False where the server that wrote the file made no check sum (rdbchecksum no).
+    #: False if the server that wrote the file computed no checksum (rdbchecksum no).
     has_sum: bool = False
 
     @property
     def taken_at(self) -> int:
-        """When the file was taken, in milliseconds since the epoch; 0 where it does not say. Redis tells seconds."""
+        """Time of the file in milliseconds since the epoch; 0 if unknown. Redis writes seconds."""
         ms = self.about.get(TAKEN_AT, b"")
         seconds = self.about.get(b"ctime", b"")
         return int(ms) if ms.isdigit() else 1000 * int(seconds) if seconds.isdigit() else 0
 
 
 def beginning(data: bytes) -> Summary:
-    """What a file says of itself, given its first bytes: version and auxiliary fields."""
+    """Parse the header of a file from its first bytes: version and auxiliary fields."""
     reader, summary = Reader(data), Summary()
     try:
         _, summary.version = _version(reader.read(_HEADER))
@@ -95,7 +95,7 @@ def beginning(data: bytes) -> Summary:
 
 
 def _version(header: bytes) -> tuple[bytes, int]:
-    """Whose format it is, and its version."""
+    """Return the product whose format it is, and the version."""
     magic = next((one for one in MAGICS if header.startswith(one)), b"")
     digits = header[len(magic) :]
     if not magic or not digits.isdigit():
@@ -107,26 +107,26 @@ def _version(header: bytes) -> tuple[bytes, int]:
 
 
 class _Source(Reader):
-    """The bytes that were fed and not read yet."""
+    """The bytes that were fed but not read yet."""
 
     __slots__ = ("_pieces", "_size", "base", "is_whole", "sum", "wanted")
 
     def __init__(self) -> None:
         super().__init__(b"")
-        #: Where ``data`` begins in the file.
+        #: Offset of ``data`` in the file.
         self.base = 0
-        #: The check sum of what comes before.
+        #: The checksum of the preceding bytes.
         self.sum = RunningSum()
-        #: No more will be fed.
+        #: Whether all bytes have been fed.
         self.is_whole = False
-        #: How far ``data`` must reach before reading on makes sense.
+        #: Minimum length of ``data`` for reading to continue.
         self.wanted = 1
         self._pieces: list[bytes] = []
         self._size = 0
 
     @property
     def offset(self) -> int:
-        """Where in the file the next byte stands."""
+        """Offset of the next byte in the file."""
         return self.base + self.at
 
     def feed(self, piece: bytes) -> None:
@@ -134,14 +134,14 @@ class _Source(Reader):
         self._size += len(piece)
 
     def drop_read(self) -> None:
-        """Forget what has been read, and sum it up."""
+        """Drop the bytes that have been read, and add them to the checksum."""
         if self.at:
             self.sum.add(self.data[: self.at])
             self.data, self.base, self.wanted = self.data[self.at :], self.base + self.at, self.wanted - self.at
             self.at = 0
 
     def refill(self) -> bool:
-        """Put what was fed behind what is left; whether it is enough to read on, or all that there will be."""
+        """Append fed bytes to the remaining ones; return whether they suffice to continue, or are the last."""
         if len(self.data) + self._size < self.wanted and not self.is_whole:
             return False
         self.drop_read()
@@ -159,9 +159,9 @@ class _Source(Reader):
 class Loading:
     """Reads one file into ``databases``.
 
-    ``now`` is the time in milliseconds since the epoch: keys whose time has come are not taken; None takes them all.
-    With ``skip_unknown`` a value of a type that the engine does not have is left out and counted, otherwise it is an
-    error that names key and type. With ``merge`` a key takes the place of one that is there.
+    ``now`` is the time in milliseconds since the epoch, at which expired keys are skipped; None loads all keys.
+    With ``skip_unknown`` values of unsupported types are left out and counted; otherwise they raise an
+    error that names key and type. With ``merge`` existing keys are replaced.
     """
 
     def __init__(
@@ -181,34 +181,34 @@ class Loading:
         self._source = _Source()
         self._merge = merge
         self._is_valkey = self._is_hungry = False
-        #: Where the thing that is being read begins; its key, if it is one.
+        #: Start of the current item; its key, if it has one.
         self._began = 0
         self._key: bytes | None = None
-        #: What was said of the next key.
+        #: Properties of the next key.
         self._deadline: int | None = None
         self._idle: int | None = None
         self._rest_of_stream = b""
         self._field_deadlines: dict[bytes, int] = {}
         self.summary = Summary()
-        #: The code of the libraries of functions that it has.
+        #: The code of the libraries of functions found.
         self.libraries: list[bytes] = []
         self._steps = self._read()
 
     def feed(self, piece: bytes) -> None:
-        """Give it the next bytes."""
+        """Add the next bytes."""
         self._source.feed(piece)
 
     def end(self) -> None:
-        """There are no more bytes."""
+        """Mark the end of the bytes."""
         self._source.is_whole = True
 
     @property
     def offset(self) -> int:
-        """How many bytes of the file have been read."""
+        """Number of bytes of the file that have been read."""
         return self._source.offset
 
     def step(self) -> State:
-        """Do a little; DamagedError where the file is damaged or holds what the engine cannot take."""
+        """Do a little work. Raises DamagedError if the file is damaged or contains something unsupported."""
         if self._is_hungry and not self._source.refill():
             return State.HUNGRY
         try:
@@ -224,7 +224,7 @@ class Loading:
 
     @property
     def _place(self) -> str:
-        """Which key is being read, for a message."""
+        """Return the key being read, for a message."""
         return f"key '{_shown(self._key)}' of database {self._db.index}: " if self._key is not None else ""
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Loading:
                 raise DamagedError(self._began, "the check sum is not that of the file: something in it has changed")
 
     def _items(self) -> Steps[None]:
-        """Everything up to the mark of the end."""
+        """Read everything up to the end marker."""
         source = self._source
         count = 0
         while True:
@@ -280,7 +280,7 @@ class Loading:
                 yield False
 
     def _note(self, code: int) -> None:
-        """What stands between the keys: most of it is about the next one."""
+        """Read an item between keys; most of them describe the next key."""
         source = self._source
         if code == EXPIRE_MS:
             self._deadline = source.unpack("<q")

@@ -1,4 +1,4 @@
-"""Sorted sets from Redis's RDB format: members with scores in four forms, and the value that they make."""
+"""Sorted sets from Redis's RDB format: four encodings of members with scores, and the resulting value."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from engine.text import doubles
 
 _Scored = tuple[bytes, float]
 _SCORE = struct.Struct("<d")
-#: What stands in place of the length of a score's text.
+#: Special scores, encoded in place of the length of a score's text.
 _NAMED_SCORES = {254: math.inf, 255: -math.inf}
-#: Members that are put in order in one step.
+#: Members added per step.
 _PUT = 256
 
 
 def load(reader: Reader, kind: int, limits: SortedSetLimits) -> Steps[SortedSet]:
-    """The sorted set whose type byte was ``kind``, one of :data:`FORMS`; a BadFormatError where it is damaged."""
+    """Read a sorted set with the type byte ``kind``, one of :data:`FORMS`. Raises BadFormatError if it is damaged."""
     pairs = yield from FORMS[kind](reader)
     if not pairs:
         raise BadFormatError("a value without elements")
@@ -75,7 +75,7 @@ def _members(reader: Reader, member: Callable[[], _Scored]) -> Steps[list[_Score
 
 
 def _packed(unpack: Callable[[bytes], list[bytes]]) -> Callable[[Reader], Steps[list[_Scored]]]:
-    """Members and scores in one string."""
+    """Read members and scores from one string."""
 
     def read(reader: Reader) -> Steps[list[_Scored]]:
         words = unpack((yield from whole(reader, reader.string)))
@@ -86,7 +86,7 @@ def _packed(unpack: Callable[[bytes], list[bytes]]) -> Callable[[Reader], Steps[
     return read
 
 
-#: How the members and scores of each type byte are read.
+#: Type byte -> the function that reads members and scores.
 FORMS: dict[int, Callable[[Reader], Steps[list[_Scored]]]] = {
     SORTED_SET: _with_text,
     SORTED_SET_2: _with_bytes,

@@ -1,7 +1,7 @@
-"""Values from Redis's RDB format, in steps: what a type byte stands for, and how it is read.
+"""Values from Redis's RDB format, read in steps: the meaning of each type byte, and how it is read.
 
-What the engine has no type for (data of modules) is read as well, to the same exactness, so that a file can be read on
-behind it.
+Unsupported values (data of modules) are also read, with the same checks, so that reading can continue
+after them.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
 _OF_ONE_PRODUCT = (EXPIRING_HASH, EXPIRING_LISTPACK, VALKEY_HASH)
-#: Elements in one step, of those that are in memory.
+#: Elements per step if they are in memory.
 _IN_MEMORY = 1024
-#: What a value of a module consists of: its end, two kinds of numbers, two of floating-point ones, strings.
+#: The opcodes of a module's value: its end, strings, two kinds of integers, two of floating-point numbers.
 _MODULE_END, _MODULE_STRING, _MODULE_NUMBERS, _MODULE_FLOATS = 0, 5, (1, 2), {3: 4, 4: 8}
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value of which the engine can keep nothing; ``kind`` says what it is, as a message names it."""
+    """A value of an unsupported type; ``kind`` is its name for messages."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Makers:
-    """What values are made with: new streams, and the settings that they depend on."""
+    """Dependencies for creating values: new streams, and the settings that apply."""
 
     new_stream: Callable[[], Stream]
     #: stream-idmp-duration and stream-idmp-maxsize.
     idmp_defaults: Callable[[], tuple[int, int]]
-    #: The most fields and the longest word of a small hash.
+    #: Maximum fields and maximum word length of a small hash.
     hash_limits: Callable[[], tuple[int, int]]
     set_limits: Callable[[], SetLimits]
     sorted_set_limits: Callable[[], SortedSetLimits]
 
 
 def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
-    """What values are made with under this configuration."""
+    """Return the dependencies for creating values under this configuration."""
     integer = config.integer
     return Makers(
         new_stream,
@@ -83,8 +83,9 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
 
 
 def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) -> Steps[Any]:
-    """The value whose type byte was ``kind``, :class:`Unknown` where the engine has no such type; a BadFormatError
-    where it is damaged, empty, or of a type that nobody knows. ``is_valkey``: it is of Valkey's own format.
+    """Read a value with the type byte ``kind``; return :class:`Unknown` if the engine does not support its type.
+
+    Raises BadFormatError if it is damaged, empty, or of an unknown type. ``is_valkey``: it is in Valkey's own format.
     """
     if kind == STRING:
         return (yield from whole(reader, reader.string))
@@ -133,7 +134,7 @@ def _hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
 
 
 def _expiring_hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
-    """A hash of fields, each with its value and its deadline; 0: it never expires."""
+    """Build a hash from fields, each with its value and its deadline; 0: no expiry."""
     if len(words) % 3:
         raise BadFormatError
     pairs = [word for at in range(0, len(words), 3) for word in words[at : at + 2]]
@@ -146,7 +147,7 @@ def _expiring_hash_of(words: list[bytes], makers: Makers) -> Steps[Hash]:
 
 
 def _words(reader: Reader, per_element: int = 1) -> Steps[list[bytes]]:
-    """Strings, of which so many make up an element; how many elements stands first."""
+    """Read elements of ``per_element`` strings each, preceded by the number of elements."""
     count = per_element * (yield from whole(reader, reader.length))
     words: list[bytes] = []
     while len(words) < count:
@@ -160,7 +161,7 @@ _Unpack = Callable[[bytes], list[bytes]]
 
 
 def _packed(unpack: _Unpack) -> Callable[[Reader], Steps[list[bytes]]]:
-    """A shape that is one string."""
+    """Read a value encoded as one string."""
 
     def read(reader: Reader) -> Steps[list[bytes]]:
         return unpack((yield from whole(reader, reader.string)))
@@ -173,7 +174,7 @@ def _pairs(reader: Reader) -> Steps[list[bytes]]:
 
 
 def _expiring(reader: Reader) -> Steps[list[bytes]]:
-    """Redis's: the nearest expiry, then for each field how much later it expires, plus 1; 0: never."""
+    """Read Redis's encoding: the earliest expiry, then for each field the difference to it plus 1; 0: no expiry."""
     first = int.from_bytes((yield from whole(reader, lambda: reader.read(8))), "little", signed=True)
 
     def one() -> tuple[bytes, bytes, int]:
@@ -185,7 +186,7 @@ def _expiring(reader: Reader) -> Steps[list[bytes]]:
 
 
 def _valkey(reader: Reader) -> Steps[list[bytes]]:
-    """Valkey's: each field with its expiry in milliseconds since the epoch; -1: never."""
+    """Read Valkey's encoding: each field with its expiry in milliseconds since the epoch; -1: no expiry."""
 
     def one() -> tuple[bytes, bytes, int]:
         field, value, deadline = reader.string(), reader.string(), reader.unpack("<q")
@@ -196,7 +197,7 @@ def _valkey(reader: Reader) -> Steps[list[bytes]]:
 
 
 def _fields(reader: Reader, count: int, one: Callable[[], tuple[bytes, bytes, int]]) -> Steps[list[bytes]]:
-    """Each field with its value and its deadline in decimal digits."""
+    """Read each field with its value and its deadline in decimal digits."""
     words: list[bytes] = []
     for number in range(count):
         field, value, deadline = yield from whole(reader, one)
@@ -207,7 +208,7 @@ def _fields(reader: Reader, count: int, one: Callable[[], tuple[bytes, bytes, in
 
 
 def _expiring_listpack(reader: Reader) -> Steps[list[bytes]]:
-    """Redis's: the nearest expiry, then [field, value, expiry, ...]; 0: never."""
+    """Read Redis's listpack encoding: the earliest expiry, then [field, value, expiry, ...]; 0: no expiry."""
     return (yield from whole(reader, lambda: (reader.read(8), read_listpack(reader.string()))[1]))
 
 
@@ -234,7 +235,7 @@ def _quicklist_2(reader: Reader) -> Steps[list[bytes]]:
 
 
 def skip_module_data(reader: Reader) -> Steps[None]:
-    """What a module has written, up to its end."""
+    """Read past a module's data, up to its end."""
 
     def one() -> bool:
         what = reader.length()
@@ -256,7 +257,7 @@ _NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-
 
 
 def module_name(number: int) -> str:
-    """The name of a module's type: nine letters of six bits, before a version of ten."""
+    """Return the name of a module's type: nine letters of six bits, followed by a version of ten bits."""
     return "".join(_NAME_LETTERS[number >> 10 + 6 * place & 63] for place in range(8, -1, -1))
 
 

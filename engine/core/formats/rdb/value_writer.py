@@ -1,4 +1,4 @@
-"""Values to Redis's RDB format, in pieces: in the form of DUMP, and as a file of a version has them."""
+"""Values to Redis's RDB format, in pieces: in the encoding of DUMP, and in that of a file version."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from engine.core.keyspace.sorted_set import Pair, SortedSet
 from engine.core.streams.stream import Stream
 from engine.text import doubles
 
-#: The version of files from which on sets are written as listpacks.
+#: The file version from which sets are written as listpacks.
 _SET_LISTPACK_SINCE = 11
-#: Elements of a list in a node of DUMP's form have about this many bytes together; longer ones stand alone.
+#: Approximate size of a list node in DUMP's encoding, in bytes; longer elements have nodes of their own.
 _NODE_BYTES = 4096
 _SCORE = struct.Struct("<d")
 _DEADLINE = struct.Struct("<q")
-#: Scores that are whole numbers up to here are no text in a listpack.
+#: Maximum integral score that is not stored as text in a listpack.
 _WHOLE_SCORE = 1 << 62
 
 
 def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
-    """The RDB version of the first server that reads a value in DUMP's form, and that form in pieces, type byte first.
+    """Return the RDB version of the first server that reads a value in DUMP's encoding, and that encoding in pieces.
 
-    The value must not change before the last piece is made.
+    The type byte comes first. The value must not change before the last piece is created.
     """
     if isinstance(value, Stream):
         form = forms.form_of(value)
@@ -63,27 +63,27 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
 
 
 def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """The same of a big hash of so many fields, given its fields and values."""
+    """Encode a big hash of ``count`` fields as :func:`dumped` does, given its fields and values."""
     return 10, chain((bytes((HASH,)),), _strings(count, words))
 
 
 def dumped_expiring_fields(words: list[bytes]) -> tuple[int, Iterator[bytes]]:
-    """The same of a big hash with fields that expire, given each field with its value and its deadline (0: never)."""
+    """Encode a big hash with expiring fields, given each field with its value and its deadline (0: no expiry)."""
     return EXPIRING_SINCE, chain((bytes((EXPIRING_HASH,)),), _expiring(words))
 
 
 def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """The same of a big set of so many members, given these."""
+    """Encode a big set of ``count`` members as :func:`dumped` does."""
     return 10, chain((bytes((SET,)),), _strings(count, words))
 
 
 def dumped_scores(count: int, pairs: Iterator[Pair]) -> tuple[int, Iterator[bytes]]:
-    """The same of a big sorted set of so many members, given their scores and these."""
+    """Encode a big sorted set of ``count`` members as :func:`dumped` does, given pairs of score and member."""
     return 10, chain((bytes((SORTED_SET_2,)),), _scores(count, pairs))
 
 
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
-    """The type byte of a value in a file of this version, and the rest in pieces."""
+    """Return the type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
         form = min(forms.newest_form(forms_version(version)), forms.form_of(value))
         return form, writer.encode(value, form)
@@ -102,7 +102,7 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
         if not value.big:
             packed = listpack([part for score, member in value.order for part in (member, _packed_score(score))])
             return SORTED_SET_LISTPACK, iter((length(len(packed)) + packed,))
-        # (The highest score comes first, as Redis has it: so, a reader adds each member at the same end.)
+        # The highest score comes first, as in Redis, so that a reader adds each member at the same end.
         return SORTED_SET_2, _scores(len(value), reversed(value.order))
     if isinstance(value, deque):
         return LIST, _strings(len(value), iter(value))
@@ -110,13 +110,13 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
 
 
 def with_deadlines(fields: Hash) -> Iterator[bytes]:
-    """Each field with its value and its deadline, in milliseconds since the epoch; 0: it never expires."""
+    """Yield each field with its value and its deadline in milliseconds since the epoch; 0: no expiry."""
     deadlines = fields.deadlines or {}
     return (word for field, value in fields.items() for word in (field, value, b"%d" % deadlines.get(field, 0)))
 
 
 def _expiring(words: list[bytes]) -> Iterator[bytes]:
-    """The nearest deadline, then for each field how much later it expires, plus 1; 0: never."""
+    """Yield the earliest deadline, then for each field the difference to it plus 1; 0: no expiry."""
     first = min((int(word) for word in words[2::3] if word != b"0"), default=0)
     yield first.to_bytes(8, "little") + length(len(words) // 3)
     for at in range(0, len(words), 3 * ELEMENTS):
@@ -129,7 +129,7 @@ def _expiring(words: list[bytes]) -> Iterator[bytes]:
 
 
 def _expiring_of_valkey(words: list[bytes]) -> Iterator[bytes]:
-    """Each field with its value and its deadline; -1: never."""
+    """Yield each field with its value and its deadline; -1: no expiry."""
     yield length(len(words) // 3)
     for at in range(0, len(words), 3 * ELEMENTS):
         part = words[at : at + 3 * ELEMENTS]
@@ -175,7 +175,7 @@ def _scores(count: int, pairs: Iterator[Pair]) -> Iterator[bytes]:
 def _list_pieces(items: deque[bytes]) -> Iterator[bytes]:
     nodes: list[bytes] = []
     for node in _list_nodes(items):
-        # (How many nodes there are stands before the first one.)
+        # The number of nodes precedes the first one.
         nodes.append(node)
         yield b""
     yield bytes((QUICKLIST_2,)) + length(len(nodes))

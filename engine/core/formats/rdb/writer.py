@@ -1,8 +1,8 @@
-"""A whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
+"""Writing a whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
 
-Each piece takes a fraction of a millisecond to make, so whoever writes them beside the event loop can let it run in
-between. What the file's version does not keep of a stream, or of fields that expire, stands before its key, in
-auxiliary fields of our own: other servers pass over them, the engine loses nothing.
+Each piece takes a fraction of a millisecond, so a writer on the event loop can let other tasks run in
+between. Parts of a stream, and deadlines of fields, that the file's version does not support are written before
+the key in auxiliary fields of our own: other servers skip them, and the engine loses nothing.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from engine.core.keyspace.image import DatabaseImage, Image
 from engine.core.streams.stream import Stream
 from engine.version import REDIS_VERSION
 
-#: Auxiliary fields of our own: when the file was taken, in milliseconds since the epoch; what is not kept of a stream;
-#: when fields of a hash expire. Names and bytes are in hexadecimal digits, because tools print these fields.
+#: Auxiliary fields of our own: the file's time in milliseconds since the epoch; unsupported parts of a stream;
+#: deadlines of a hash's fields. Names and bytes are in hexadecimal digits, because tools print these fields.
 TAKEN_AT, REST_OF_STREAM, FIELDS_OF_HASH = b"pystreams-ms", b"pystreams-stream", b"pystreams-hash"
 
 EXPIRE_MS, SELECT, RESIZE, AUX, END = 0xFC, 0xFE, 0xFB, 0xFA, 0xFF
-#: Short values are put together to pieces of about this many bytes.
+#: Approximate size of pieces into which short values are combined.
 _PIECE = 4096
 
 
 def write(
     image: Image, version: int, *, checksum: bool = True, about: Mapping[bytes, bytes] | None = None
 ) -> Iterator[bytes]:
-    """The file, in pieces, of a version of Redis's, or of Valkey's own; without ``checksum`` its sum is 0, which says
-    that there is none. ``about`` are more auxiliary fields. An empty piece is a moment at which others may run.
+    """Yield the file in pieces, in a version of Redis's format or in Valkey's. Without ``checksum`` the checksum is 0,
+    which means "not computed". ``about`` are additional auxiliary fields. After an empty piece others may run.
     """
     total = RunningSum()
     for piece in _pieces(image, version, about or {}):
@@ -92,7 +92,7 @@ def _keys(db: DatabaseImage, version: int) -> Iterator[bytes]:
 
 
 def _deadlines(deadlines: dict[bytes, int]) -> Iterator[bytes]:
-    """Auxiliary fields with the deadlines of a hash's fields, for a version that has no place for them."""
+    """Return auxiliary fields with the deadlines of a hash's fields, for a version that does not support them."""
     words = iter(deadlines.items())
     while part := list(islice(words, ELEMENTS)):
         yield _aux(FIELDS_OF_HASH, b" ".join(b"%d:%b" % (deadline, field.hex().encode()) for field, deadline in part))

@@ -32,8 +32,8 @@ _ENTRY_BYTES, _FIELD_BYTES = 80, 32  # # maximum overhead of an entry and of a f
 def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     """Adds entries to a stream from columns, creating the stream if it does not exist, and returns how many.
 
-    The value of a field in entry i lies in ``values`` from position i to position i + 1. There are ``count`` + 1
-    positions, 32-bit little-endian integers. With a count of 0 nothing is added, and no stream is created.
+    The value of a field in entry i lies in ``values`` from position i to position i + 1. The ``count`` + 1
+    positions are 32-bit little-endian integers. With a count of 0 nothing is added, and no stream is created.
     If a millisecond does not have enough sequence numbers left, all entries get IDs of the next one.
     """
     args = Args(argv, 1)

@@ -1,9 +1,9 @@
-"""Nodes of a stream whose entries all have the node's field names, from RDB: the quick way, many nodes at once.
+"""Fast path for stream nodes in RDB whose entries all have the node's field names: many nodes at once.
 
-It says the same as the entry by entry way of :mod:`engine.core.formats.rdb.streams.reader`, which is for the nodes
-that are declined here, damaged ones among them. Where an element of a listpack begins follows from the one before it.
-So the nodes are walked side by side, an element of each at a time; all else is done for all entries at once. Frames are
-made as rows of a table in which every word has the room of the longest one; what words do not fill is left out at last.
+Its results equal those of :mod:`engine.core.formats.rdb.streams.reader`, which reads entry by entry and handles the
+nodes declined here, including damaged ones. The start of a listpack element depends on the one before it, so the nodes
+are walked in parallel, one element of each at a time. Everything else is done for all entries at once. Frames are built
+as rows of a table in which each column is as wide as its longest word; unused bytes are removed at the end.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ _Ints = npt.NDArray[np.int64]
 _Unsigned = npt.NDArray[np.uint64]
 _Bytes = npt.NDArray[np.uint8]
 _Bools = npt.NDArray[np.bool_]
-#: Some columns of the table of frames: bytes that are the same in all rows; or a word in each, the words' sizes, and
-#: which bytes are the words', None if all are.
+#: Some columns of the table of frames: bytes that are equal in all rows; or one word per row, the words' sizes, and
+#: a mask of the words' bytes, None if all bytes are used.
 _Block = bytes | tuple[_Bytes, _Ints, _Bools | None]
-#: What a stream is extended with: frames, their sizes, the IDs' two columns.
+#: Arguments of Stream.extend: frames, their sizes, and the IDs' two columns.
 Entries = tuple[bytes, list[int], "array[int]", "array[int]"]
 
-#: Nodes with more elements are declined, and with more fields.
+#: Maximum elements and fields of a node; larger nodes are declined.
 _MOST_ELEMENTS, _MOST_FIELDS = 8192, 120
-#: Elements of each node in one step, and entries.
+#: Elements of each node per step, and entries per step.
 _AT_ONCE, _ENTRIES = 64, 1024
-#: The most bytes of a table of frames.
+#: Maximum size of a table of frames in bytes.
 _TABLE_BYTES = 1 << 20
 _SHORTEST = 7
-#: Behind the nodes, so that no element of a damaged one reaches behind the buffer.
+#: Padding after the nodes, so that no element of a damaged node exceeds the buffer.
 _BEHIND = b"\xff" * 16
 _END, _MINUS, _ZERO = b"\xff-0"
-#: The first byte of a number's element -> the bytes of the number.
+#: The first byte of an integer element -> the size of the integer.
 _NUMBER_BYTES = {0xF1: 2, 0xF2: 3, 0xF3: 4, 0xF4: 8}
-#: An element of more bytes than this, the byte behind it included, has two bytes behind it.
+#: Size of an element, including its length byte, above which the length takes two bytes.
 _SHORT_ELEMENT = 128
 _POWERS = np.array([10**power for power in range(1, 20)], np.uint64)
 
 
 @cache
 def _element_sizes() -> _Ints:
-    """The bytes of an element, those behind it included, by its first two bytes; 0: it has another form, or is none."""
+    """Return sizes of elements, including the length after them, by their first two bytes; 0: unsupported."""
     first, second = np.divmod(np.arange(1 << 16), 256)
     sizes = np.zeros(1 << 16, np.int64)
     sizes[first < 0x80] = 2
@@ -63,12 +63,12 @@ def _element_sizes() -> _Ints:
 
 @cache
 def _four_digits() -> _Bytes:
-    """The four digits of each number below 10,000."""
+    """Return the four digits of each number below 10,000."""
     return np.frombuffer(b"".join(b"%04d" % number for number in range(10_000)), np.uint8).reshape(-1, 4)
 
 
 class AlikeNodes:
-    """Some nodes of a stream, and what was found of those that are alike."""
+    """Some nodes of a stream, and the entries of those that are alike."""
 
     def __init__(self, nodes: Sequence[bytes]) -> None:
         self._buffer = np.frombuffer(b"".join((*nodes, _BEHIND)), np.uint8)
@@ -76,15 +76,15 @@ class AlikeNodes:
         self._ends = np.cumsum(self._lengths)
         self._behind = np.zeros(0, np.int64)
         self._names: list[bytes] = []
-        #: Whether each node is alike.
+        #: For each node, whether it is alike.
         self.are = np.zeros(len(nodes), np.bool_)
-        #: A row for each entry of these, a column for each element; the node of each row; the IDs.
+        #: Of these nodes: a row per entry with a column per element; the node of each row; and the IDs.
         self._rows = np.zeros((0, 0), np.int64)
         self._node_of = np.zeros(0, np.int64)
         self._ms = self._seq = np.zeros(0, np.uint64)
 
     def find(self, keys: Sequence[bytes]) -> Steps[None]:
-        """Find which nodes are alike; ``keys`` are their IDs."""
+        """Determine which nodes are alike; ``keys`` are their IDs."""
         if self._lengths.min() < _SHORTEST or set(map(len, keys)) != {16}:
             return
         buffer, begins = self._buffer, self._ends - self._lengths
@@ -108,7 +108,7 @@ class AlikeNodes:
         self._find_ids(b"".join(keys))
 
     def _walked(self, at: _Ints, elements: int) -> Steps[_Ints]:
-        """Where the elements of all nodes begin: a row for each element, a column for each node."""
+        """Return the starts of the elements of all nodes: a row per element, a column per node."""
         buffer = self._buffer
         pairs = buffer[:-1].astype(np.uint16) << 8 | buffer[1:]
         behind = np.arange(len(pairs)) + _element_sizes()[pairs]
@@ -124,7 +124,7 @@ class AlikeNodes:
         return table
 
     def _find_heads(self, table: _Ints, elements: _Ints, are: _Bools) -> _Ints:
-        """Decline nodes whose field names are not those of the first one; how many entries each node has."""
+        """Decline nodes whose field names differ from the first one's; return each node's number of entries."""
         buffer, none = self._buffer, np.zeros(0, np.int64)
         if not are.any():
             return none
@@ -142,7 +142,7 @@ class AlikeNodes:
             are[:] = False
             return none
         self._names = words[3:-1]
-        # From the number of fields on all heads are the same.
+        # From the number of fields on, all heads must be equal.
         size = int(end - table[2, first])
         are &= (table[4 + fields] - table[2] == size) & (buffer[table[3 + fields]] == 0)
         at = np.minimum(table[2], len(buffer) - size)
@@ -153,7 +153,7 @@ class AlikeNodes:
         return entries
 
     def _find_entries(self, table: _Ints, entries: _Ints, are: _Bools) -> Steps[None]:
-        """Decline nodes with an entry that is deleted, or has other fields, or is damaged."""
+        """Decline nodes with an entry that is deleted, has other fields, or is damaged."""
         fields, most = len(self._names), int(entries[are].max())
         rows = table[4 + fields : 4 + fields + most * (fields + 4)].T.reshape(len(are), most, fields + 4)
         rows = rows[(np.arange(most) < entries[:, None]) & are[:, None]]
@@ -169,7 +169,7 @@ class AlikeNodes:
         self.are, self._rows, self._node_of = are, rows[kept], node_of[kept]
 
     def _have_ends(self, at: _Ints) -> _Bools:
-        """Whether behind each of these elements stands how long it is."""
+        """Return whether each of these elements is followed by its length."""
         buffer, behind = self._buffer, self._behind[at]
         sizes = behind - at
         good: _Bools = buffer[behind - 1] == sizes - 1
@@ -180,7 +180,7 @@ class AlikeNodes:
         return good
 
     def _find_ids(self, keys: bytes) -> None:
-        """Decline nodes whose IDs do not ascend."""
+        """Decline nodes whose IDs are not ascending."""
         halves = np.frombuffer(keys, ">u8").astype(np.uint64).reshape(-1, 2)[self._node_of]
         ms, seq = (
             halves[:, half] + _numbers(self._buffer, self._rows[:, 1 + half])[0].view(np.uint64) for half in (0, 1)
@@ -195,7 +195,7 @@ class AlikeNodes:
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def entries(self, first: int, last: int) -> Iterator[Entries]:
-        """The entries of the nodes [first, last), which are alike, some at a time."""
+        """Yield the entries of the nodes [first, last), which are alike, in batches."""
         begin, end = np.searchsorted(self._node_of, (first, last)).tolist()
         while begin < end:
             behind = min(begin + _ENTRIES, end)
@@ -207,12 +207,12 @@ class AlikeNodes:
             begin = behind
 
     def _room(self, begin: int, end: int) -> int:
-        """About how many bytes the table for these entries' frames has."""
+        """Return the approximate size of the table for these entries' frames, in bytes."""
         rows = self._rows[begin:end, 3:-1]
         return int((self._behind[rows] - rows).max(axis=0).sum()) * (end - begin)
 
     def _frames(self, rows: _Ints, ms: _Unsigned, seq: _Unsigned) -> tuple[bytes, list[int]]:
-        """Frames, and their sizes."""
+        """Return frames and their sizes."""
         times, numbers = _digits(ms), _digits(seq)
         blocks: list[_Block] = [b"*2\r\n$", _digits(times[1] + numbers[1] + 1), b"\r\n", times, b"-", numbers]
         before = b"\r\n*%d" % (2 * len(self._names))
@@ -226,7 +226,7 @@ class AlikeNodes:
 
 
 def _joined(count: int, blocks: list[_Block]) -> tuple[bytes, list[int]]:
-    """The rows of a table that consists of these blocks, back to back, and the size of each."""
+    """Return the rows of a table of these blocks back to back, and the size of each."""
     width = sum(len(block) if isinstance(block, bytes) else block[0].shape[1] for block in blocks)
     table, counts_of = np.empty((count, width), np.uint8), np.ones((count, width), np.bool_)
     sizes = np.full(count, width)
@@ -246,7 +246,7 @@ def _joined(count: int, blocks: list[_Block]) -> tuple[bytes, list[int]]:
 
 
 def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
-    """The numbers whose elements begin there, and where there are some."""
+    """Return the integers of the elements at these places, and a mask of the valid ones."""
     first = buffer[at]
     values, are = first.astype(np.int64), first < 0x80
     if are.all():
@@ -268,7 +268,7 @@ def _numbers(buffer: _Bytes, at: _Ints) -> tuple[_Ints, _Bools]:
 
 
 def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
-    """The texts of numbers that are not negative, as a block: they stand at the right of its rows."""
+    """Return the texts of non-negative numbers as a block, right-aligned in its rows."""
     least, most = int(numbers.min()), int(numbers.max())
     width = len(str(most))
     if width == 1:
@@ -281,7 +281,7 @@ def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
         sizes = np.searchsorted(_POWERS, numbers, side="right") + 1
         mask = np.arange(width) >= (width - sizes)[:, None]
     for group in range(groups, 1, -1):
-        # (Division by one number is quick, its remainder is not.)
+        # Division by a constant is fast, the remainder is not.
         higher = numbers // np.uint64(10_000)
         table[:, 4 * group - 4 : 4 * group] = _four_digits()[(numbers - higher * np.uint64(10_000)).astype(np.intp)]
         numbers = higher
@@ -290,7 +290,7 @@ def _digits(numbers: _Unsigned | _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
 
 
 def _words(buffer: _Bytes, at: _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
-    """The words whose elements begin there, numbers as text, as a block."""
+    """Return the words of the elements at these places as a block, numbers as text."""
     first = buffer[at].astype(np.int64)
     short, long = (first & 0xC0) == 0x80, (first & 0xF0) == 0xE0
     sizes, begins = first & 63, at + 1
@@ -301,7 +301,7 @@ def _words(buffer: _Bytes, at: _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
     if strings.all():
         width = int(sizes.max())
         places = np.arange(width)
-        # (What a shorter word does not fill is taken from behind it, within the buffer.)
+        # The unused bytes of a shorter word are arbitrary bytes after it, within the buffer.
         table = buffer[np.minimum(begins[:, None] + places, len(buffer) - 1)]
         return table, sizes, None if int(sizes.min()) == width else places < sizes[:, None]
     numbers = np.flatnonzero(~strings)

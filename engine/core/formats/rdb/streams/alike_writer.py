@@ -1,11 +1,11 @@
-"""Nodes of a stream whose entries all have the same field names and no very long values, as RDB: the quick way.
+"""Fast path for writing RDB stream nodes whose entries all have the same field names and no very long values.
 
-It says the same as the writer's entry by entry way (:mod:`engine.core.formats.rdb.streams.writer`), which stands in
-where this one declines. A frame has what a listpack has of its entry, in the same order, with more bytes in between.
-So the frames are copied, the elements' heads and tails are written around the values where these stand, for all
-entries at once, and of the copy only the elements are kept.
+Its results equal those of the entry-by-entry writer (:mod:`engine.core.formats.rdb.streams.writer`), which is used if
+this one declines. A frame contains the same data as the entry's listpack, in the same order, with more bytes in
+between. So the frames are copied, the elements' heads and tails are written around the values in place, for all entries
+at once, and only the elements are extracted from the copy.
 
-`streamwire.walker` follows the frames and proves where their values are.
+`streamwire.walker` follows the frames and verifies the places of their values.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int64]
 _IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]"]
 
-#: The most bytes of a value.
+#: Maximum size of a value in bytes.
 _MOST_LENGTH = 999
-#: The element of a shorter string has one byte before it, that of a longer one two.
+#: Length of a string from which its element has two bytes before it instead of one.
 _SHORT = 64
-#: Behind an element of up to so many bytes stands one byte, behind a longer one two.
+#: Size of an element up to which its length takes one byte, else two.
 _SHORT_ELEMENT = 127
 _STAR = b"*"[0]
-#: The first byte of a number's element, by the bytes of the element with the one that stands behind it.
+#: Size of an integer element, including the length byte -> its first byte.
 _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
 
 def alike_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
-    """The nodes, of ``size`` entries each, of the frames in ``data``, whose IDs are given as two columns; None where
-    the entries are not alike.
+    """Return the nodes, of ``size`` entries each, for the frames in ``data`` with these ID columns; None if the entries
+    are not alike.
     """
     count = len(ids[0])
     room = bytearray().join((bytes(BEFORE), data, bytes(AFTER)))
@@ -68,11 +68,11 @@ def alike_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
     return _nodes(buffer, ids, size, spans, names, tail)
 
 
-# -- elements in the place of words -----------------------------------------------------------------------------------
+# -- elements in place of words ---------------------------------------------------------------------------------------
 
 
 def _write_value(buffer: _Bytes, begins: _Ints, ends: _Ints) -> tuple[_Ints, _Ints]:
-    """Make elements of the words in these spans; where they are then."""
+    """Replace the words in these spans by elements; return their new spans."""
     sizes = ends - begins
     begins_of, ends_of = begins - 1, ends + 1
     numbers, values = numbers_among(buffer, begins, sizes)
@@ -112,7 +112,7 @@ def _write_long_strings(
 
 
 def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) -> None:
-    """Write the numbers' elements."""
+    """Write the elements of integers."""
     for width in np.flatnonzero(np.bincount(widths)).tolist():
         at = np.flatnonzero(widths == width)
         begin, value = begins[at], values[at]
@@ -130,8 +130,9 @@ def _write_numbers(buffer: _Bytes, begins: _Ints, values: _Ints, widths: _Ints) 
 def _write_head(
     buffer: _Bytes, ids: _IdColumns, size: int, tail: bytes, span: tuple[_Ints, _Ints]
 ) -> tuple[_Ints, _Ints]:
-    """Write what stands before the first value of each entry: the end of the entry before, unless a node begins, flags,
-    and how much later the ID is than the node's. Where that with the value is then.
+    """Write the bytes before the first value of each entry, and return the spans that include them.
+
+    These are the end of the previous entry (unless a node starts), the flags, and the ID's difference to the node's ID.
     """
     begins = span[0]
     for column in reversed(ids):
@@ -153,7 +154,7 @@ def _write_head(
 def _nodes(
     buffer: _Bytes, ids: _IdColumns, size: int, spans: list[tuple[_Ints, _Ints]], names: list[bytes], tail: bytes
 ) -> list[bytes]:
-    """The nodes whose elements are in these spans of the buffer, a pair of columns for each value."""
+    """Return the nodes whose elements are in these spans of the buffer, a pair of columns for each value."""
     begins = np.array([span[0] for span in spans]).T
     sizes = np.array([span[1] for span in spans]).T - begins
     elements = _gathered(buffer, begins.ravel(), sizes.ravel())
@@ -181,9 +182,9 @@ def _nodes(
 
 
 def _gathered(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> bytes:
-    """What is in these spans of the buffer, back to back."""
+    """Return the contents of these spans of the buffer, back to back."""
     ends = np.cumsum(sizes)
-    # How far each byte stands behind its place in the result.
+    # Distance of each byte from its place in the result.
     moved = np.repeat(begins - ends + sizes, sizes)
     moved += np.arange(len(moved))
     return buffer[moved].tobytes()

@@ -1,37 +1,37 @@
-"""The forms in which Redis's RDB format has streams: the oldest that keeps a stream whole, the newest of a version.
+"""The encodings of streams in Redis's RDB format: the oldest lossless one, and the newest one of an RDB version.
 
-The form of 7.0 lacks a consumer's active time (7.2), which matters where it differs from its seen time, idempotent
-producers (8.6), and entries given back by XNACK (8.8). DUMP writes the oldest form that keeps everything. A file has a
-version, which says what its reader knows: there a record of our own has what the form does not keep.
+The encoding of 7.0 lacks a consumer's active time (7.2), which matters if it differs from its seen time, idempotent
+producers (8.6), and entries released by XNACK (8.8). DUMP writes the oldest lossless encoding. A file has a
+version that its reader must support, so there a record of our own holds what the encoding lacks.
 :mod:`~engine.core.formats.rdb.streams.writer` and :mod:`~engine.core.formats.rdb.streams.reader` are each other's
-inverse: what is changed in one is changed in both.
+inverse: change both together.
 """
 
 from __future__ import annotations
 
 from engine.core.streams.stream import Stream
 
-#: Type byte of each form -> the RDB version of the first server that reads it.
+#: Type byte of each encoding -> the RDB version of the first server that reads it.
 V7_0, V7_2, V8_6, V8_8 = 19, 21, 26, 27
 RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_6: 13, V8_8: 14}
-#: The forms that are read: 5.0's too.
+#: The encodings that can be read, including that of 5.0.
 FORMS = (15, V7_0, V7_2, V8_6, V8_8)
-#: The version of the record that has the rest of a stream.
+#: The version of the record with the rest of a stream.
 REST_VERSION = 1
 
 #: Flags of an entry in a node.
 DELETED, SAME_FIELDS = 1, 2
-#: Pending records that are written or read in one step.
+#: Pending records written or read per step.
 RECORDS = 256
 
 
 def signed(value: int) -> int:
-    """The signed number that 64 bits stand for."""
+    """Interpret a 64-bit number as signed."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def form_of(stream: Stream) -> int:
-    """The type byte of the oldest form that keeps all of the stream."""
+    """Return the type byte of the oldest lossless encoding of the stream."""
     groups = stream.groups.values()
     if any(group.nacked for group in groups):
         return V8_8
@@ -42,5 +42,5 @@ def form_of(stream: Stream) -> int:
 
 
 def newest_form(version: int) -> int:
-    """The newest form that a reader of this RDB version knows."""
+    """Return the newest encoding that a reader of this RDB version supports."""
     return max(form for form, since in RDB_VERSIONS.items() if since <= version)

@@ -1,8 +1,8 @@
-"""The pending entries of a group from Redis's RDB format, a block of records in a step.
+"""The pending entries of a group from Redis's RDB format, one block of records per step.
 
-The format has all records first, in the order of their IDs (ID, delivery time, delivery count), and then for each
-consumer the IDs of its own. Here they become the blocks of a pending list at once: a record is looked up in its block
-when its owner is told. IDs are compared as the 16 bytes that they are in the file, which have the order of the numbers.
+The format contains first all records in ID order (ID, delivery time, delivery count), and then the IDs of each
+consumer's records. They become the blocks of a pending list immediately: when a record's owner is read, the record is
+looked up in its block. IDs are compared as the 16 bytes in the file, which sort like the numbers.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from engine.core.streams.pending import BLOCK, PendingList
 from engine.core.streams.pending_block import Block
 
 _ID, _RECORD = 16, 25
-#: The owner of a record of which no consumer has been told yet.
+#: The owner of a record whose consumer has not been read yet.
 _NOT_YET = 0xFFFF_FFFF
 _Ids = npt.NDArray[np.bytes_]
 _Numbers = npt.NDArray[np.int64]
 
 
 class Pending:
-    """The records of one group while they are read."""
+    """The records of one group while they are being read."""
 
     def __init__(self) -> None:
         self._ids: list[_Ids] = []
-        #: The first ID of each block, without zeros at its end, as numpy gives it.
+        #: The first ID of each block, without trailing zeros, as numpy returns it.
         self._firsts: list[bytes] = []
         self._times: list[_Numbers] = []
         self._counts: list[_Numbers] = []
         self._owners: list[npt.NDArray[np.uint32]] = []
 
     def read(self, reader: Reader, count: int) -> Steps[None]:
-        """Read so many records."""
+        """Read ``count`` records."""
         last = b""
         for left in range(count, 0, -BLOCK):
             some = min(left, BLOCK)
@@ -53,7 +53,7 @@ class Pending:
             yield False
 
     def read_owned(self, reader: Reader, count: int, owner: int) -> Steps[None]:
-        """Read the IDs of so many records, whose owner is this one."""
+        """Read the IDs of ``count`` records that belong to ``owner``."""
         for left in range(count, 0, -BLOCK):
             size = _ID * min(left, BLOCK)
             data = yield from whole(reader, lambda: reader.read(size))  # noqa: B023
@@ -61,7 +61,7 @@ class Pending:
             yield False
 
     def own(self, data: bytes, owner: int) -> None:
-        """The records with the IDs in ``data`` have this owner."""
+        """Assign the records with the IDs in ``data`` to this owner."""
         ids = np.sort(np.frombuffer(data, f"S{_ID}"))
         if not _ascend(ids):
             raise BadFormatError
@@ -81,7 +81,10 @@ class Pending:
             at = end
 
     def finish(self) -> Steps[PendingList]:
-        """The pending list, once all owners have been told. Nothing is left here: to free all at once takes long."""
+        """Return the pending list after all owners have been read.
+
+        Releases its data: freeing all at once takes long.
+        """
         pending = PendingList()
         for column in (self._ids, self._times, self._counts, self._owners):
             column.reverse()
@@ -99,21 +102,21 @@ def _ascend(ids: _Ids) -> bool:
 
 
 def _records(reader: Reader, count: int) -> tuple[_Ids, _Numbers, _Numbers]:
-    """IDs, times and counts of the next records."""
+    """Return IDs, times and counts of the next records."""
     at = reader.at
     table = np.frombuffer(reader.read(_RECORD * count), np.uint8).reshape(count, _RECORD)
     if (table[:, -1] < 64).all():
         ids = np.ascontiguousarray(table[:, :_ID]).view(f"S{_ID}").ravel()
         times = np.ascontiguousarray(table[:, _ID:-1]).view("<i8").ravel().astype(np.int64)
         return ids, times, table[:, -1].astype(np.int64)
-    # Some counts take more than a byte.
+    # Some counts take more than one byte.
     reader.at = at
     words, times_of, counts_of = [], [], []
     for _ in range(count):
         words.append(reader.read(_ID))
         times_of.append(reader.unpack("<q"))
         counts_of.append(reader.length())
-    # (A count that no signed number holds is an OverflowError, which is an error as any other.)
+    # A count that exceeds a signed number raises OverflowError, which is handled like any other error.
     ids = np.frombuffer(b"".join(words), f"S{_ID}")
     return ids, np.array(times_of, np.int64), np.array(counts_of, np.int64)
 

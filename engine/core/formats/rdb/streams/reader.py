@@ -1,6 +1,6 @@
-"""Streams from Redis's RDB format, in steps, so that a stream of any size keeps nobody waiting.
+"""Streams from Redis's RDB format, read in steps, so that streams of any size do not block other clients.
 
-Nothing is believed: what does not fit together is a BadFormatError.
+Input is untrusted: any inconsistency raises BadFormatError.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ from streamwire.frames import frame
 
 _U64 = 1 << 64
 _ID_SIZE = 16
-#: Nodes that are read at once, and the bytes of their listpacks, about. Fewer are read one by one.
+#: Maximum nodes read at once, their approximate total size, and the number of nodes below which they are read singly.
 _NODES, _NODES_BYTES, _FEWEST = 64, 1 << 17, 8
 
 Defaults = Callable[[], tuple[int, int]]
 
 
 def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps[Stream]:
-    """Fill an empty stream. ``defaults`` are the server's settings for idempotent producers: duration, most IDs."""
+    """Fill an empty stream.
+
+    ``defaults`` returns the server's limits for idempotent producers: duration, maximum IDs.
+    """
     left = yield from whole(reader, reader.length)
     while left:
         left -= yield from _load_nodes(reader, stream, left)
@@ -61,7 +64,7 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 
 
 def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
-    """Give a stream that was loaded what :func:`~engine.core.formats.rdb.streams.writer.rest` has of it."""
+    """Add the data of :func:`~engine.core.formats.rdb.streams.writer.rest` to a loaded stream."""
     reader = Reader(data)
     if reader.length() != REST_VERSION:
         raise BadFormatError("it holds more of a stream than is known here")
@@ -88,7 +91,7 @@ def _load_pair(reader: Reader) -> int:
 
 
 def _load_count(reader: Reader) -> int:
-    """A number that clients see as a signed one of 64 bits: nothing else could be logged, or saved, and read again."""
+    """Read a number that clients see as a signed 64-bit integer; other values could not be logged or saved."""
     count = reader.length()
     if count >= 1 << 63:
         raise BadFormatError
@@ -100,7 +103,7 @@ def _load_raw(reader: Reader) -> int:
 
 
 def _load_counters(reader: Reader, form: int, stream: Stream) -> tuple[int, int, int, int]:
-    """Last ID, greatest deleted ID, entries added, groups."""
+    """Read the last ID, greatest deleted ID, entries added, and number of groups."""
     count, last_id = reader.length(), _load_pair(reader)
     if count != stream.length or last_id < stream.last_id:
         raise BadFormatError
@@ -114,7 +117,7 @@ def _load_counters(reader: Reader, form: int, stream: Stream) -> tuple[int, int,
 
 
 def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
-    """Read the next nodes, of so many that are left; how many."""
+    """Read some of the ``left`` remaining nodes; return how many."""
     keys: list[bytes] = []
     stored: list[tuple[bytes, int]] = []
     size = 0
@@ -144,7 +147,7 @@ def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
 
 
 def _decompressed(stored: Sequence[tuple[bytes, int]]) -> Steps[list[bytes]]:
-    """Strings, given as they are stored, each with its size if it is compressed, else -1."""
+    """Decompress strings, given as stored, each with its size if it is compressed, else -1."""
     packed = [(data, size) for data, size in stored if size > 0]
     if len(packed) < _FEWEST:
         return [data if size < 0 else lzf.decompressed(data, size) for data, size in stored]
@@ -159,12 +162,12 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     if len(key) != 16:
         raise BadFormatError
     first_ms, first_seq = int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big")
-    # (Where a number is expected and a string stands, arithmetic fails, which is an error as any other.)
+    # If a number is expected and there is a string, arithmetic raises an error, which is handled like any other.
     words: list[int] = read_elements(packed)  # type: ignore[assignment]
     live, deleted, fields = words[:3]
     names = _texts(words[3 : 3 + fields])
     at = 4 + fields
-    # (Redis may leave a node without live entries, where it trims one by one and a deleted entry is the last one.)
+    # Redis may leave a node without live entries if it trims one by one and the last entry is a deleted one.
     if words[at - 1] or live < 0 or deleted < 0 or len(names) != fields:
         raise BadFormatError
     ms_of, seq_of = array("Q"), array("Q")
@@ -177,7 +180,7 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
         end = begin + fields if flags & SAME_FIELDS else begin + 2 * words[at + 3]
         if end < begin or end >= len(words):
             raise BadFormatError
-        words[end] & 1  # what goes back to the entry before: a number
+        words[end] & 1  # the distance back to the previous entry: a number
         at = end + 1
         if flags & DELETED:
             continue
@@ -193,7 +196,7 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
             parts: list[int | bytes] = [len(name), name]
             for value in words[begin:end]:
                 text = b"%d" % value if value.__class__ is int else value
-                parts += (len(text), text)  # type: ignore[arg-type]  # no int any more
+                parts += (len(text), text)  # type: ignore[arg-type]  # no longer an int
             frames.append(shape % tuple(parts))
         else:
             frames.append(frame(name, _texts(words[begin:end])))
@@ -204,7 +207,7 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
 
 
 def _shape_of(names: Sequence[bytes]) -> bytes:
-    """The frame of an entry with these field names, to be formatted with the sizes and words of its ID and values."""
+    """Return the frame of an entry with these field names, as a format for the sizes and words of its ID and values."""
     fields = [b"\r\n$%d\r\n%b\r\n$%%d\r\n%%b" % (len(name), name.replace(b"%", b"%%")) for name in names]
     return b"*2\r\n$%%d\r\n%%b\r\n*%d%b\r\n" % (2 * len(names), b"".join(fields))
 

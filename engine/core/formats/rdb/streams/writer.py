@@ -1,6 +1,6 @@
-"""Streams to Redis's RDB format, in pieces, so that a stream of any size keeps nobody waiting.
+"""Streams to Redis's RDB format, written in pieces, so that streams of any size do not block other clients.
 
-Nodes are cut anew; deleted entries are not written.
+Entries are distributed to new nodes; deleted entries are not written.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from engine.core.streams.segment import Segment
 from engine.core.streams.stream import Stream
 from streamwire.frames import fields_of
 
-#: So many entries are written in less time one by one: the quick way takes 0.35 ms at the least.
+#: Number of entries below which they are written one by one: the fast path takes at least 0.35 ms.
 _FEW = 120
-#: A node has up to so many entries, of about so many bytes of frames.
+#: Maximum entries of a node, and approximate maximum size of its frames in bytes.
 _NODE_ENTRIES = 100
 _NODE_BYTES = 6144
-#: Bytes of frames that become nodes at once.
+#: Bytes of frames converted to nodes at once.
 _BATCH_BYTES = 1 << 17
 _U64 = 1 << 64
 _SMALL = len(SMALL_ELEMENTS)
@@ -42,7 +42,7 @@ def _raw(entry_id: int) -> bytes:
 
 
 def encode(stream: Stream, form: int) -> Iterator[bytes]:
-    """The stream's value in one of the four forms, in pieces of a node or less."""
+    """Yield the stream's value in one of the four encodings, in pieces of at most one node."""
     cuts = [(segment, _entries_in_node(segment)) for segment in stream.segments() if segment.live]
     yield length(sum(-(-segment.live // size) for segment, size in cuts))
     for segment, size in cuts:
@@ -61,7 +61,7 @@ def _entries_in_node(segment: Segment) -> int:
 
 
 def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
-    """The live entries of a segment, ``size`` in a node; what lies around deleted ones comes together in a node."""
+    """Yield nodes of a segment's live entries, ``size`` per node; entries around deleted ones share nodes."""
     frames: list[bytes] = []
     ms, seq = array("Q"), array("Q")
 
@@ -89,7 +89,7 @@ def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
 
 
 def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator[bytes]:
-    """The nodes of the entries [first, last), which are all live: many at once where they are alike."""
+    """Yield the nodes of the entries [first, last), which are all live; many at once if they are alike."""
     at_once = max(_BATCH_BYTES * len(segment) // (max(segment.body.data_size, 1) * size), 1) * size
     for begin in range(first, last, at_once):
         end = min(begin + at_once, last)
@@ -103,13 +103,13 @@ def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator
 
 
 def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
-    """The nodes of these entries, empty where they are not alike."""
+    """Return the nodes of these entries, empty if they are not alike."""
     nodes = alike_nodes(b"".join(segment.views(first, last)), segment.id_columns(first, last), size)
     return b"".join(nodes) if nodes is not None else b""
 
 
 def _words(entry: bytes) -> list[bytes]:
-    """As :func:`fields_of`, quicker where no word holds a line's end."""
+    """Return the same as :func:`fields_of`, faster if no word contains a line end."""
     parts = entry.split(b"\r\n")
     return parts[5::2] if len(parts) == 5 + 2 * int(parts[3][1:]) else fields_of(entry)
 
@@ -185,9 +185,10 @@ def _producers(producers: Producers | None) -> bytes:
 
 
 def rest(stream: Stream, form: int) -> bytes:
-    """What this form does not keep of the stream, empty where there is nothing.
+    """Return the parts of the stream that this encoding lacks, empty if it is lossless.
 
-    Version, groups: name, consumers whose active time is not their seen time, ownerless records; then the producers.
+    Version, groups: name, consumers whose active time differs from their seen time, ownerless records; then the
+    producers.
     """
     if form >= form_of(stream):
         return b""
