@@ -16,6 +16,7 @@ spark, jobs    the connector inside Spark, and the main job
 cluster        jobs on a Spark cluster of real processes (``make test-cluster``)
 architecture   allowed imports, and a core without I/O
 packaging      the set-up of a checkout, the wheel and the sdist
+golden         what releases have stored, read by today's code
 documentation  the project's own: the site, its tables, the examples of its pages and of the README
 benchmarks     the framework of the measurements
 

@@ -1,0 +1,272 @@
+"""Situations whose stored forms are kept: how each is reached, its form in a file, and how a server gets it again."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import pprint
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import hiredis
+import redis
+
+from engine.wire.encode import encoded
+from spark_streams.write.commit.mover import Mover
+from spark_streams.write.tasks.staging import ChunkState
+from tests.engine.core.formats import real_files
+from tests.engine.shell.durability.workload import freeze, small_segments
+from tests.faults.engines import Engine
+from tests.harness.storing import store
+from tests.spark_streams.driver import OldQuery, Query, Site
+from tests.spark_streams.write.commit.test_attempts import Attempt
+
+#: Directory of the releases.
+RELEASES = Path(__file__).parent
+
+# --- Checkpoints of streaming queries
+
+_LIMITED = {"maxEntriesPerTrigger": "7"}
+_TWO = {"streams": "a,b", "maxEntriesPerTrigger": "9", "minPartitions": "3", "maxPartitions": "3"}
+#: Options of a query for each way of reading.
+READS: dict[str, dict[str, str]] = {
+    "range": {"stream": "a", **_LIMITED},
+    "range-of-a-group": {"stream": "a", "group": "g", **_LIMITED},
+    "range-of-two-streams": _TWO,
+    "range-of-a-pattern": {"streamPattern": "[ab]", "maxEntriesPerTrigger": "9"},
+    "shared": {"stream": "a", "group": "g", "consume": "shared", **_LIMITED},
+    "range-on-spark-4.1": {"stream": "a", "group": "g"},
+}
+
+
+def query_of(site: Site, name: str) -> Query:
+    """A query that reads in this way, from the start of its streams."""
+    return site.old_query(**READS[name]) if name.endswith("4.1") else site.query(**READS[name])
+
+
+def add_entries(site: Site, first: int, count: int) -> None:
+    """Entries of both streams."""
+    for stream in ("a", "b"):
+        site.add(stream, count, first)
+
+
+def write_read(site: Site, name: str) -> dict[str, Any]:
+    """Run two batches, of which the second is not committed; return the checkpoint and the server's keys."""
+    add_entries(site, 0, 20)
+    query = query_of(site, name)
+    if isinstance(query, OldQuery):
+        query.available_now()
+        query.restart()
+        add_entries(site, 20, 5)
+        rows = query.available_now()
+    else:
+        query.trigger()
+        rows = query.trigger() or []
+    query.reader.stop()
+    keys = {text(key): base64.b64encode(site.client.dump(key)).decode() for key in sorted(site.client.keys())}
+    return {
+        "options": READS[name],
+        "log": [json.loads(each or "null") for each in query.log],
+        "rows": rows,
+        "keys": keys,
+    }
+
+
+def put_read(site: Site, name: str, stored: dict[str, Any]) -> Query:
+    """Put the keys on a server without keys; return the query that starts on the checkpoint."""
+    for key, dump in stored["keys"].items():
+        site.client.restore(key.encode("latin-1"), 0, base64.b64decode(dump))
+    query = query_of(site, name)
+    assert stored["options"] == READS[name], "the options of a release's query do not change"
+    query.log = [json.dumps(each) if each else "" for each in stored["log"]]
+    return query
+
+
+# --- Records of exactly-once writes
+
+
+def _committed(url: str) -> None:
+    """A batch of two tasks is committed."""
+    Attempt(url, "first").task(0, range(20)).task(1, range(20, 40)).commit()
+
+
+def _direct(url: str) -> None:
+    """The driver has died; one task has written all of its rows, and the other one five."""
+    _committed(url)
+    Attempt(url, "first", batch=1).task(0, range(100, 120)).task(1, range(120, 125))
+
+
+def _atomic(url: str) -> None:
+    """One of two tasks has written its rows in one transaction; the driver has died."""
+    Attempt(url, "first", "atomic").task(0, range(20))
+
+
+def _staged(url: str) -> None:
+    """Both tasks have staged their rows, and the driver has died before it published any."""
+    Attempt(url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
+
+
+def _prepared(url: str) -> None:
+    """The driver has died when it had published one of the staged chunks."""
+    first = Attempt(url, "first", "staged").task(0, range(20)).task(1, range(20, 40))
+    move, left = Mover.move, [1]
+
+    def die(self: Mover, number: int, state: ChunkState) -> bool:
+        if not left[0]:
+            raise _DriverDiedError
+        left[0] -= 1
+        return move(self, number, state)
+
+    with mock.patch.object(Mover, "move", die):
+        try:
+            first.commit()
+        except _DriverDiedError:
+            return
+    raise AssertionError("there was only one chunk to publish")
+
+
+class _DriverDiedError(BaseException):
+    """Ends a driver's work at this point."""
+
+
+#: How far a write has come, and how to get there.
+WRITES: dict[str, Callable[[str], None]] = {
+    "committed": _committed,
+    "direct": _direct,
+    "atomic": _atomic,
+    "staged": _staged,
+    "prepared": _prepared,
+}
+
+
+def write_write(site: Site, name: str) -> dict[str, Any]:
+    """Bring a write so far; return the contents of all keys, without deadlines."""
+    WRITES[name](site.url)
+    client, found = site.client, {}
+    for key in sorted(client.keys()):
+        if client.type(key) == b"stream":
+            found[text(key)] = [
+                [text(id_), *(text(word) for pair in fields.items() for word in pair)]
+                for id_, fields in client.xrange(key)
+            ]
+        else:
+            found[text(key)] = {text(field): text(value) for field, value in sorted(client.hgetall(key).items())}
+    return found
+
+
+def put_write(client: redis.Redis, stored: dict[str, Any]) -> None:
+    """Put the keys on a server without keys."""
+    for key, content in stored.items():
+        if isinstance(content, dict):
+            words = [word.encode("latin-1") for pair in content.items() for word in pair]
+            client.execute_command("HSET", key.encode("latin-1"), *words)
+        else:
+            for entry in content:
+                client.execute_command("XADD", key.encode("latin-1"), *(word.encode("latin-1") for word in entry))
+
+
+# --- Data directories of the engine
+
+_RDB = {"appendonly": "no"}
+_PSB = {"appendonly": "no", "save_format": "psb"}
+#: Directives of an engine for each form of data.
+ENGINES: dict[str, dict[str, str]] = {
+    "rdb": _RDB,
+    "rdb-version-14": {**_RDB, "rdb_version": "14"},
+    "psb": _PSB,
+    "psb-uncompressed": {**_PSB, "stream_cold_compression": "no"},
+    "psb-with-columns": {**_PSB, "stream_cold_compression": "columns"},
+    "log": {},
+    "log-after-psb": {},
+    "log-after-commands": {"aof_use_rdb_preamble": "no"},
+    "segments-on-disk": {"stream_storage": "disk"},
+}
+#: Those whose data lie in a log of commands alone. No command creates a pending record of a deleted entry.
+OF_COMMANDS = ("log", "log-after-commands")
+
+
+def _ask(engine: Engine) -> Callable[..., Any]:
+    """Commands to the engine, and replies as they come over the wire."""
+
+    def ask(*words: Any) -> Any:
+        argv = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+        reply = engine.core.execute(engine.session, argv, engine.now_us)
+        engine.end_iteration()
+        reader = hiredis.Reader()
+        reader.feed(encoded(reply))
+        return reader.gets()
+
+    return ask
+
+
+def contents(engine: Engine) -> dict[bytes, Any]:
+    """All that clients can see of all keys."""
+    found: dict[bytes, Any] = _plain(real_files.view(_ask(engine)))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A value with floats as texts: Python's syntax has no infinity."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value))
+    return repr(value + 0.0) if isinstance(value, float) else value  # -0.0 is 0.0, as in RDB files
+
+
+def write_engine(directory: Path, name: str) -> dict[bytes, Any]:
+    """Fill an engine on an empty directory with every type, and end it. Return its contents."""
+    with small_segments():
+        engine = Engine(directory, **ENGINES[name])
+        ask = _ask(engine)
+        assert real_files.fill(ask) == []
+        for number in range(1, 31):
+            ask("XADD", "cold", f"{number}-1", "a", number, "b", "v" * 40)
+        if name == "segments-on-disk":
+            store(engine.core, engine.durability.keeping.segments)
+        elif name != "psb-uncompressed":
+            freeze(engine.core, "columns" if name == "psb-with-columns" else "zstd")
+        if name.startswith(("log-after", "segments")):
+            ask("BGREWRITEAOF")
+        ask("SET", "last", "written")
+        if ENGINES[name].get("appendonly") == "no":
+            ask("SAVE")
+        found = contents(engine)
+        engine.close()
+        engine.die()
+    return found
+
+
+def write_contents(directory: Path, found: dict[bytes, Any]) -> None:
+    """Write contents.txt."""
+    (directory / "contents.txt").write_text(pprint.pformat(found, width=120) + "\n")
+
+
+def read_contents(directory: Path) -> dict[bytes, Any]:
+    """What contents.txt says."""
+    found: dict[bytes, Any] = ast.literal_eval((directory / "contents.txt").read_text())
+    return found
+
+
+# --- Files
+
+
+def text(value: bytes) -> str:
+    """Bytes as text: each byte is a character."""
+    return value.decode("latin-1")
+
+
+def form(stored: Any) -> Any:
+    """A stored value without drawn IDs and times, which differ from run to run; an object becomes a list of pairs."""
+    if isinstance(stored, dict):
+        return sorted(([form(name), form(value)] for name, value in stored.items()), key=json.dumps)
+    if isinstance(stored, list):
+        return [form(each) for each in stored]
+    if isinstance(stored, str):
+        drawn = r"\b([0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{128,})\b"  # a query, an attempt, a key as hexadecimal
+        return re.sub(r"\b[0-9]{13}-[0-9]+\b", "TIME", re.sub(drawn, "DRAWN", stored))
+    return stored
