@@ -93,7 +93,7 @@ test-redis-py: install ## run redis-py's own tests on redis-server and on the en
 	@scripts/redis-py-suite $(PYTEST_ARGS)
 
 dist: $(RELEASE)/.ready ## build wheel, sdist and SBOM of the last commit into dist/, twice, and install them on each Python found
-	@$(RELEASE)/bin/python scripts/dist.py
+	@$(RELEASE)/bin/python scripts/dist.py $(DIST_ARGS)
 
 $(RELEASE)/.ready: pyproject.toml scripts/make-venv scripts/find-python
 	@scripts/make-venv $(RELEASE)

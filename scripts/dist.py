@@ -107,13 +107,15 @@ def check_tags(version: str) -> None:
         sys.exit(f"the commit is tagged {', '.join(wrong)}, and the version is {version}")
 
 
-def interpreters() -> dict[str, Path]:
-    """The Pythons that are found, by version, and a line for each one that is not."""
+def interpreters(every: bool) -> dict[str, Path]:
+    """Return the Pythons that are found, by version. Print a line for each missing one, or end if `every` is set."""
     found = {}
     for version in PYTHONS:
         done = subprocess.run([ROOT / "scripts" / "find-python", version], capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"Python {version}: SKIPPED, {done.stderr.strip()}")
+            if every:
+                sys.exit(f"Python {version} is required: {done.stderr.strip()}")
+            print(f"Python {version}: SKIPPED, {done.stderr.strip()}", flush=True)
         else:
             found[version] = Path(done.stdout.strip())
     return found
@@ -134,11 +136,8 @@ def check_version(python: Path, version: str, work: Path) -> None:
         sys.exit(f"{python}: pystreams --version says {said}, not {version}")
 
 
-def install(work: Path, wheel: Path, sdist: Path, version: str) -> Path:
+def install(work: Path, wheel: Path, sdist: Path, version: str, found: dict[str, Path]) -> Path:
     """Install and try wheel and sdist on each Python; return that of the environment with Spark."""
-    found = interpreters()
-    if not found:
-        sys.exit(f"none of Python {', '.join(PYTHONS)} was found: nothing is known of the distributions")
     newest = max(found, key=PYTHONS.index)
     for name, python in found.items():
         extras = f"spark,{EXTRAS}" if name == newest else EXTRAS
@@ -173,12 +172,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", type=Path, default=ROOT / "dist", help="where the files go; emptied first")
     parser.add_argument("--build-only", action="store_true", help="neither twine, installations nor an SBOM")
+    parser.add_argument("--every-python", action="store_true", help="fail if a supported Python is missing")
     given = parser.parse_args()
     target: Path = given.directory.resolve()
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     if changed := _run("git", "status", "--porcelain", "--untracked-files=no").splitlines():
         print(f"{len(changed)} uncommitted changes are not included")
+    found = {} if given.build_only else interpreters(given.every_python)
+    if not found and not given.build_only:
+        sys.exit(f"none of Python {', '.join(PYTHONS)} was found: the distributions cannot be tried")
     with tempfile.TemporaryDirectory(prefix="pystreams-dist-", ignore_cleanup_errors=True) as directory:
         work = Path(directory).resolve()
         built = build_twice(work, target)
@@ -188,7 +191,7 @@ def main() -> None:
         if not given.build_only:
             print(_run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist).strip())
             sbom = target / f"pystreams-{version}.cdx.json"
-            count = write_sbom(install(work, wheel, sdist, version), sbom)
+            count = write_sbom(install(work, wheel, sdist, version, found), sbom)
             print(f"{sbom.name}: {count} components")
             built.append(sbom)
     sums = "".join(f"{digest(path)}  {path.name}\n" for path in sorted(built))

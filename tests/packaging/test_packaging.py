@@ -16,6 +16,7 @@ import yaml
 from trove_classifiers import classifiers
 
 from engine.version import ENGINE_VERSION
+from scripts import dist
 from tests import ROOT
 from tests.packaging.distributions import surroundings
 from tests.suite.long import long_only
@@ -173,6 +174,8 @@ def test_ci_and_pages_use_words_that_the_makefile_has() -> None:
     assert {"install", "demo", "test", "lint", "check", "bench"} <= targets
     used = re.findall(r"^make((?: [a-z-]+)+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert used
+    for workflow in (ROOT / ".github" / "workflows").iterdir():
+        used += re.findall(r"- run: make((?: [a-z-]+)+)", workflow.read_text())
     pages = [ROOT / "README.md", ROOT / "docs" / "design" / "working-on-it.md"]
     used += [word for page in pages for word in re.findall(r"`make ([a-z-]+)`", page.read_text())]
     assert {word for words in used for word in words.split()} <= targets
@@ -203,10 +206,47 @@ def test_all_places_name_the_same_version() -> None:
 def test_a_release_is_installed_on_every_supported_python() -> None:
     """`make dist` and CI try the Pythons that the classifiers name."""
     words = [each.rpartition(" ")[2] for each in PYPROJECT["project"]["classifiers"] if " :: Python :: 3." in each]
-    supported = "PYTHONS = (" + ", ".join(f'"{version}"' for version in words) + ")"
-    assert supported in (ROOT / "scripts" / "dist.py").read_text()
+    assert list(dist.PYTHONS) == words
     ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     assert ci["jobs"]["matrix"]["strategy"]["matrix"]["python"] == words
+
+
+def test_a_python_that_a_release_was_not_tried_on_is_reported(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing Python is named with the places that were searched; with --every-python the release fails."""
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    program(programs / "python3.12", 'case "$2" in *version_info*) echo 3.12;; *) echo "$0";; esac')
+    assert dist.interpreters(every=False) == {"3.12": programs / "python3.12"}
+    places = f"on PATH or in {tmp_path}/versions"
+    assert capsys.readouterr().out.splitlines() == [
+        f"Python {version}: SKIPPED, no Python {version} {places}" for version in ("3.11", "3.13")
+    ]
+    with pytest.raises(SystemExit, match=r"Python 3\.11 is required: no Python 3\.11 on PATH"):
+        dist.interpreters(every=True)
+
+
+def test_a_release_is_published_without_a_secret() -> None:
+    """One job has an identity, and runs nothing of the repository. It waits for the tests, and gets wheel and sdist."""
+    folder = ROOT / ".github" / "workflows"
+    assert not [path.name for path in folder.iterdir() if "secrets" in path.read_text()]
+    release = yaml.safe_load((folder / "release.yml").read_text())
+    jobs, publish = release["jobs"], release["jobs"]["publish"]
+    assert release["permissions"] == {"contents": "read"}
+    assert {name: job["permissions"] for name, job in jobs.items() if "permissions" in job} == {
+        "publish": {"id-token": "write"}
+    }
+    assert set(publish["needs"]) == jobs.keys() - {"publish"}
+    assert [step["uses"].partition("@")[0] for step in publish["steps"]] == [
+        "actions/download-artifact",
+        "pypa/gh-action-pypi-publish",
+    ]
+    kept = {step["with"]["name"]: step["with"]["path"].split() for step in jobs["build"]["steps"][-2:]}
+    assert kept["packages"] == ["dist/pystreams-*.whl", "dist/pystreams-*.tar.gz"]
+    assert "make dist DIST_ARGS=--every-python" in [step.get("run") for step in jobs["build"]["steps"]]
+    pythons = next(step["with"] for step in jobs["build"]["steps"] if "setup-python" in step["uses"])
+    assert pythons["python-version"].split() == list(dist.PYTHONS)
 
 
 @long_only
