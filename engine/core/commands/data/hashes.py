@@ -212,7 +212,7 @@ def hincrby(ctx: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hincrbyfloat key field increment", "write denyoom fast", access="RW access update", since="2.6.0")
 def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Increments the number in a field of a hash, which may have a fraction."""
+    """Increments the floating-point number in a field of a hash."""
     key, field = argv[1], argv[2]
     try:
         by = longdouble.parse(argv[3])
@@ -235,7 +235,7 @@ def hincrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
     "hscan key cursor [MATCH pattern] [COUNT count] [NOVALUES]", "readonly", since="2.8.0", complexity="O(COUNT) a step"
 )
 def hscan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over a hash in steps; a field that exists all the time is returned."""
+    """Iterates over a hash in steps; fields that exist throughout are returned."""
     cursor = parse_cursor(argv[2])
     fields = read_hash(ctx, argv[1])
     if not fields:
@@ -259,7 +259,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
 
 @hash_command("hrandfield key [count [WITHVALUES]]", "readonly", since="6.2.0", complexity="O(count)")
 def hrandfield(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns random fields of a hash: different ones, or with a negative count perhaps equal ones."""
+    """Returns random fields of a hash: distinct ones, or with repetitions if the count is negative."""
     if len(argv) == 2:
         fields = read_hash(ctx, argv[1])
         if isinstance(fields, LiveFields):

@@ -23,8 +23,8 @@ _I32_MIN, _I32_MAX = -(1 << 31), (1 << 31) - 1
 # -- deleting -------------------------------------------------------------------------------------------------------
 
 
-_DELETING = "O(N) with N keys and elements of what they hold; a stream's segments count, not its entries."
-_FLUSHING = "O(N) with N keys that are watched or waited for. Large tables are freed afterwards, piece by piece."
+_DELETING = "O(N) with N keys and elements of their values; a stream counts its segments, not its entries."
+_FLUSHING = "O(N) with N keys that are watched or have blocked clients. Large tables are freed afterwards, in pieces."
 
 
 @key_command(
@@ -248,7 +248,7 @@ def move(ctx: Context, argv: list[bytes]) -> Reply:
     "write fast",
     since="4.0.0",
     acl="keyspace dangerous",
-    complexity="O(watched keys and keys waited for)",
+    complexity="O(watched keys and keys with blocked clients)",
 )
 def swapdb(ctx: Context, argv: list[bytes]) -> Reply:
     """Exchanges the keys of two databases."""

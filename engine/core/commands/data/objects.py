@@ -28,7 +28,7 @@ _NEW_KEY_FREQUENCY = 5
 
 object_subcommand = container(
     "object",
-    "Commands that inspect how values are kept.",
+    "Commands that inspect how values are stored.",
     group="generic",
     acl="keyspace",
     since="2.2.3",

@@ -85,7 +85,7 @@ def looked_through(
     complexity="O(COUNT) a step",
 )
 def scan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over the keys in steps; a key that exists all the time is returned."""
+    """Iterates over the keys in steps; keys that exist throughout are returned."""
     cursor = parse_cursor(argv[1])
     pattern, count, kind, _ = parse_scan_options(Args(argv, 2), of_fields=False)
     following, keys = ctx.db.scan(cursor, count)

@@ -128,9 +128,9 @@ def _replace(ctx: Context, argv: list[bytes], result: Members) -> None:
 
 
 for _name, _combine, _what, _complexity in (
-    ("inter", _common, "the members that all of several sets have", "O(size of the smallest set, for each set)"),
-    ("union", _all, "the members that any of several sets has", "O(sizes of all sets)"),
-    ("diff", _alone, "the members of the first set that no other one has", "O(size of the first set, for each set)"),
+    ("inter", _common, "the members common to all sets", "O(size of the smallest set, for each set)"),
+    ("union", _all, "the members of any of the sets", "O(sizes of all sets)"),
+    ("diff", _alone, "the members of the first set that are in no other set", "O(size of the first set, for each set)"),
 ):
     set_command(
         f"s{_name} key [key ...]", "readonly", keys=ALL_KEYS, summary=f"Returns {_what}.", complexity=_complexity
@@ -153,7 +153,7 @@ for _name, _combine, _what, _complexity in (
     complexity="O(size of the smallest set, for each set)",
 )
 def sintercard(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns how many members all of several sets have, counting to a limit."""
+    """Returns the number of members common to all sets, up to a limit."""
     args, limit = Args(argv), 0
     keys = numbered_keys(args, data.NUMKEYS, data.NUMKEYS_TOO_MANY)
     while len(args):

@@ -137,7 +137,7 @@ def in_pages(ctx: Context, argv: list[bytes], members: Members) -> Reply:
 
 @set_command("sscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step")
 def sscan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over a set in steps; a member that is there all the time is returned."""
+    """Iterates over a set in steps; members that exist throughout are returned."""
     cursor = parse_cursor(argv[2])
     members = read_set(ctx, argv[1])
     if not members:
@@ -210,7 +210,7 @@ def _pop_all(ctx: Context, argv: list[bytes], members: Members) -> Reply:
 
 @set_command("srandmember key [count]", "readonly", complexity="O(count)")
 def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns random members of a set: different ones, or with a negative count perhaps equal ones."""
+    """Returns random members of a set: distinct ones, or with repetitions if the count is negative."""
     if len(argv) > 3:
         raise CommandError(general.SYNTAX)
     if len(argv) == 2:

@@ -258,7 +258,7 @@ def _keys(argv: list[bytes]) -> list[bytes]:
 
 
 _SYNTAX = "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC|DESC] [ALPHA]"
-_COST = "O(N log N) of N elements, O(N) where they are not sorted"
+_COST = "O(N log N) with N elements, O(N) if they are not sorted"
 sort_command(
     f"sort {_SYNTAX} [STORE destination]",
     "write denyoom movablekeys",

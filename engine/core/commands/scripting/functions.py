@@ -55,7 +55,7 @@ def fcall(ctx: Context, argv: list[bytes]) -> Reply:
 
 @script_command(f"fcall_ro {_CALL}", ONLY_READS, since="7.0.0", keys=KEYS, access="RO access", complexity=COMPLEXITY)
 def fcall_ro(ctx: Context, argv: list[bytes]) -> Reply:
-    """Calls a function of a library, which may not write."""
+    """Calls a read-only function of a library."""
     return _fcall(ctx, argv, read_only=True)
 
 
@@ -151,7 +151,7 @@ def function_stats(ctx: Context, argv: list[bytes]) -> Reply:
 
 @function_subcommand("kill", "noscript allow_busy")
 def function_kill(ctx: Context, argv: list[bytes]) -> Reply:
-    """Ends the function that is running, if it has not written yet."""
+    """Ends the running function if it has not written yet."""
     ctx.scripts.kill(function=True)
     return OK
 

@@ -49,7 +49,7 @@ def _eval(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
 
 
 def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
-    """Runs a Lua script that the server knows by its SHA-1."""
+    """Runs a cached Lua script, given its SHA-1."""
     if len(argv[1]) != _SHA_LENGTH:
         raise CommandError(scripting.NO_SCRIPT)
     check_keys(argv)
@@ -58,7 +58,7 @@ def _evalsha(ctx: Context, argv: list[bytes], *, read_only: bool) -> Reply:
 
 for _name, _word, _handler, _summary in (
     ("eval", "script", _eval, "Runs a Lua script."),
-    ("evalsha", "sha1", _evalsha, "Runs a Lua script that the server knows by its SHA-1."),
+    ("evalsha", "sha1", _evalsha, "Runs a cached Lua script, given its SHA-1."),
 ):
     _syntax = f"{_word} numkeys [key [key ...]] [arg [arg ...]]"
     script_command(
@@ -76,7 +76,7 @@ for _name, _word, _handler, _summary in (
         since="7.0.0",
         keys=KEYS,
         access="RO access",
-        summary=f"{_summary[:-1]}, which may not write.",
+        summary=f"{_summary[:-1]}; read-only.",
         complexity=COMPLEXITY,
     )(partial(_handler, read_only=True))
 
@@ -89,13 +89,13 @@ def script_load(ctx: Context, argv: list[bytes]) -> Reply:
 
 @script_subcommand("exists sha1 [sha1 ...]", complexity="O(scripts asked for)")
 def script_exists(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns for each SHA-1 whether the server knows such a script."""
+    """Returns for each SHA-1 whether the script is cached."""
     return [int(ctx.scripts.has(sha)) for sha in argv[2:]]
 
 
 @script_subcommand("flush [ASYNC | SYNC]", complexity="O(scripts)")
 def script_flush(ctx: Context, argv: list[bytes]) -> Reply:
-    """Forgets all scripts."""
+    """Removes all cached scripts."""
     if len(argv) > 3 or (len(argv) == 3 and argv[2].upper() not in (b"SYNC", b"ASYNC")):
         raise CommandError(scripting.SCRIPT_FLUSH)
     ctx.scripts.flush()
@@ -104,12 +104,12 @@ def script_flush(ctx: Context, argv: list[bytes]) -> Reply:
 
 @script_subcommand("kill", "noscript allow_busy")
 def script_kill(ctx: Context, argv: list[bytes]) -> Reply:
-    """Ends the script that is running, if it has not written yet."""
+    """Ends the running script if it has not written yet."""
     ctx.scripts.kill(function=False)
     return OK
 
 
 @script_subcommand("debug <YES | SYNC | NO>", since="3.2.0")
 def script_debug(ctx: Context, argv: list[bytes]) -> Reply:
-    """Refuses: the engine has no debugger of scripts."""
+    """Refuses: the engine has no script debugger."""
     raise CommandError(scripting.NO_DEBUGGER)

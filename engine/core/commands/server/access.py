@@ -71,7 +71,7 @@ def getuser(ctx: Context, argv: list[bytes]) -> Reply:
 
 @acl_subcommand("list", complexity="O(users)")
 def list_(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns all users with their rules, as they stand in a file."""
+    """Returns all users with their rules, in the format of ACL files."""
     return [user.line() for user in ctx.accounts.sorted()]
 
 
@@ -99,7 +99,7 @@ def _file(ctx: Context) -> AclFile:
 
 @acl_subcommand("load", complexity="O(users)")
 def load(ctx: Context, argv: list[bytes]) -> Reply:
-    """Replaces the users by those of the ACL file, all of them or none."""
+    """Replaces all users by those of the ACL file, or none if it has an error."""
     file = _file(ctx)
     try:
         ctx.accounts.load(file.read(), file.name)
@@ -148,7 +148,7 @@ def genpass(ctx: Context, argv: list[bytes]) -> Reply:
 
 @acl_subcommand("dryrun username command [arg [arg ...]]", since="7.0.0")
 def dryrun(ctx: Context, argv: list[bytes]) -> Reply:
-    """Tells whether a user might run a command, without running it."""
+    """Returns whether a user may run a command, without running it."""
     user = ctx.accounts.users.get(argv[2])
     if user is None:
         raise CommandError(acl.user_not_found(argv[2]))

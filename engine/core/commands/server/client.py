@@ -103,7 +103,7 @@ def no_evict(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand("no-touch <ON | OFF>", since="7.2.0")
 def no_touch(ctx: Context, argv: list[bytes]) -> Reply:
-    """Lets the current connection's commands not count as use of keys."""
+    """Switches whether the current connection's commands count as use of keys."""
     ctx.session.no_touch = _on_off(argv[2])
     return OK
 
@@ -142,7 +142,7 @@ def getredir(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand("info", since="6.2.0")
 def info(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns what CLIENT LIST says of the current connection."""
+    """Returns the line of CLIENT LIST for the current connection."""
     return Verbatim(describe(ctx.session, ctx.now, argv) + b"\n")
 
 
@@ -177,7 +177,7 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     arity=-3,
 )
 def kill(ctx: Context, argv: list[bytes]) -> Reply:
-    """Closes the connections that fit all options."""
+    """Closes the connections that match all options."""
     if len(argv) == 3:
         found = [one for one in ctx.sessions if one.addr == argv[2]]
         if not found:
@@ -236,7 +236,7 @@ def _close(ctx: Context, sessions: list[Session]) -> None:
 
 @client_subcommand("unblock client-id [TIMEOUT | ERROR]", "admin noscript loading stale", since="5.0.0")
 def unblock(ctx: Context, argv: list[bytes]) -> Reply:
-    """Wakes a connection that waits in a blocking command."""
+    """Unblocks a connection that waits in a blocking command."""
     at_most(argv, 4)
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):

@@ -29,7 +29,7 @@ def get(ctx: Context, argv: list[bytes]) -> Reply:
 
 @config_subcommand("set parameter value [parameter value ...]", complexity="O(directives)")
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
-    """Changes directives, all or none of them."""
+    """Changes directives, all of them or none."""
     if len(argv) % 2:
         raise CommandError(general.SYNTAX)
     error = ctx.config.change(list(zip(argv[2::2], argv[3::2], strict=True)))
@@ -40,7 +40,7 @@ def set_(ctx: Context, argv: list[bytes]) -> Reply:
 
 @config_subcommand("rewrite", since="2.8.0")
 def rewrite(ctx: Context, argv: list[bytes]) -> Reply:
-    """Writes the present values to the configuration file."""
+    """Writes the current values to the configuration file."""
     ctx.host.rewrite_configuration()
     return OK
 

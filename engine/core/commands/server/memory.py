@@ -24,7 +24,7 @@ memory_subcommand = container("memory", "Commands that inspect memory.", group="
     "usage key [SAMPLES count]", "readonly", keys=SUB_KEY, access="RO", complexity="O(segments and blocks, or samples)"
 )
 def usage(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the number of bytes that a key and its value take; large values are sampled."""
+    """Returns the size of a key and its value in bytes; large values are sampled."""
     args, samples = Args(argv, 3), _SAMPLES
     while len(args):
         if not args.option(b"SAMPLES"):
@@ -95,14 +95,14 @@ def _percent(part: int, whole: int) -> float:
 
 @memory_subcommand("doctor")
 def doctor(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a report on memory for people."""
+    """Returns a human-readable report on memory."""
     facts = ctx.host.facts()
     if not facts.memory:
         return Verbatim(server.MEMORY_REPORT_EMPTY)
     limit = ctx.config.integer("maxmemory")
-    lines = [f"{facts.memory / 1e6:.1f} MB are in use, {facts.memory_peak / 1e6:.1f} MB at most so far."]
+    lines = [f"{facts.memory / 1e6:.1f} MB are in use, {facts.memory_peak / 1e6:.1f} MB at the peak."]
     if limit:
-        lines.append(f"maxmemory is {limit / 1e6:.1f} MB: {_percent(facts.memory, limit):.0f} per cent are in use.")
+        lines.append(f"maxmemory is {limit / 1e6:.1f} MB: {_percent(facts.memory, limit):.0f} percent are in use.")
     return Verbatim("\n".join(lines).encode())
 
 

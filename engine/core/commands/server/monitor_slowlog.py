@@ -42,7 +42,7 @@ slowlog_subcommand = container(
 
 @slowlog_subcommand("get [count]", complexity="O(count)")
 def slowlog_get(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the newest entries of the slow log: 10 or the given number, all with -1."""
+    """Returns the newest entries of the slow log: 10 or the given number; -1 returns all."""
     at_most(argv, 3)
     count = parse_int(argv[2], server.SLOWLOG_COUNT) if len(argv) == 3 else 10
     if count < -1:
@@ -93,7 +93,7 @@ def history(ctx: Context, argv: list[bytes]) -> Reply:
 
 @latency_subcommand("reset [event [event ...]]")
 def reset(ctx: Context, argv: list[bytes]) -> Reply:
-    """Forgets all or some events, and returns how many."""
+    """Removes all or some events, and returns how many."""
     events = ctx.telemetry.events
     return sum(events.pop(name, None) is not None for name in (argv[2:] or list(events)))
 
@@ -123,7 +123,7 @@ def _drawn(name: bytes, event: Event, now: int) -> bytes:
 
 @latency_subcommand("doctor")
 def doctor(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a report on the events for people."""
+    """Returns a human-readable report on the events."""
     telemetry = ctx.telemetry
     if telemetry.events:
         lines = [
@@ -131,14 +131,14 @@ def doctor(ctx: Context, argv: list[bytes]) -> Reply:
             % (name, len(event.samples), event.samples[-1][1], event.longest, event.worst)
             for name, event in telemetry.events.items()
         ]
-        return Verbatim(b"\n".join([*lines, b"SLOWLOG GET tells which commands took long."]))
+        return Verbatim(b"\n".join([*lines, b"SLOWLOG GET shows slow commands."]))
     off = not ctx.config.integer("latency-monitor-threshold")
     return Verbatim(server.LATENCY_OFF if off else server.LATENCY_NONE)
 
 
 @latency_subcommand("histogram [command [command ...]]", since="7.0.0", complexity="O(commands)")
 def histogram(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the distribution of the times that all or some commands took."""
+    """Returns the distribution of the durations of all or some commands."""
     stats = ctx.telemetry.stats
     names = list(dict.fromkeys(name for word in argv[2:] for name in _named(word))) if len(argv) > 2 else list(stats)
     found: list[Reply] = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: Cost of the part that does not run in the background.
-_IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are only noted."
+_IMAGE = "O(N) with N keys, blocks of pending entries and open segments; strings and sealed segments are shared."
 
 
 @server_command("save", "admin noscript no_async_loading no_multi", complexity="O(N) with N bytes of data.")
@@ -28,7 +28,7 @@ def save(ctx: Context, argv: list[bytes]) -> Reply:
 
 @server_command("bgsave [SCHEDULE]", "admin noscript no_async_loading", complexity=_IMAGE)
 def bgsave(ctx: Context, argv: list[bytes]) -> Reply:
-    """Begins to write a snapshot of this moment in the background."""
+    """Starts to write a snapshot of the current data in the background."""
     schedule = len(argv) > 1
     if len(argv) > 2 or (schedule and argv[1].upper() != b"SCHEDULE"):
         raise CommandError(general.SYNTAX)
@@ -43,13 +43,13 @@ def lastsave(ctx: Context, argv: list[bytes]) -> Reply:
 
 @server_command("bgrewriteaof", "admin noscript no_async_loading", complexity=_IMAGE)
 def bgrewriteaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Begins to rewrite the append-only file to what the data need."""
+    """Starts to rewrite the append-only file to its minimum in the background."""
     return ctx.durability.rewrite_log(within=ctx.session.in_exec)
 
 
 @generic_command("waitaof numlocal numreplicas timeout", "blocking", since="7.2.0")
 def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Waits until earlier writes are on the disk here and on that of replicas.
+    """Waits until earlier writes are on the disks of this server and of replicas.
 
     The reply is ``[1 if the writes are on disk here, number of replicas that have them on disk]``.
 

@@ -104,7 +104,7 @@ _SHARD_CHANNELS = Keys(1, -1, 1, are_channels=True)
     complexity="O(channels)",
 )
 def ssubscribe(ctx: Context, argv: list[bytes]) -> Reply:
-    """Subscribes to shard channels. The engine is one shard, so any channel will do."""
+    """Subscribes to shard channels. The engine is one shard, so every channel is accepted."""
     if ctx.session.in_exec:
         raise CommandError(clients.SSUBSCRIBE_IN_EXEC)
     return _answers(ctx, b"ssubscribe", argv[1:], ctx.pubsub.subscribe_shard, ctx.session.shard_channels)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @server_command("replconf [option value ...]", "admin noscript loading stale allow_busy", since="3.0.0", arity=-1)
 def replconf(ctx: Context, argv: list[bytes]) -> Reply:
-    """Configures the replication link: replicas say what they can do, and how far they are."""
+    """Configures the replication link: replicas announce their capabilities and their offset."""
     if len(argv) % 2 == 0:
         raise CommandError(general.SYNTAX)
     first = argv[1].lower() if len(argv) > 1 else b""
@@ -61,7 +61,7 @@ def _configure(said: AsReplica, option: bytes, value: bytes) -> None:
 
 @server_command("psync replicationid offset", "admin noscript no_async_loading no_multi", since="2.8.0", arity=-3)
 def psync(ctx: Context, argv: list[bytes]) -> Reply:
-    """Makes the connection a replica, which gets what it lacks and then everything that happens."""
+    """Makes the connection a replica, which receives missing data and then all writes."""
     hands_over = len(argv) > 3 and argv[3].upper() == b"FAILOVER"
     ctx.replication.synchronise(ctx.session, argv[1], parse_int(argv[2]), hands_over=hands_over)
     return NO_REPLY
@@ -69,14 +69,14 @@ def psync(ctx: Context, argv: list[bytes]) -> Reply:
 
 @server_command("sync", "admin noscript no_async_loading no_multi", since="1.0.0")
 def sync(ctx: Context, argv: list[bytes]) -> Reply:
-    """Makes the connection a replica of the old kind: it gets all data, and then everything that happens."""
+    """Makes the connection a replica of the old kind, which receives all data and then all writes."""
     ctx.replication.synchronise(ctx.session, b"", -1)
     return NO_REPLY
 
 
 @generic_command("wait numreplicas timeout", "blocking", since="3.0.0")
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
-    """Waits until replicas have what was written before, and returns how many have.
+    """Waits until replicas have all earlier writes, and returns how many do.
 
     When the command runs again, its timeout has been replaced by the offset that it waits for.
     """
@@ -103,7 +103,7 @@ _PORT_DIGITS = 20
 
 
 def _replicaof(ctx: Context, argv: list[bytes]) -> Reply:
-    """Follows another server, or, with NO ONE, none any more."""
+    """Follows another server; with NO ONE, stops following."""
     host, port = argv[1], argv[2]
     if (host.lower(), port.lower()) == (b"no", b"one"):
         return ctx.replication.lead()
@@ -118,7 +118,7 @@ for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
 
 @server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
-    """Hands over to a replica that has everything, while clients that write wait, and follows it from then on."""
+    """Hands over to a replica that is up to date, pausing writes meanwhile, and follows it from then on."""
     args = Args(argv)
     if len(argv) == 2 and args.flag(b"ABORT"):
         ctx.replication.abort_failover()

@@ -36,7 +36,7 @@ cluster_command("asking", "fast")(_no_cluster)
 
 module_subcommand = container(
     "module",
-    "Commands that manage modules, of which there are none.",
+    "Commands that manage modules; the engine has no modules.",
     group="server",
     since="4.0.0",
     flags="admin noscript",
@@ -46,7 +46,7 @@ module_subcommand = container(
 
 @module_subcommand("list")
 def module_list(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns no module: the engine has none."""
+    """Returns an empty list: the engine has no modules."""
     return []
 
 

@@ -31,7 +31,7 @@ def discard_transaction(ctx: Context, session: Session) -> None:
 
 @transaction_command("multi")
 def multi(ctx: Context, argv: list[bytes]) -> Reply:
-    """Begins a transaction: commands are queued until EXEC."""
+    """Starts a transaction: commands are queued until EXEC."""
     if ctx.session.multi is not None:
         raise CommandError(clients.MULTI_NESTED)
     ctx.session.multi = []

@@ -52,23 +52,23 @@ def decompressed(data: bytes, size: int) -> bytes:
             at += 1
             start = len(out) - back
             if start < 0 or len(out) + count > size:
-                raise ValueError("a copy of what is not there")
+                raise ValueError("a copy starts before the string")
             if back >= count:
                 out += out[start : start + count]
             else:
                 # The copy overlaps its own output.
                 out += (out[start:] * (count // back + 1))[:count]
     except IndexError:
-        raise ValueError("it ends within a piece") from None
+        raise ValueError("it ends within an operation") from None
     if at != end or len(out) != size:
-        raise ValueError("its size is another")
+        raise ValueError("its size differs")
     return bytes(out)
 
 
 def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator[bool, None, bytes]:
     """Decompress and join strings of these sizes in bytes; yields when other tasks can run."""
     if not all(parts):
-        raise ValueError("nothing stands for a string")
+        raise ValueError("a compressed string is empty")
     # Each string is followed by a byte at which its walk stops; the last one is for an unterminated piece.
     data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
     lengths = np.array(list(map(len, parts)))
@@ -80,13 +80,13 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
     counts[are_long] = data[at[are_long] + 1] + np.int64(9)
     begins = np.searchsorted(at, ends - lengths)
     if (np.add.reduceat(counts, begins) != sizes).any():
-        raise ValueError("its size is another")
+        raise ValueError("its size differs")
     # Copies must not start before their string.
     copies = np.flatnonzero(are_copies)
     back = ((first[copies] & 31).astype(np.int64) << 8 | data[at[copies] + 1 + are_long[copies]]) + 1
     there = np.cumsum(counts) - counts
     if (back > (there - there[begins][np.searchsorted(ends, at)])[copies]).any():
-        raise ValueError("a copy of what is not there")
+        raise ValueError("a copy starts before the string")
     yield False
     literals = at[~are_copies]
     snappy = _translated(data, ends, literals, (at[copies], counts[copies], back), are_long[copies])
@@ -105,7 +105,7 @@ def _pieces(data: _Bytes, begins: _Ints, ends: _Ints) -> Generator[bool, None, _
             rows.append(behind[rows[-1]])
         yield False
     if (rows[-1] != ends).any():
-        raise ValueError("it ends within a piece")
+        raise ValueError("it ends within an operation")
     table = np.array(rows).T
     return table[table < ends[:, None]]
 

@@ -90,7 +90,7 @@ def beginning(data: bytes) -> Summary:
             name, value = reader.string(), reader.string()
             summary.about[name] = value
     except BadFormatError as error:
-        raise DamagedError(reader.at, str(error) or "the beginning is damaged") from None
+        raise DamagedError(reader.at, str(error) or "the header is damaged") from None
     return summary
 
 
@@ -99,7 +99,7 @@ def _version(header: bytes) -> tuple[bytes, int]:
     magic = next((one for one in MAGICS if header.startswith(one)), b"")
     digits = header[len(magic) :]
     if not magic or not digits.isdigit():
-        raise DamagedError(0, "this is no RDB file")
+        raise DamagedError(0, "this is not an RDB file")
     version = int(digits)
     if not 1 <= version <= _NEWEST[magic]:
         raise ForeignError(len(magic), f"version {version} of the RDB format is not known here")
@@ -219,7 +219,7 @@ class Loading:
             raise
         except (BadFormatError, LookupError, ValueError, TypeError, OverflowError, RuntimeError) as error:
             what = str(error) if isinstance(error, BadFormatError) else ""
-            raise DamagedError(self._began, f"{self._place}{what or 'what begins here is damaged'}") from None
+            raise DamagedError(self._began, f"{self._place}{what or 'the item at this offset is damaged'}") from None
         return State.GOING
 
     @property
@@ -242,7 +242,7 @@ class Loading:
             total = int.from_bytes((yield from whole(source, lambda: source.read(_SUM_BYTES))), "little")
             summary.has_sum = bool(total)
             if total and total != expected:
-                raise DamagedError(self._began, "the check sum is not that of the file: something in it has changed")
+                raise DamagedError(self._began, "the checksum does not match: the file is damaged")
 
     def _items(self) -> Steps[None]:
         """Read everything up to the end marker."""

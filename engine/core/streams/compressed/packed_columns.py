@@ -143,7 +143,7 @@ class PackedColumns(Packed):
                 one <= two for one, two in zip(longest, most, strict=True)
             ):
                 return
-        raise OSError("a compressed chunk is damaged: its values are not as long as its lengths say")
+        raise OSError("a compressed chunk is damaged: its values do not match their lengths")
 
     def _parts(self, low: int, high: int) -> Iterator[tuple[memoryview, Ints, Lengths]]:
         """Yield the entries [low, high) chunk by chunk: columns, places of the words in them, and their lengths.

@@ -180,7 +180,7 @@ def test_what_cannot_be_read_on_behind_is_always_an_error():
         (file_of(magic=b"REDIS0015"), "version 15"),
         (file_of(magic=b"VALKEY081"), "version 81"),
         (file_of(magic=b"REDIS9999"), "version 9999"),
-        (b"RDB" + bytes(20), "no RDB file"),
+        (b"RDB" + bytes(20), "not an RDB file"),
         (b"REDIS", "ends too early"),
         (file_of(b"\xfe" + length(16)), "a database 16, but 'databases' is 16"),
         (file_of(text, text), "key 'k' of database 0: it is there twice"),

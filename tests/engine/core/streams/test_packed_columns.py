@@ -187,5 +187,5 @@ def test_forms_of_files():
     assert forms == {"lz4": 0, "zstd": 1, COLUMNS: 3}
     for form in forms.values():
         assert form_of(of_form(form, plain.last_id, cache)) == form
-    with pytest.raises(ValueError, match="does not know"):
+    with pytest.raises(ValueError, match="does not support"):
         of_form(4, plain.last_id, cache)

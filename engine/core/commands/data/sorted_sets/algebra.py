@@ -265,13 +265,13 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine, weighs: bool) 
 
 _WEIGHING = " [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]"
 for _name, _combine, _options, _since, _what, _complexity in (
-    ("union", _together, _WEIGHING, "2.0.0", "the members that any of several sorted sets has", "O(sizes of all)"),
+    ("union", _together, _WEIGHING, "2.0.0", "the members of any of the sorted sets", "O(sizes of all)"),
     (
         "inter",
         _common,
         _WEIGHING,
         "2.0.0",
-        "the members that all of several sorted sets have",
+        "the members common to all sorted sets",
         "O(size of the smallest one, for each)",
     ),
     (
@@ -279,7 +279,7 @@ for _name, _combine, _options, _since, _what, _complexity in (
         _alone,
         "",
         "6.2.0",
-        "the members of the first sorted set that no other one has",
+        "the members of the first sorted set that are in no other one",
         "O(size of the first one, for each)",
     ),
 ):
@@ -310,7 +310,7 @@ for _name, _combine, _options, _since, _what, _complexity in (
     complexity="O(size of the smallest one, for each)",
 )
 def zintercard(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns how many members all of several sorted sets have, counting to a limit."""
+    """Returns the number of members common to all sorted sets, up to a limit."""
     request = _parse(ctx, argv, 1, weighs=False, counts=True)
     smallest, *others = sorted(distinct(request.sources), key=len)
     limit = request.limit

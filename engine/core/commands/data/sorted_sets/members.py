@@ -271,13 +271,13 @@ def _rank(ctx: Context, argv: list[bytes], *, reverse: bool) -> Reply:
 
 @sorted_set_command("zrank key member [WITHSCORE]", "readonly fast", since="2.0.0", complexity="O(log(size))")
 def zrank(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns how many members of a sorted set come before one."""
+    """Returns the rank of a member of a sorted set, lowest score first."""
     return _rank(ctx, argv, reverse=False)
 
 
 @sorted_set_command("zrevrank key member [WITHSCORE]", "readonly fast", since="2.0.0", complexity="O(log(size))")
 def zrevrank(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns how many members of a sorted set come behind one."""
+    """Returns the rank of a member of a sorted set, highest score first."""
     return _rank(ctx, argv, reverse=True)
 
 
@@ -285,7 +285,7 @@ def zrevrank(ctx: Context, argv: list[bytes]) -> Reply:
     "zscan key cursor [MATCH pattern] [COUNT count]", "readonly", since="2.8.0", complexity="O(COUNT) a step"
 )
 def zscan(ctx: Context, argv: list[bytes]) -> Reply:
-    """Iterates over a sorted set in steps; a member that is there all the time is returned."""
+    """Iterates over a sorted set in steps; members that exist throughout are returned."""
     cursor = parse_cursor(argv[2])
     members = read_sorted_set(ctx, argv[1])
     if not members:
@@ -316,7 +316,7 @@ def _all(members: SortedSet) -> tuple[int, int]:
     "zrandmember key [count [WITHSCORES]]", "readonly", since="6.2.0", complexity="O(count * log(size))"
 )
 def zrandmember(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns random members of a sorted set: different ones, or with a negative count perhaps equal ones."""
+    """Returns random members of a sorted set: distinct ones, or with repetitions if the count is negative."""
     pick = ctx.changes.pick
     if len(argv) == 2:
         members = read_sorted_set(ctx, argv[1])

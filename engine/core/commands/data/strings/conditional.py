@@ -35,7 +35,7 @@ def digest(ctx: Context, argv: list[bytes]) -> Reply:
     complexity="O(1), with a digest O(length)",
 )
 def delex(ctx: Context, argv: list[bytes]) -> Reply:
-    """Deletes a key, under a condition on the string there."""
+    """Deletes a key if its string meets a condition."""
     key, db = argv[1], ctx.db
     if len(argv) not in (2, 4):
         raise CommandError(general.wrong_arity(b"delex"))

@@ -68,7 +68,7 @@ def sum_of_floats(one: Fraction | None, two: Fraction | None, error: bytes) -> F
 
 @string_command("incrbyfloat key increment", "write denyoom fast", access="RW access update", since="2.6.0")
 def incrbyfloat(ctx: Context, argv: list[bytes]) -> Reply:
-    """Increments the number at a key, which may have a fraction."""
+    """Increments the floating-point number at a key."""
     key = argv[1]
     value = string_at(ctx, key)
     infinite = False

@@ -59,7 +59,7 @@ def _raw(ctx: Context, key: bytes, value: String) -> bytearray:
     "write denyoom fast",
     access="RW insert",
     since="2.0.0",
-    complexity="O(length of what is appended)",
+    complexity="O(length of the appended string)",
 )
 def append(ctx: Context, argv: list[bytes]) -> Reply:
     """Appends to the string at a key, and returns its new length."""

@@ -73,7 +73,7 @@ def _set_until(ctx: Context, key: bytes, value: bytes, deadline: int | None) -> 
     access="RW access update variable_flags",
 )
 def set_(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets a string, whatever the key held."""
+    """Sets a string, replacing a value of any type."""
     key, value = argv[1], argv[2]
     if len(argv) == 3:
         _set_until(ctx, key, value, None)
@@ -191,7 +191,7 @@ def get(ctx: Context, argv: list[bytes]) -> Reply:
 
 @string_command("mget key [key ...]", "readonly fast", keys=ALL_KEYS, complexity="O(keys)")
 def mget(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the strings at several keys, nil for a key that holds none."""
+    """Returns the strings at several keys, nil for a key without a string."""
     found = map(ctx.db.read, argv[1:])
     return paged([bytes(value) if isinstance(value, bytes | bytearray) else None for value in found])
 

@@ -110,7 +110,7 @@ def _acknowledge_and_delete(
     complexity="O(1) for each ID.",
 )
 def xnack(ctx: Context, argv: list[bytes]) -> Reply:
-    """Gives pending entries back: they belong to no consumer, and the next claim gets them first."""
+    """Releases pending entries: they have no owner, and the next claim returns them first."""
     key, group_name, mode = argv[1], argv[2], argv[3].upper()
     need_group(ctx, key, group_name)
     if mode not in (b"SILENT", b"FAIL", b"FATAL"):
@@ -191,10 +191,10 @@ def _give_back(
 @stream_command(
     "xpending key group [[IDLE min-idle-time] start end count [consumer]]",
     "readonly",
-    complexity="O(N) with N entries returned; with IDLE, with N entries looked at.",
+    complexity="O(N) with N entries returned; with IDLE, with N entries scanned.",
 )
 def xpending(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns a summary of a group's pending entries, or the entries one by one."""
+    """Returns a summary of a group's pending entries, or the entries themselves."""
     words = len(argv)
     if words != 3 and not 6 <= words <= 9:
         raise CommandError(general.SYNTAX)

@@ -56,7 +56,7 @@ def _read_start(ctx: Context, key: bytes, word: bytes) -> int:
     complexity="For each stream O(N) with N entries returned.",
 )
 def xread(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns entries of several streams after given IDs; waits for them if asked to."""
+    """Returns entries of several streams after given IDs; with BLOCK, waits for them."""
     read = parse_read(ctx, argv)
     starts = [_read_start(ctx, key, word) for key, word in zip(read.keys, read.id_words, strict=True)]
     budget = Budget(read)
@@ -110,7 +110,7 @@ def _group_start(ctx: Context, key: bytes, group_name: bytes, word: bytes) -> tu
     complexity="For each stream O(N) with N entries returned.",
 )
 def xreadgroup(ctx: Context, argv: list[bytes]) -> Reply:
-    """Delivers new or pending entries of several streams to a consumer of a group; waits for them if asked to."""
+    """Delivers new or pending entries of several streams to a consumer of a group; with BLOCK, waits for them."""
     read = parse_read(ctx, argv)
     assert read.group is not None
     if len(read.keys) == 1 and read.claim is None and not (read.maxcount or read.maxsize) and argv[-1] == b">":

@@ -67,7 +67,7 @@ def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
     """Add the data of :func:`~engine.core.formats.rdb.streams.writer.rest` to a loaded stream."""
     reader = Reader(data)
     if reader.length() != REST_VERSION:
-        raise BadFormatError("it holds more of a stream than is known here")
+        raise BadFormatError("it has stream data of a newer version")
     for _ in range(reader.length()):
         group = stream.groups[reader.string()]
         for _ in range(reader.length()):

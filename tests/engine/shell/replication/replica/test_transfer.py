@@ -110,7 +110,7 @@ def test_what_is_wrong_with_the_data_is_told_apart(tmp_path, payload):
     changed[-1] ^= 1
     _, transfer = transfer_of(tmp_path)
     transfer.feed(bytes(changed))
-    with pytest.raises(DamagedError, match="check sum") as caught:
+    with pytest.raises(DamagedError, match="checksum") as caught:
         finish(transfer)
     assert not isinstance(caught.value, ForeignError)
     transfer.close()

@@ -84,7 +84,7 @@ def test_another_way_to_load_while_data_are_read(replica, file, loads):
         wait_for(lambda: replica.info("persistence")[is_loading], "the second file to be read")
         replica.config_set("repl-diskless-load", second)
         wait_for(lambda: len(other.asked) > 2, "the third attempt")
-        assert "check sum" in trouble(replica)
+        assert "checksum" in trouble(replica)
         assert other.asked[1] == (HISTORY, 1)
         assert other.asked[2] == ((HISTORY, 1) if first == "swapdb" else (b"?", -1))
         assert replica.dbsize() == (KEYS if first == "swapdb" else 0)
