@@ -21,7 +21,7 @@ from engine.settings.config import Config
 Pair = tuple[float, bytes]
 #: Number of members from which the order is maintained permanently; smaller sets create it on first use.
 _ORDERED = 64
-#: Number of members up to which a removal of a range drops the order.
+#: Number of members up to which removing a range does not create the order.
 _TINY = 8
 #: Number of pairs sorted together.
 _SORTED_AT_ONCE = 2000

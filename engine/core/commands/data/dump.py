@@ -37,6 +37,7 @@ _LONGEST_IDLE = (1 << 24) - 1
 #: Streams with more entries and pending entries, hashes or lists with more elements, and payloads with more bytes are
 #: written and read in steps.
 _LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
+#: Nodes per step, and bytes of the checksum per step.
 _NODES, _CHECKED = 4, 256 * 1024
 
 

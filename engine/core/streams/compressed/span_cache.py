@@ -17,7 +17,7 @@ from engine.core.streams.entries import Plain
 
 #: Default size in bytes of the cached spans and blocks. Data still held by replies is not included.
 CACHE_BYTES = 64 << 20
-#: Blocks use at most one n-th of the cache.
+#: Maximum share of blocks in the cache: one part of this number of parts.
 _BLOCKS_SHARE = 4
 #: Maximum number of frame makers, of 130 kB each.
 _FRAME_MAKERS = 16
