@@ -33,8 +33,8 @@ _TEXTS: dict[str, dict[str, Any]] = {
 # A header that differs from the schema is an error, not columns that change places.
 _CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {**_TEXTS["csv"], "enforceSchema": False}}
 
+#: Columns beside those of the files: which file a row is of, and its place there.
 _FILE, _ROW = "_pystreams_file", "_pystreams_row"
-"""Columns beside those of the files: which file a row is of, and its place there."""
 
 
 @job(

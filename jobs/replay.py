@@ -28,8 +28,8 @@ from pystreams.jobs.parquet import check_place, in_order_of_ids, read
 from pystreams.jobs.run import Run
 from pystreams.values import times
 
+#: How much of the time that a rate or a speed gives goes into one chunk.
 _PACE_SECONDS = 2
-"""How much of the time that a rate or a speed gives goes into one chunk."""
 
 
 @dataclass(frozen=True)

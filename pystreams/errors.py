@@ -18,16 +18,16 @@ class Status(IntEnum):
 
     DONE = 0
     FAILED = 1
+    #: The command line is wrong, or a change was not confirmed. click uses the same number.
     USAGE = 2
-    """The command line is wrong, or a change was not confirmed. click uses the same number."""
+    #: The command worked and found what it was asked to watch for: a lag above the limit, a problem, a difference.
     FOUND = 3
-    """The command worked and found what it was asked to watch for: a lag above the limit, a problem, a difference."""
+    #: A stream, group, consumer, entry, file or profile does not exist.
     MISSING = 4
-    """A stream, group, consumer, entry, file or profile does not exist."""
+    #: The server cannot be reached, or refuses the login.
     UNREACHABLE = 5
-    """The server cannot be reached, or refuses the login."""
+    #: The ACL user may not call a command, or not with this key.
     NOT_PERMITTED = 6
-    """The ACL user may not call a command, or not with this key."""
     INTERRUPTED = 130
 
 

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+#: The stream where a monitor keeps its reports, if it is not told another one.
 STREAM = "pystreams:queries"
-"""The stream where a monitor keeps its reports, if it is not told another one."""
+#: Batches whose reports are kept there, about.
 MAXLEN = 2_000
-"""Batches whose reports are kept there, about."""
+#: Streams of a query that have a report of their own in an entry: those that are furthest behind.
 EACH = 20
-"""Streams of a query that have a report of their own in an entry: those that are furthest behind."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ from spark_streams.write.sink import BatchWriter, Sink, StreamWriter
 from streamclient.config.address import Address
 from streamclient.config.option import refuse
 
+#: Whether Spark pushes filters down to Python sources: from 4.1 on.
 _HAS_FILTERS = hasattr(datasource, "Filter")
-"""Whether Spark pushes filters down to Python sources: from 4.1 on."""
 if _HAS_FILTERS:
     from spark_streams.read import pushdown
 if find_spec("pyspark.sql.streaming.datasource") is not None:  # Spark 4.2 says where a batch begins
@@ -51,8 +51,8 @@ if find_spec("pyspark.sql.streaming.datasource") is not None:  # Spark 4.2 says 
 else:
     from spark_streams.read.legacy_stream import LegacyStreamReader as StreamReader  # type: ignore[assignment]
 
+#: The directory, or the zip archive, that this package was imported from.
 _ROOT = str(Path(__file__).absolute().parents[1])
-"""The directory, or the zip archive, that this package was imported from."""
 
 
 class PystreamsDataSource(DataSource):

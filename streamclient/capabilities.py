@@ -12,8 +12,8 @@ from weakref import WeakMethod
 
 from streamclient.commands import Command
 
+#: Bytes of an entry: sending a larger one costs more than asking about it in another way.
 LARGE = 1024
-"""Bytes of an entry: sending a larger one costs more than asking about it in another way."""
 _SCRIPT_BYTES = 1 << 24  # what a script may load at a time, about
 _SCRIPT_ENTRIES = 1000
 _MOST_SMALL = 200_000  # names of streams that are remembered

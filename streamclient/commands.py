@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+#: A command's words.
 Command = tuple[bytes | str | int, ...]
-"""A command's words."""
 
 
 class Need(StrEnum):
@@ -53,10 +53,10 @@ class Need(StrEnum):
     IDLE = "connections that were idle for 30 seconds"
 
 
+#: Stands for a key in `Sent.probe`.
 KEY = object()
-"""Stands for a key in `Sent.probe`."""
+#: The value of `Sent.key` where the keys stand behind the word STREAMS.
 STREAMS = -1
-"""The value of `Sent.key` where the keys stand behind the word STREAMS."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ COMMANDS: dict[str, Sent] = {
     "UNLINK": Sent(1, True),
     "XREVRANGE": Sent(1, True),
 }
+#: The engine's own commands that a server must have to be asked in the engine's way.
 EXTENSIONS = tuple(name for name, sent in COMMANDS.items() if sent.needs == (Need.ENGINE,))
-"""The engine's own commands that a server must have to be asked in the engine's way."""
 
 
 def rule_of(name: str) -> str:
@@ -205,10 +205,10 @@ def rule_of(name: str) -> str:
     return "+" + name.lower().replace(" ", "|")
 
 
+#: The rules that permit what each need takes.
 RULES: dict[Need, str] = {
     need: " ".join(rule_of(name) for name, sent in COMMANDS.items() if need in sent.needs) for need in Need
 }
-"""The rules that permit what each need takes."""
 ENGINE_RULES = " ".join(map(rule_of, EXTENSIONS))
 _BY_WORD = {name.partition(" ")[0]: sent for name, sent in COMMANDS.items()}  # the subcommands of a command are alike
 

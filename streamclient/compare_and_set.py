@@ -9,8 +9,8 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
 from streamclient.wire_errors import ResponseError
 
+#: The commands that make the change, from the replies of what was read; none if there is nothing to change.
 Decide = Callable[[list[Any]], list[Command]]
-"""The commands that make the change, from the replies of what was read; none if there is nothing to change."""
 
 
 def change(

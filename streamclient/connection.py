@@ -34,11 +34,10 @@ from streamclient.wire_errors import BROKEN, HandshakeError, LinkError, LoginRef
 
 __all__ = ["BROKEN", "Command", "Connection", "Link"]
 
+#: Called if it is unknown how much of a request was executed: returns the commands that are still to be sent.
+#:
+#: It may ask the server.
 Resume = Callable[[], list[Command]]
-"""Called if it is unknown how much of a request was executed: returns the commands that are still to be sent.
-
-It may ask the server.
-"""
 
 _IDLE_SECONDS = 30.0  # a connection that was idle for longer is tested with a PING before it is used again
 _ASKING_REPLY = b"+OK\r\n"

@@ -13,13 +13,13 @@ from streamclient.errors import PystreamsError, error
 from streamclient.retry import Refusal, is_forbidden, reason_of, refusal_of
 from streamclient.wire_errors import ResponseError
 
+#: Advice by the first word of a refusal.
 _MEANINGS = {
     "READONLY": "this server is a replica: name its primary, or the Sentinels",
     "OOM": "it has reached its maxmemory",
     "MISCONF": "it cannot save its data",
     "NOREPLICAS": "fewer replicas are connected than min-replicas-to-write asks for",
 }
-"""Advice by the first word of a refusal."""
 
 
 class RefusedForNowError(Exception):

@@ -22,16 +22,16 @@ from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
 _KEPT_SECONDS = 10.0
+#: How long a replica may be silent before the primary is read instead.
 _ANSWER_SECONDS = 5.0
-"""How long a replica may be silent before the primary is read instead."""
+#: How long a replica that did not answer is not asked again: much longer than finding that out takes.
 _SILENT_SECONDS = 60.0
-"""How long a replica that did not answer is not asked again: much longer than finding that out takes."""
 _QUESTION = ("INFO", "replication")
 _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] = {}
 _zones: dict[Endpoint, tuple[float, str]] = {}
 _silent: dict[Address, float] = {}
+#: Servers already reported by this process as not saying how far they are.
 _untold: set[Endpoint] = set()
-"""Servers already reported by this process as not saying how far they are."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class Refusal(enum.Enum):
     ROW = "the command's arguments or its key: the same command is refused again"
 
 
+#: By the first word of the reply. Words that are not listed are `SERVER`; texts below come first.
 _REFUSALS: dict[str, Refusal] = {
     "MOVED": Refusal.LATER,
     "ASK": Refusal.LATER,
@@ -46,11 +47,11 @@ _REFUSALS: dict[str, Refusal] = {
     "WRONGTYPE": Refusal.ROW,
     "NOGROUP": Refusal.ROW,
 }
-"""By the first word of the reply. Words that are not listed are `SERVER`; texts below come first."""
 
+#: What stands for NOPERM within a script, in Redis 7.0, and in later releases and Valkey.
 _FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
-"""What stands for NOPERM within a script, in Redis 7.0, and in later releases and Valkey."""
 
+#: By a part of a reply that begins with ERR.
 _REFUSALS_IN_ERR: dict[str, Refusal] = {
     "unknown command": Refusal.SERVER,
     "Unknown Redis command": Refusal.SERVER,
@@ -62,10 +63,9 @@ _REFUSALS_IN_ERR: dict[str, Refusal] = {
     "Script killed": Refusal.SERVER,
     "user_script:": Refusal.SERVER,
 }
-"""By a part of a reply that begins with ERR."""
 
+#: Precedes the reason when EXEC is refused: the server's state has changed since the commands were queued.
 _ABORTED = "EXECABORT Transaction discarded because of: "
-"""Precedes the reason when EXEC is refused: the server's state has changed since the commands were queued."""
 
 
 class Budget:

@@ -22,8 +22,8 @@ class NoServerError(Exception):
     """No server is known to have the key, or to be the master."""
 
 
+#: Exceptions of an attempt to reach the server of a key.
 UNREACHABLE = (*BROKEN, NoServerError)
-"""Exceptions of an attempt to reach the server of a key."""
 
 
 class Topology:

@@ -24,5 +24,5 @@ class HandshakeError(Exception):
         self.reply = reply
 
 
+#: Exceptions of a broken or unreachable socket. A server's error reply is `ResponseError` instead.
 BROKEN = (OSError,)
-"""Exceptions of a broken or unreachable socket. A server's error reply is `ResponseError` instead."""

@@ -20,8 +20,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
+#: Top-level packages of the distribution.
 PACKAGES = frozenset({"engine", "pystreams", "spark_streams", "streamclient", "streamwire"})
-"""Top-level packages of the distribution."""
 _DISTRIBUTION = "pystreams"
 
 

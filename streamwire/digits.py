@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
+#: A length for each text, or one for all texts.
 Lengths = Ints | int
-"""A length for each text, or one for all texts."""
 Bools = NDArray[np.bool_]
 
 WIDTH = 8

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from streamwire.walker import Bulks, Walker
 
+#: What each frame begins with, up to the length of its ID.
 HEAD = b"*2\r\n$"
-"""What each frame begins with, up to the length of its ID."""
 
 #: The bytes between two words, by the length of the second; for longer words they are made when needed.
 _BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import binascii
 
+#: Number of slots.
 COUNT = 16384
-"""Number of slots."""
 
 
 def tag_of(key: bytes) -> bytes:

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from streamwire import digits
 from streamwire.digits import Bools, Ints, Lengths, Words
 
+#: Bytes before the first item and after the last one that are readable in any case; their content is ignored.
 BEFORE, AFTER = 8, 16
-"""Bytes before the first item and after the last one that are readable in any case; their content is ignored."""
 
 _WORD = 8
 _MOST_DIGITS = 6

@@ -94,7 +94,7 @@ _EXEMPT = {
 
 
 class Admission:
-    """The checks of one core. The shell sets ``memory_full`` and calls :meth:`refuse`."""
+    """The checks of one core. The shell sets ``memory_full`` and calls ``refuse``."""
 
     __slots__ = ("_accounts", "_changes", "_pause", "_refusals", "flags_of", "memory_counts", "memory_full", "refuses")
 

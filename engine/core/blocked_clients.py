@@ -48,7 +48,7 @@ class Blocked:
                         nothing_for.add(waiter.interest)
 
     def wake(self, session: Session) -> None:
-        """Called at the session's wake time (:attr:`engine.core.clients.session.Waiter.wake_at`).
+        """Called at the session's wake time (``engine.core.clients.session.Waiter.wake_at``).
 
         The session times out, or its command runs again; in that case it may have a new wake time.
         """

@@ -1,6 +1,6 @@
 """A run of XADD commands as one operation per key: the fast path of XADD's handler.
 
-The run consists of bytes in a verified form (:mod:`engine.wire.bulk`). Every condition under which one of its commands
+The run consists of bytes in a verified form (``engine.wire.bulk``). Every condition under which one of its commands
 would fail, or would have to be visible separately, is checked before any change. In that case the
 run is declined, and its commands run one by one. A property test proves that the results are the same.
 """

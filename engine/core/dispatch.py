@@ -1,11 +1,11 @@
 """The core as a whole: it runs one command at a time and returns its reply, its effects, and messages for others.
 
-The shell calls :meth:`Core.execute` and then delivers three things: the reply; :attr:`Core.outbox`, replies and
+The shell calls ``Core.execute`` and then delivers three things: the reply; ``Core.outbox``, replies and
 messages for other sessions, in order (clients woken by the command, subscribers, monitors); and the effects of
-:attr:`Core.changes`, for the log. It supplies the facts that only it has: the time, a blocked client's wake time
-(:meth:`Core.wake`), a closed connection (:meth:`Core.close_session`).
+``Core.changes``, for the log. It supplies the facts that only it has: the time, a blocked client's wake time
+(``Core.wake``), a closed connection (``Core.close_session``).
 
-If a method raises :class:`engine.core.environment.failures.FatalError`, or any other exception, the core
+If a method raises ``engine.core.environment.failures.FatalError``, or any other exception, the core
 must not be used any more. The remaining effects are complete: those of the failed call are dropped.
 
 The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
@@ -234,7 +234,7 @@ class Core:
             self.telemetry.stat(command.full_name).rejected += 1
 
     def take_steps(self) -> None:
-        """Allow :meth:`execute` to return Steps; its caller must then call :meth:`go_on`."""
+        """Allow ``execute`` to return Steps; its caller must then call ``go_on``."""
         self._ctx.takes_steps = True
 
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:

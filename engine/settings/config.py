@@ -1,8 +1,8 @@
 """The configuration in force: the defaults, changed by a file, flags and CONFIG SET.
 
-Names and values are redis.conf's (:mod:`engine.settings.directives` has the table). Values are parsed and checked when
+Names and values are redis.conf's (``engine.settings.directives`` has the table). Values are parsed and checked when
 they are set; look-ups return them typed. Parts of the engine that must act on a change register a listener with
-:meth:`Config.on_change`; a listener that refuses undoes the whole CONFIG SET.
+``Config.on_change``; a listener that refuses undoes the whole CONFIG SET.
 """
 
 from __future__ import annotations

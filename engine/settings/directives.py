@@ -3,7 +3,7 @@
 Flags, configuration files and CONFIG read it. A directive that is not marked ``ACTS`` is accepted, kept and shown, so
 that files and tools written for Redis work, but the engine does nothing with it. Defaults are Redis's.
 
-To add a directive, add a row. Where no kind fits its value, add one to :mod:`engine.settings.kinds`.
+To add a directive, add a row. Where no kind fits its value, add one to ``engine.settings.kinds``.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class OneWord:
     several_words = False
 
     def parse(self, words: Sequence[bytes], before: Any) -> Any:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         del before
         if len(words) != 1:
             raise ConfigError(settings.WRONG_NUMBER)
@@ -78,11 +78,11 @@ class Integer(OneWord):
     high: int
 
     def parse_word(self, word: bytes) -> int:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         return check_range(parse_integer(word), self.low, self.high)
 
     def text(self, value: int) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b"%d" % value
 
 
@@ -107,11 +107,11 @@ class Memory(OneWord):
     low: int
 
     def parse_word(self, word: bytes) -> int:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         return check_range(parse_memory(word), self.low, I64_MAX)
 
     def text(self, value: int) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b"%d" % value
 
 
@@ -122,7 +122,7 @@ class Octal(OneWord):
     high: int
 
     def parse_word(self, word: bytes) -> int:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         try:
             value = int(word, 8)
         except ValueError:
@@ -132,7 +132,7 @@ class Octal(OneWord):
         return value
 
     def text(self, value: int) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b"%o" % value
 
 
@@ -143,13 +143,13 @@ class YesNo(OneWord):
     """yes or no: bool."""
 
     def parse_word(self, word: bytes) -> bool:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         if word.lower() not in (b"yes", b"no"):
             raise ConfigError(settings.NOT_YES_OR_NO)
         return word.lower() == b"yes"
 
     def text(self, value: bool) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b"yes" if value else b"no"
 
 
@@ -157,7 +157,7 @@ class _Shown(OneWord):
     """The base of kinds whose values are the bytes that are shown."""
 
     def text(self, value: bytes) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return value
 
 
@@ -168,7 +168,7 @@ class Choice(_Shown):
     choices: tuple[str, ...]
 
     def parse_word(self, word: bytes) -> bytes:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         for choice in self.choices:
             if choice.lower().encode() == word.lower():
                 return choice.encode()
@@ -182,14 +182,14 @@ class Text(_Shown):
     check: Callable[[bytes], None] | None = None
 
     def parse_word(self, word: bytes) -> bytes:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         if self.check is not None:
             self.check(word)
         return word
 
 
 def file_name(directive: str, what: str) -> Callable[[bytes], None]:
-    """A check for :class:`Text`: a name without a path. ``what`` is "filename" or "dirname", for the error."""
+    """A check for ``Text``: a name without a path. ``what`` is "filename" or "dirname", for the error."""
 
     def check(word: bytes) -> None:
         if b"/" in word or word in (b".", b".."):
@@ -199,7 +199,7 @@ def file_name(directive: str, what: str) -> Callable[[bytes], None]:
 
 
 def host_name(word: bytes) -> None:
-    """A check for :class:`Text`: the name of a host."""
+    """A check for ``Text``: the name of a host."""
     if not re.fullmatch(rb"[A-Za-z0-9.-]*", word):
         raise ConfigError(settings.NOT_A_HOST_NAME)
 
@@ -208,7 +208,7 @@ class MemoryOrPercent(_Shown):
     """A size in bytes, or a percentage of maxmemory: the word, ``100000`` or ``50%``."""
 
     def parse_word(self, word: bytes) -> bytes:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         if re.fullmatch(rb"[0-9]{1,3}%", word):
             return word
         try:
@@ -225,14 +225,14 @@ class Words:
     several_words = True
 
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         del before
         if self.count is not None and len(words) != self.count:
             raise ConfigError(settings.WRONG_NUMBER)
         return tuple(filter(None, words))
 
     def text(self, value: tuple[bytes, ...]) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b" ".join(value)
 
 
@@ -246,16 +246,16 @@ class OnlyAsItIs:
 
     @property
     def several_words(self) -> bool:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return self.kind.several_words
 
     def parse(self, words: Sequence[bytes], before: Any) -> Any:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         value = self.kind.parse(words, before)
         if value not in self.values:
             raise ConfigError(self.why)
         return value
 
     def text(self, value: Any) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return self.kind.text(value)

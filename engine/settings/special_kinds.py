@@ -25,10 +25,10 @@ class Events:
 
 
 class EventLetters(OneWord):
-    """The kind of notify-keyspace-events: :class:`Events`."""
+    """The kind of notify-keyspace-events: ``Events``."""
 
     def parse_word(self, word: bytes) -> Events:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         given = word.decode("latin-1")
         if set(given) - set("Ag$lshzxeKEtmdn"):
             raise ConfigError(settings.EVENT_LETTERS)
@@ -41,7 +41,7 @@ class EventLetters(OneWord):
         return Events(frozenset(chosen - {"A"}), shown.encode())
 
     def text(self, value: Events) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return value.shown
 
 
@@ -52,7 +52,7 @@ class VersionOfFiles(Integer):
     valkey: int
 
     def parse_word(self, word: bytes) -> int:
-        """See :class:`OneWord`."""
+        """See ``OneWord``."""
         value = parse_integer(word)
         return value if value == self.valkey else check_range(value, self.low, self.high)
 
@@ -69,12 +69,12 @@ class SavePoint(NamedTuple):
 
 
 class SavePoints:
-    """The kind of save: a tuple of :class:`SavePoint`."""
+    """The kind of save: a tuple of ``SavePoint``."""
 
     several_words = True
 
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[SavePoint, ...]:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         del before
         if list(words) == [b""]:
             return ()
@@ -86,7 +86,7 @@ class SavePoints:
         return points
 
     def text(self, value: tuple[SavePoint, ...]) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b" ".join(b"%d %d" % point for point in value)
 
 
@@ -103,12 +103,12 @@ CLIENT_CLASSES = (b"normal", b"slave", b"pubsub")
 
 
 class OutputLimits:
-    """The kind of client-output-buffer-limit: class of clients -> :class:`OutputLimit`. Classes left out stay."""
+    """The kind of client-output-buffer-limit: class of clients -> ``OutputLimit``. Classes left out stay."""
 
     several_words = True
 
     def parse(self, words: Sequence[bytes], before: dict[bytes, OutputLimit]) -> dict[bytes, OutputLimit]:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         limits = dict(before)
         if len(words) % 4:
             raise ConfigError(settings.LIMIT_NUMBER)
@@ -126,7 +126,7 @@ class OutputLimits:
         return limits
 
     def text(self, value: dict[bytes, OutputLimit]) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b" ".join(b"%b %d %d %d" % (name, *value[name]) for name in CLIENT_CLASSES)
 
 
@@ -136,7 +136,7 @@ class Percentiles:
     several_words = True
 
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[float, ...]:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         del before
         try:
             numbers = tuple(map(float, words))
@@ -147,7 +147,7 @@ class Percentiles:
         return numbers
 
     def text(self, value: tuple[float, ...]) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b" ".join(b"%g" % number for number in value)
 
 
@@ -158,7 +158,7 @@ class Master:
     several_words = True
 
     def parse(self, words: Sequence[bytes], before: Any) -> tuple[bytes, ...]:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         del before
         host, *port = [word for word in words if word] or [b"no", b"one"]
         if len(port) != 1:
@@ -170,5 +170,5 @@ class Master:
         return host, port[0]
 
     def text(self, value: tuple[bytes, ...]) -> bytes:
-        """See :class:`Kind`."""
+        """See ``Kind``."""
         return b" ".join(value)

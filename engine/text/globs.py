@@ -6,11 +6,11 @@ match is missed and nothing is tried again. That holds for both ways of matching
 
 * A short pattern becomes a regular expression, with atomic groups in place of backtracking. It matches short texts.
 * Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time; the rest
-  is looked for at no more than :data:`_STEPS` places.
+  is looked for at no more than ``_STEPS`` places.
 
 Two bounds keep any client's pattern cheap. A pattern with more than 1,000 stars before its last character matches
-nothing, as in Redis. So does one with more than :data:`_WILDCARDS` sets, escapes and runs of ``?``, and a match that
-needs more than :data:`_STEPS` places: there Redis goes on, for as long as it takes.
+nothing, as in Redis. So does one with more than ``_WILDCARDS`` sets, escapes and runs of ``?``, and a match that
+needs more than ``_STEPS`` places: there Redis goes on, for as long as it takes.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _nothing(_: bytes) -> bool:
 
 
 def _parts(pattern: bytes, ignore_case: bool) -> list[_Part] | None:
-    """What stands before, between and behind the stars; None where that is more than :data:`_WILDCARDS` allows."""
+    """What stands before, between and behind the stars; None where that is more than ``_WILDCARDS`` allows."""
     parts: list[_Part] = [[]]
     at = wildcards = 0
     while at < len(pattern):

@@ -48,7 +48,7 @@ def fits(value: Fraction) -> bool:
 def parse(word: bytes) -> Fraction | None:
     """The number that ``word`` spells, as C's strtold reads it; None where it is no number or out of range.
 
-    Raises :class:`InfiniteError` for an infinity.
+    Raises ``InfiniteError`` for an infinity.
     """
     if len(word) > _MAX_LENGTH:
         return None

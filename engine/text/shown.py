@@ -1,6 +1,6 @@
 """Commands as MONITOR and the slow log show them: secrets replaced, bytes escaped, long ones shortened.
 
-A new command with a secret among its arguments must be added to :func:`without_secrets`.
+A new command with a secret among its arguments must be added to ``without_secrets``.
 """
 
 from __future__ import annotations

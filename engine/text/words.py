@@ -87,7 +87,7 @@ def _single(line: bytes, at: int, word: list[bytes]) -> int:
 
 
 def quote(word: bytes) -> bytes:
-    """``word`` in double quotes; :func:`split_words` is the inverse."""
+    """``word`` in double quotes; ``split_words`` is the inverse."""
     out = [b'"']
     for code in word:
         char = bytes([code])

@@ -1,11 +1,11 @@
 r"""Runs of XADD: many commands of one form in one buffer, found by one regular expression and verified.
 
-A pipeline of XADDs repeats itself. A :class:`Scanner` learns what a client's commands have in common, and finds all of
-them in one call of ``re``, with an expression that matches such a command and nothing else (:mod:`engine.wire.forms`).
+A pipeline of XADDs repeats itself. A ``Scanner`` learns what a client's commands have in common, and finds all of
+them in one call of ``re``, with an expression that matches such a command and nothing else (``engine.wire.forms``).
 Where the expression leaves the length of a word open, the length is compared with the word's header afterwards. The sum
 of the lengths shows that the commands are contiguous.
 
-Whatever is not found so is parsed by :class:`engine.wire.parser.RequestParser`, which defines what a command is; a run
+Whatever is not found so is parsed by ``engine.wire.parser.RequestParser``, which defines what a command is; a run
 holds exactly the commands that it would give.
 
 A run does not hold words but each command's *body*, the bytes from its first field on, because these are stored as they

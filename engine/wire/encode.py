@@ -2,7 +2,7 @@
 
 There is one function for each type and protocol, found by the reply's exact type; the elements of a list are encoded by
 the same table. Long values and entries' frames are passed on as they are, never copied. The types are those of
-:mod:`engine.core.protocol.replies`; BLOCKED and NO_REPLY have no bytes and must not be passed.
+``engine.core.protocol.replies``; BLOCKED and NO_REPLY have no bytes and must not be passed.
 """
 
 from __future__ import annotations

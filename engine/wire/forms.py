@@ -1,13 +1,13 @@
 r"""Forms: what a client's XADDs have in common, word by word, as a regular expression that matches such commands alone.
 
-A :class:`Form` says of each word that it is constant, that it has one of a few lengths, or nothing. It is learned from
-commands: :func:`form_of` one of them, :func:`joined` with each further one. :func:`compiled` makes the expression:
+A ``Form`` says of each word that it is constant, that it has one of a few lengths, or nothing. It is learned from
+commands: ``form_of`` one of them, ``joined`` with each further one. ``compiled`` makes the expression:
 
 * A constant word stands in it with its header.
 * A word of a few lengths is an alternative for each, ``4\r\n.{4}\r\n``, so that the value may hold any bytes.
 * Of any other word, the header and the bytes up to the next ``\r`` are captured. The caller must compare the two.
 
-:mod:`engine.wire.bulk` uses the expression.
+``engine.wire.bulk`` uses the expression.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""The parser of requests: bytes come in, split anywhere; commands go out, each a list of bytes.
 
-The scalar parser (:meth:`RequestParser._scalar`) defines what a request is. It is as strict and as lax as Redis:
+The scalar parser (``RequestParser._scalar``) defines what a request is. It is as strict and as lax as Redis:
 
     *N\r\n, then N times $L\r\n<L bytes> and two bytes, whatever they are    a command; N <= 0 is skipped
     a line that does not begin with *                                         an inline command; empty is skipped
@@ -10,7 +10,7 @@ A header ends at the first \r; the byte behind it is skipped unseen. Numbers are
 Parsing is incremental and takes linear time: complete words are kept as words, and an incomplete one grows in one
 bytearray. So a value that arrives in a million reads costs no more than its bytes, and neither do a million words.
 
-The fast path is hiredis. It parses replies, so it accepts much that is no request; :meth:`RequestParser._by_hiredis`
+The fast path is hiredis. It parses replies, so it accepts much that is no request; ``RequestParser._by_hiredis``
 says how that is noticed. Then the scalar parser parses the same bytes. A property test shows that both give the same
 commands and the same errors.
 """
@@ -85,7 +85,7 @@ class RequestParser:
     )
 
     def __init__(self, max_bulk: int = 512 << 20) -> None:
-        #: The error reply. It is due after the replies to the commands of the same :meth:`parse`.
+        #: The error reply. It is due after the replies to the commands of the same ``parse``.
         self.error: bytes | None = None
         #: proto-max-bulk-len.
         self.max_bulk = max_bulk
@@ -161,7 +161,7 @@ class RequestParser:
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
         """Parse ``data`` up to the end of the incomplete command: that command, if it is complete now, and the rest.
 
-        Only for a trusted client that is not at a boundary. Sets ``error`` as :meth:`parse` does.
+        Only for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
         """
         commands: Commands = []
         if self._tail:

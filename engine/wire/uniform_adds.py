@@ -1,14 +1,14 @@
 r"""XADDs of one form, one key and given IDs, as a log has them: many at once by numpy, entries made without objects.
 
 It is the quickest way from bytes to entries, and for loading alone: an entry takes a fifth of what it takes by
-:mod:`engine.wire.bulk`, which is for what clients send. A command is read as constants and words by turns::
+``engine.wire.bulk``, which is for what clients send. A command is read as constants and words by turns::
 
     *7\r\n$4\r\nXADD\r\n$1\r\ns\r\n$  15\r\n<ID>  \r\n$1\r\nf\r\n$  2\r\n<value>  \r\n$1\r\ng\r\n$  1\r\n<value>  \r\n
 
 All commands are followed at once from guesses where they begin (`streamwire.walker`). The first guess is right, and if
 a command has the form and ends where the next guess is, that one is right as well.
 
-The commands become frames (:mod:`streamwire.frames`) in place. A frame is shorter than its command, and has
+The commands become frames (``streamwire.frames``) in place. A frame is shorter than its command, and has
 the same bytes behind the ID; so the ID is moved, what frames have around it is written, and what is left of the
 commands' beginnings is cut out at once.
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pystreams.metrics.exporter import Exporter
     from pystreams.metrics.otlp import Push
 
+#: The port that redis_exporter listens on.
 PORT = 9121
-"""The port that redis_exporter listens on."""
 
 
 @verb(

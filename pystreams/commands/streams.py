@@ -24,6 +24,7 @@ from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
 _SORTS = {each.name: each for each in measures.STREAMS_LISTED if each.form.right}
+#: Names of measures in `info`, where those of columns would not do.
 _WORDS = {
     "name": "stream",
     "length": "entries",
@@ -32,7 +33,6 @@ _WORDS = {
     "bytes": "size",
     "average_rate": "average rate",
 }
-"""Names of measures in `info`, where those of columns would not do."""
 
 
 def _row(stream: Stream, now: int) -> StreamRow:

@@ -239,8 +239,8 @@ _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 _OF_EXTRAS = ("pyarrow", "numpy")  # the packages of the extra `engine` that some verbs need, for Parquet say
 
+#: The rules of ACL SETUSER that a verb needs, for those that have them.
 NEEDS: dict[click.Command, str] = {}
-"""The rules of ACL SETUSER that a verb needs, for those that have them."""
 
 _LEVEL = "pystreams.level"
 _LAST = ("--url", "--profile", "--embedded", "--option", "--json", "--yes", "--dry-run")

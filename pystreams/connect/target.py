@@ -31,8 +31,8 @@ class Wanted:
     url: str | None = None
     profile: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the embedded engine of a running driver is meant.
     embedded: bool = False
-    """Whether the embedded engine of a running driver is meant."""
 
 
 def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict[str, str]:

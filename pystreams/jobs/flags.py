@@ -32,8 +32,8 @@ from spark_streams.config.options import SECTIONS
 from streamclient.config.option import options_of
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+#: Where the context keeps the options of the file.
 FROM_FILE = "pystreams.options"
-"""Where the context keeps the options of the file."""
 
 
 class Trigger(click.ParamType[dict[str, Any]]):

@@ -30,10 +30,10 @@ from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
 from streamclient.wire_errors import BROKEN
 
+#: A condition of Spark's. STREAM_FAILED only says that a query failed.
 _SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
-"""A condition of Spark's. STREAM_FAILED only says that a query failed."""
+#: What follows it describes the query, with all expressions: also such as would raise an error of a job.
 _PLAN = "=== Streaming Query ==="
-"""What follows it describes the query, with all expressions: also such as would raise an error of a job."""
 
 
 class Job(click.Command):

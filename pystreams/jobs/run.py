@@ -32,14 +32,14 @@ from streamclient.config.option import options_of
 from streamclient.connection import Connection
 from streamclient.pool import borrow
 
+#: What is done with a batch: its rows and its number.
 Work = Callable[[DataFrame, int], None]
-"""What is done with a batch: its rows and its number."""
 Builder = TypeVar("Builder")
 
 _NOTHING: Mapping[str, object] = {}
 _POLL_SECONDS = 0.1
+#: How long a stop waits for Spark to note that the batch is done; without that the batch is repeated, to no harm.
 _COMMIT_SECONDS = 10.0
-"""How long a stop waits for Spark to note that the batch is done; without that the batch is repeated, to no harm."""
 
 
 class Run:
@@ -270,8 +270,8 @@ class Run:
 
 
 _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() for name in option.names}
+#: Jobs that bring their own data along: they may do with the embedded engine.
 _ON_ITS_OWN = ("flight_delays",)
-"""Jobs that bring their own data along: they may do with the embedded engine."""
 
 
 def _told(note: str) -> str:

@@ -27,8 +27,8 @@ from streamclient.errors import PystreamsError
 from streamclient.streams.lag import Budget
 from streamclient.wire_errors import BROKEN, ResponseError
 
+#: Rules of ACL SETUSER for an exporter's user.
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
-"""Rules of ACL SETUSER for an exporter's user."""
 
 _ANSWER_SECONDS = 10.0  # for a reply; a server that hangs keeps a scrape no longer
 _RETRY_MS = 1000  # a scrape that comes while a failover goes on says that the server is away

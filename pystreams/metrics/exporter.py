@@ -17,8 +17,8 @@ from pystreams.metrics import exposition
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.table import Sample
 
+#: Prometheus gives up after ten by default.
 TIMEOUT_SECONDS = 9.0
-"""Prometheus gives up after ten by default."""
 
 _FRESH_SECONDS = 1.0  # what was collected so recently is given again, however many ask
 

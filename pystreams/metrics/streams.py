@@ -8,8 +8,8 @@ from pystreams import measures
 from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
 from pystreams.metrics.table import METRICS, Sample
 
+#: Consumers of a group that get samples of their own: those with most pending entries.
 CONSUMERS = 1000
-"""Consumers of a group that get samples of their own: those with most pending entries."""
 
 
 def text(name: bytes) -> str:

@@ -143,10 +143,10 @@ acl_access_denied_key acl_access_denied_key_total
 acl_access_denied_channel acl_access_denied_channel_total
 acl_access_denied_tls_cert acl_access_denied_tls_cert_total
 """
+#: The metric for each field of INFO that becomes one as it is.
 OF_INFO: dict[str, Metric] = {
     field: Metric(f"redis_{name}", f"{field} of INFO.") for field, name in map(str.split, _INFO_NAMES.split("\n")[1:-1])
 }
-"""The metric for each field of INFO that becomes one as it is."""
 
 UP = Metric("redis_up", "Whether the server answered.")
 INSTANCE = Metric(
@@ -224,7 +224,7 @@ STREAMS_MORE = Metric("pystreams_exporter_streams_left_out", "1 if there are mor
 
 OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)
 
+#: All metrics by name, in the order in which they are exposed.
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS.values(), *OF_QUERIES.values(), *OF_EXPORTER)
 }
-"""All metrics by name, in the order in which they are exposed."""

@@ -20,8 +20,8 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
 _UNKNOWN = 1 << 19  # bytes that an entry is taken to have where nothing is known
+#: Of entries in the replies to one pipeline, about, where entries must be sent.
 REPLY_BYTES = 16 << 20
-"""Of entries in the replies to one pipeline, about, where entries must be sent."""
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:

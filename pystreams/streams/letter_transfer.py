@@ -30,11 +30,12 @@ from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, ZERO, StreamId
 
+#: Letters of one transaction or pipeline.
 _AT_ONCE = 100
-"""Letters of one transaction or pipeline."""
+#: Words of an entry that a script passes on. Lua 5.1 has room for about 8,000 values in a call.
 _SCRIPT_WORDS = 4000
-"""Words of an entry that a script passes on. Lua 5.1 has room for about 8,000 values in a call."""
 
+#: Moves a letter from the first key to the second, from that word on. A letter that is gone is passed over.
 _MOVE = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not found then return 0 end
@@ -43,8 +44,8 @@ redis.call('XADD', KEYS[2], '*', unpack(found[2], ARGV[2]))
 redis.call('XDEL', KEYS[1], ARGV[1])
 return 1
 """
-"""Moves a letter from the first key to the second, from that word on. A letter that is gone is passed over."""
 
+#: Adds an entry to the first key, and notes in the second one that this letter is there.
 _ADD = """
 redis.call('HDEL', KEYS[2], '') -- a user without the right is refused before anything is added
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
@@ -52,7 +53,6 @@ local added = redis.pcall('XADD', KEYS[1], '*', unpack(ARGV, 3))
 if type(added) == 'table' and added.err then redis.call('HDEL', KEYS[2], ARGV[1]) end
 return added
 """
-"""Adds an entry to the first key, and notes in the second one that this letter is there."""
 
 
 class Letter(Protocol):

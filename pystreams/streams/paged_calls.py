@@ -15,8 +15,8 @@ from streamclient.errors import error as client_error
 from streamclient.refusals import refused
 from streamclient.wire_errors import ResponseError
 
+#: Streams or groups that are asked about at a time.
 PAGE = 200
-"""Streams or groups that are asked about at a time."""
 
 T = TypeVar("T")
 

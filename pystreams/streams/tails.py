@@ -18,8 +18,8 @@ from streamclient.errors import PystreamsError
 from streamwire.slots import slot_of
 from streamwire.stream_id import StreamId
 
+#: An entry with its stream's name.
 Found = tuple[bytes, Entry]
-"""An entry with its stream's name."""
 
 _WAIT_MS = 1000  # how long the server is asked to wait; then Ctrl-C has been noticed at the latest
 _POLL_SECONDS = 0.2  # between two looks where one request cannot wait for all streams

@@ -19,10 +19,10 @@ from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO, StreamId
 
+#: The consumer of entries that were given back, on servers where an entry must have one.
 _NOBODY = b"pystreams-returned"
-"""The consumer of entries that were given back, on servers where an entry must have one."""
+#: How long the count of an import that was broken off is kept.
 _KEPT_SECONDS = 7 * 86_400
-"""How long the count of an import that was broken off is kept."""
 
 
 def find(connection: Connection, stream: bytes) -> Stream | None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+#: Environment variable that names the file for the engine (`engine.shell.clock`).
 VARIABLE = "PYSTREAMS_ENGINE_CLOCK"
-"""Environment variable that names the file for the engine (`engine.shell.clock`)."""
 
 _BYTES = 8
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pystreams.values import names
 
+#: An entry's ID, and its field names and values in turn.
 Entry = tuple[bytes, list[bytes]]
-"""An entry's ID, and its field names and values in turn."""
 
 
 def pairs(words: Sequence[bytes]) -> list[tuple[bytes, bytes]]:

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from streamclient.codec.reply import Page
 
+#: The column of the event's key.
 KEY = "_key"
-"""The column of the event's key."""
 
 _NULL = b"default"  # what the sink writes for a key or a value that is null
 _UNKNOWN = b"?"  # in place of a value in an entry of neither format; it is no JSON, so the entry is malformed

@@ -22,8 +22,8 @@ from spark_streams.columns.types.strings import dump
 from spark_streams.columns.types.table import scalar
 
 Convert = Callable[[Any], Any]
+#: A column, null for missing, empty and malformed texts; and a boolean array of the malformed ones (None: none).
 Converted = tuple[Any, Any]
-"""A column, null for missing, empty and malformed texts; and a boolean array of the malformed ones (None: none)."""
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
 _DIGITS = 4000  # Python refuses to make integers of many more

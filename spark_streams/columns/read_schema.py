@@ -45,8 +45,8 @@ from streamclient.codec.reply import Page
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 
+#: The stream of a page; or its streams, in order, with the number of entries of each.
 Origin = str | Sequence[tuple[str, int]]
-"""The stream of a page; or its streams, in order, with the number of entries of each."""
 
 _LATEST_MS = (2**63 - 1) // 1000
 _SHOWN = 80  # characters of a value in an error

@@ -41,6 +41,7 @@ _KAFKA = {
 }
 _FILES = {"paths": "Set 'streams' to a comma-separated list; load() takes one stream."}
 
+#: By name in lower case, as Spark passes it.
 INSTEAD = {
     name.lower(): Foreign(name, peer, advice)
     for peer, table in (
@@ -50,4 +51,3 @@ INSTEAD = {
     )
     for name, advice in table.items()
 }
-"""By name in lower case, as Spark passes it."""

@@ -21,6 +21,7 @@ from streamclient.config.address import Address, Embedded
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of, refuse
 
+#: The classes that declare options, in the order of the documents; their docstrings are the headings there.
 SECTIONS: tuple[type[Any], ...] = (
     ConnectOptions,
     CommonOptions,
@@ -32,10 +33,9 @@ SECTIONS: tuple[type[Any], ...] = (
     TargetOptions,
     TrimOptions,
 )
-"""The classes that declare options, in the order of the documents; their docstrings are the headings there."""
 
+#: Options that Spark itself adds to those of a streaming write.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
-"""Options that Spark itself adds to those of a streaming write."""
 
 
 class _Scope:

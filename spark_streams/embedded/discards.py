@@ -17,8 +17,8 @@ from spark_streams import reports
 if TYPE_CHECKING:
     import redis
 
+#: Environment variable: `off` silences what the embedded engine says of the life of its data.
 NOTICES = "PYSTREAMS_EMBEDDED_NOTICES"
-"""Environment variable: `off` silences what the embedded engine says of the life of its data."""
 
 _SECONDS = 1.0  # time for the count; what is not counted by then is left out
 _PAGE = 200  # streams per round trip

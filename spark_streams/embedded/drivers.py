@@ -31,17 +31,17 @@ from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import PREFIX
 from spark_streams.errors import fail
 
+#: The environment variable that names the directory of the driver's engine, for processes that the driver starts.
 VARIABLE = "PYSTREAMS_EMBEDDED"
-"""The environment variable that names the directory of the driver's engine, for processes that the driver starts."""
 
+#: The Unix socket that an engine listens on, in the driver's directory or in that of its data (`data_directory`).
 SOCKET = "socket"
-"""The Unix socket that an engine listens on, in the driver's directory or in that of its data (`data_directory`)."""
 
 _KEPT = "data-"  # how the names of the directories begin whose engines keep their data
 _PATH_BYTES = 100  # systems differ in how long the path of a Unix socket may be: from 103 to 107 bytes
 
+#: How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs.
 SET_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
-"""How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs."""
 
 
 def find(*, kept: bool = False) -> tuple[Process, Path]:

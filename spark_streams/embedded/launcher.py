@@ -36,11 +36,11 @@ from streamwire import bootstrap
 if TYPE_CHECKING:
     import redis
 
+#: A command line that starts the engine in place of the usual one, to give it settings of its own.
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
-"""A command line that starts the engine in place of the usual one, to give it settings of its own."""
 
+#: The directory that the option `embedded.dir` is relative to.
 HOME = "PYSTREAMS_HOME"
-"""The directory that the option `embedded.dir` is relative to."""
 
 _log = logging.getLogger("spark_streams")
 _DIRECTORY = "--dir"

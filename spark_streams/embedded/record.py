@@ -12,8 +12,8 @@ from pathlib import Path
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 
+#: How the name of a user's directory begins, in the temporary directory; in it, each driver's is named as `Process`.
 PREFIX = "pystreams-"
-"""How the name of a user's directory begins, in the temporary directory; in it, each driver's is named as `Process`."""
 
 _NAME = "state.json"
 

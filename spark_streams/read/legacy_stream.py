@@ -30,8 +30,8 @@ from spark_streams.read.query.offsets import Offsets
 from streamclient.config.address import Address
 from streamclient.config.option import name_of
 
+#: Options that cannot be kept without knowing the trigger, or where the batch begins.
 _NEEDS_ADMISSION = ("max_entries", "min_entries", "max_bytes", "group_prefix")
-"""Options that cannot be kept without knowing the trigger, or where the batch begins."""
 
 
 class LegacyStreamReader(StreamCalls):

@@ -48,10 +48,9 @@ else:
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _TAGS, _EXECUTION = "spark.job.tags", "spark.sql.execution.id"
+#: Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records say
+#: for a day that it is over.
 _LATE_MS = 600_000
-"""Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records say
-for a day that it is over.
-"""
 
 
 @dataclass(frozen=True)

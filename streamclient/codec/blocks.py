@@ -30,8 +30,8 @@ _MAX_BYTES = 2**31 - 1
 _MAX_MS = np.uint64(2**63 - 1)
 _SMALL = 10_000  # numbers below it have their texts ready
 _RARE = 4  # with as many entries for each millisecond their texts are made once
+#: Where something begins and ends in the reply.
 _Span = tuple[int, int]
-"""Where something begins and ends in the reply."""
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,8 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Vector
     return None if proven is None else VectorPage(buffer, start, data, *proven)
 
 
+#: Where each token begins and ends, in order; and the number of each row's first token, then the total of tokens.
 _Proven = tuple[_Ints, _Ints, _Ints]
-"""Where each token begins and ends, in order; and the number of each row's first token, then the total of tokens."""
 
 
 def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from streamwire.templates import Templates, Values
 
+#: A field's name, and a binary array of its values, where null means that the entry does not have the field.
 Column = tuple[bytes, Any]
-"""A field's name, and a binary array of its values, where null means that the entry does not have the field."""
 
 _FEWEST_ROWS = 64  # with fewer, joining is as fast
 _MOST_LENGTHS = 64  # different lengths in a column

@@ -103,16 +103,16 @@ class Address:
     url: str = field(repr=False)
     driver: str = ""
     credentials: Credentials = Credentials()
+    #: Milliseconds for which a failed connection, or a server that is not ready, is retried.
     retry_ms: int = field(default=RETRY_MS, compare=False)
-    """Milliseconds for which a failed connection, or a server that is not ready, is retried."""
+    #: The ACL rules (ACL SETUSER) that the address's user needs, for error messages.
     needs: str = field(default="", repr=False, compare=False)
-    """The ACL rules (ACL SETUSER) that the address's user needs, for error messages."""
 
+    #: Seconds to wait for a reply of a server that is connected; None for a minute.
     answer_seconds: float | None = field(default=None, compare=False)
-    """Seconds to wait for a reply of a server that is connected; None for a minute."""
 
+    #: Whether a connection starts with READONLY: without it a cluster's replica redirects every read to its master.
     says_readonly: bool = False
-    """Whether a connection starts with READONLY: without it a cluster's replica redirects every read to its master."""
 
     @property
     def shown(self) -> str:

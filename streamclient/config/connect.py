@@ -14,8 +14,8 @@ from streamclient.config.kinds import TEXT, Kind, choice, whole
 from streamclient.config.option import check_exclusive, option, parsed, refuse
 from streamwire.errors import InvalidTextError
 
+#: Environment variables.
 URL, USER, PASSWORD = "PYSTREAMS_URL", "PYSTREAMS_USER", "PYSTREAMS_PASSWORD"
-"""Environment variables."""
 
 
 def _function(text: str) -> str:

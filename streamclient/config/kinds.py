@@ -70,12 +70,12 @@ def _stream_id(text: str) -> StreamId:
 
 
 TEXT: Kind[str] = Kind(_text)
+#: May be empty.
 ANY_TEXT: Kind[str] = Kind(str)
-"""May be empty."""
 NAMES: Kind[tuple[str, ...]] = Kind(_names, ", ".join)
 FLAG: Kind[bool] = Kind(_flag, lambda value: str(value).lower())
+#: In milliseconds.
 DURATION: Kind[int] = Kind(_duration, _shown_duration)
-"""In milliseconds."""
 STREAM_ID: Kind[StreamId] = Kind(_stream_id)
 
 

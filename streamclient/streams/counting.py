@@ -24,11 +24,11 @@ _COUNTED = 100_000  # up to this number, entries are counted rather than estimat
 _MARKS_PER_PART = 100  # how fine a range is cut: to a hundredth of a part. Each mark's ID has to be parsed.
 _ALL = 2**62  # more entries than a stream has
 
+#: Entries to be counted: (stream, after, upto, grid, most).
 _Asked = tuple[str, StreamId, StreamId, int, int]
-"""Entries to be counted: (stream, after, upto, grid, most)."""
 
+#: The ID of every grid-th of them, and their number.
 _Marks = tuple[list[StreamId], int]
-"""The ID of every grid-th of them, and their number."""
 
 
 class RedisEntries:

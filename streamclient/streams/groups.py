@@ -12,8 +12,8 @@ from streamclient.streams.info import checked, pairs
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
+#: A group's largest pending ID, a query's consumers with their pending entries, and the others' number of them.
 Pending = tuple[StreamId, dict[bytes, int], int]
-"""A group's largest pending ID, a query's consumers with their pending entries, and the others' number of them."""
 
 
 class Groups:

@@ -25,8 +25,8 @@ _SMALL = 1024  # bytes that an entry is taken to have unless it is known to be l
 _MOST_DECIDING, _MOST_DECIDING_BYTES = 2_000_000, 256 << 20
 _ALL = 1 << 40
 
+#: A stream, its state, and the position behind which its entries are counted.
 Asked = tuple[bytes, StreamState, StreamId]
-"""A stream, its state, and the position behind which its entries are counted."""
 
 
 @dataclass

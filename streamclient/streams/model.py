@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from streamwire.stream_id import ZERO, StreamId
 
+#: The end of one partition: its last ID (inclusive), and its number of entries (None: unknown).
 Cut = tuple[StreamId, int | None]
-"""The end of one partition: its last ID (inclusive), and its number of entries (None: unknown)."""
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ class Ask:
     words: tuple[Any, ...]
 
 
+#: The steps for one stream: a generator that yields questions, gets their answers, and returns a result.
 Steps = Generator[Ask, Any, T]
-"""The steps for one stream: a generator that yields questions, gets their answers, and returns a result."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Round:
     asked: Sequence[tuple[Any, ...]]
 
 
+#: A decision about many streams: it yields rounds of questions, gets lists of answers, and returns a result.
 Planning = Generator[Round, Any, T]
-"""A decision about many streams: it yields rounds of questions, gets lists of answers, and returns a result."""
 
 
 def run(server: StreamServer, planning: Planning[T]) -> T:

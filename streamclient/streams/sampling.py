@@ -13,8 +13,8 @@ from itertools import accumulate
 from streamclient.streams.model import Cut
 from streamwire.stream_id import StreamId
 
+#: How many entries are sampled at a probe.
 WINDOW = 64
-"""How many entries are sampled at a probe."""
 
 _PROBES_PER_PART = 16
 _MANY = 20_000  # entries that are worth marks

@@ -201,7 +201,7 @@ def driven(running: Running, proto: int, scene: list[Call]) -> list[Any]:
 
 
 def driven_async(running: Running, proto: int, scene: list[Call]) -> list[Any]:
-    """As :func:`driven`, with the client for asyncio."""
+    """As ``driven``, with the client for asyncio."""
 
     async def run() -> list[Any]:
         async with redis.asyncio.Redis(port=running.port, protocol=proto, decode_responses=True) as client:

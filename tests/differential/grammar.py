@@ -1,6 +1,6 @@
 """Random sequences of commands. A sequence is a list of steps (client, words); it follows from the random source.
 
-The words are those of :mod:`tests.differential.vocabulary`; here they become commands, bursts and transactions.
+The words are those of ``tests.differential.vocabulary``; here they become commands, bursts and transactions.
 """
 
 from __future__ import annotations

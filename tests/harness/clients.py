@@ -25,7 +25,7 @@ class Client(abc.ABC):
     proto: int
     #: The release of its server.
     release: Release = NEWEST
-    #: The bytes of all that has been received by :meth:`receive` last.
+    #: The bytes of all that has been received by ``receive`` last.
     last_bytes: bytes
 
     @abc.abstractmethod

@@ -30,13 +30,13 @@ from streamclient.replies import parse
 from streamclient.wire_errors import LinkError, ResponseError
 from tests.harness.replies import words
 
+#: Commands that are executed together, in RESP words: one command, or MULTI to EXEC, and quiet ones before it.
 Step = tuple[tuple[bytes, ...], ...]
-"""Commands that are executed together, in RESP words: one command, or MULTI to EXEC, and quiet ones before it."""
+#: All keys of the server with their values.
 Keys = tuple[tuple[bytes, Any], ...]
-"""All keys of the server with their values."""
 
+#: Commands that change nothing that other clients see: those of one request see one moment.
 _READS = {b"UNWATCH", b"COMMAND", b"WATCH", b"HMGET", b"HGETALL", b"HEXISTS", b"XINFO", b"XRANGE", b"EXISTS"}
-"""Commands that change nothing that other clients see: those of one request see one moment."""
 _BROKEN = object()
 _NOW_US = 1_700_000_000_000_000
 

@@ -206,8 +206,8 @@ class Encrypted:
     ca: Path
     certificate: Path
     key: Path
+    #: What makes another server or a Sentinel speak TLS in the same way.
     flags: tuple[str, ...]
-    """What makes another server or a Sentinel speak TLS in the same way."""
 
     @property
     def url(self) -> str:

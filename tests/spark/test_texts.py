@@ -24,8 +24,8 @@ TYPES = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
+#: Texts that Spark's CSV source reads as null, and the types as which they are read here.
 BEYOND = {"20130704": ("date", "timestamp"), "20130704T123000Z": ("date", "timestamp")}
-"""Texts that Spark's CSV source reads as null, and the types as which they are read here."""
 
 
 def test_texts_mean_what_they_mean_in_csv(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """The users of a server: the user of each session, and refused commands.
 
-Each session has its :class:`engine.core.clients.acl.user.User`. Dispatch only checks ``session.limited``, which is
-True if there is anything to check. After a change to a user :meth:`Accounts.changed` must be called,
+Each session has its ``engine.core.clients.acl.user.User``. Dispatch only checks ``session.limited``, which is
+True if there is anything to check. After a change to a user ``Accounts.changed`` must be called,
 otherwise sessions keep their former permissions. The shell decides where users are stored between runs
-(:attr:`Accounts.file`).
+(``Accounts.file``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recent refusals for ACL LOG and INFO: by reason, user and object, with repetitions within a minute as one entry.
 
-Entries are counted and removed here; :mod:`engine.core.commands.server.access` formats them.
+Entries are counted and removed here; ``engine.core.commands.server.access`` formats them.
 """
 
 from __future__ import annotations

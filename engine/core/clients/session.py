@@ -1,6 +1,6 @@
 """The core's state of one client, and of the command that it is blocked in: plain data without a socket.
 
-The shell creates a session for each connection (:meth:`engine.core.dispatch.Core.open_session`), sets the facts that
+The shell creates a session for each connection (``engine.core.dispatch.Core.open_session``), sets the facts that
 only it has (addresses, the descriptor), and maps sessions to connections itself.
 """
 
@@ -88,7 +88,7 @@ class Session:
         self.lib_ver = b""
         self.proto = 2
         #: The user, whether it has logged in (or needs no password), and whether it may run commands at all;
-        #: maintained by :mod:`engine.core.clients.accounts`. ``limited``: not everything is allowed, so commands must
+        #: maintained by ``engine.core.clients.accounts``. ``limited``: not everything is allowed, so commands must
         #: be checked.
         self.user = NOBODY
         self.logged_in = False
@@ -204,7 +204,7 @@ class Waiter:
 
     @property
     def wake_at(self) -> int | None:
-        """When the shell must call :meth:`engine.core.dispatch.Core.wake` unless something happens before."""
+        """When the shell must call ``engine.core.dispatch.Core.wake`` unless something happens before."""
         if self.retry_at is None or self.deadline is None:
             return self.deadline if self.retry_at is None else self.retry_at
         return min(self.deadline, self.retry_at)

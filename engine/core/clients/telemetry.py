@@ -148,7 +148,7 @@ class Telemetry:
         self.latency_ms = 0
         #: Called for each latency event with its kind, its cause and its milliseconds.
         self.on_latency: Callable[[bytes, bytes, int], None] = lambda *_: None
-        #: Duration from which a command must be reported with :meth:`note`.
+        #: Duration from which a command must be reported with ``note``.
         self.threshold_ns = NEVER_NS
         #: Whether each command must be measured separately, even in a run.
         self.wants_each = False
@@ -195,7 +195,7 @@ class Telemetry:
         self.commands = 0
 
     def note(self, session: Session, command: Command, argv: list[bytes], spent_ns: int, now_ms: int) -> None:
-        """Process a command that took at least :attr:`threshold_ns`."""
+        """Process a command that took at least ``threshold_ns``."""
         microseconds = spent_ns // 1000
         self.note_slow(session, command, argv, microseconds, now_ms)
         event = b"fast-command" if "fast" in command.flags else b"command"

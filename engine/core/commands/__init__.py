@@ -1,7 +1,7 @@
 """Every command, in rooms: ``streams``, ``data`` (the other types, keys, expiry), ``scripting`` and ``server``.
 
-Importing this package fills the command table (:mod:`engine.core.table.registry`). A handler receives a
-:class:`engine.core.environment.context.Context` and its words. It has no access to sockets, files or clocks.
+Importing this package fills the command table (``engine.core.table.registry``). A handler receives a
+``engine.core.environment.context.Context`` and its words. It has no access to sockets, files or clocks.
 """
 
 from engine.core.commands import data, scripting, server, streams

@@ -1,4 +1,4 @@
-"""The core's interface to durable storage. The shell replaces :class:`WithoutDisk` by its implementation.
+"""The core's interface to durable storage. The shell replaces ``WithoutDisk`` by its implementation.
 
 Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, and the core does not depend on
 how it is done.
@@ -54,7 +54,7 @@ class Durability(Protocol):
         """
 
     def begin_replacing(self) -> None:
-        """Called before all data is replaced by a master's: nothing is written until :meth:`end_replacing`."""
+        """Called before all data is replaced by a master's: nothing is written until ``end_replacing``."""
 
     def end_replacing(self) -> None:
         """Called after the data was replaced: a new log is started with it."""

@@ -1,6 +1,6 @@
 """The core's interface to its process.
 
-The shell replaces :class:`WithoutProcess` by its implementation. Nothing here does I/O. Methods for work that must not
+The shell replaces ``WithoutProcess`` by its implementation. Nothing here does I/O. Methods for work that must not
 happen while a command runs say "after the reply": the process does it when the reply of the current command
 has been encoded.
 """
@@ -70,7 +70,7 @@ class Apart(Protocol):
         """Start or resume the work; return whether it is finished. Its exceptions are raised here."""
 
     def pause(self) -> None:
-        """Suspend the work, from within: the caller of :meth:`go` continues until it calls it again."""
+        """Suspend the work, from within: the caller of ``go`` continues until it calls it again."""
 
 
 class Host(Protocol):
@@ -120,7 +120,7 @@ class Host(Protocol):
         """Return the current facts about the process."""
 
     def reset_statistics(self) -> None:
-        """Reset the counters in :meth:`facts`."""
+        """Reset the counters in ``facts``."""
 
 
 class WithoutProcess:

@@ -1,4 +1,4 @@
-"""The core's interface to replicas and to its master. The shell replaces :class:`WithoutReplicas` by its
+"""The core's interface to replicas and to its master. The shell replaces ``WithoutReplicas`` by its
 implementation.
 
 Methods that can fail raise a CommandError with the reply's text. Offsets count the bytes of the replication stream, the

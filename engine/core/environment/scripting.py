@@ -1,4 +1,4 @@
-"""The commands' interface to scripts and functions; :mod:`engine.core.scripting` implements it."""
+"""The commands' interface to scripts and functions; ``engine.core.scripting`` implements it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ entries. Commands that only newer servers support (released entries, idempotent 
 needed.
 
 Some state has no command: a pending record whose entry was deleted, a consumer's last-seen time, which entries were
-deleted, the ends of Redis's nodes. Snapshots (:mod:`engine.shell.durability.formats.snapshot`) store it.
+deleted, the ends of Redis's nodes. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def stream_of(
 
 
 def pieces(stream: Stream) -> Iterable[tuple[int, Segment | Stored]]:
-    """Return (ID of entry 0, segment) of all segments, in the form required by :func:`stream_of`."""
+    """Return (ID of entry 0, segment) of all segments, in the form required by ``stream_of``."""
     return zip(stream._firsts, stream.pieces(), strict=True)
 
 
@@ -85,7 +85,7 @@ def pack(ids: Iterable[int]) -> bytes:
 
 
 def unpack(data: bytes) -> list[int]:
-    """Decode the result of :func:`pack`."""
+    """Decode the result of ``pack``."""
     halves = array("Q")
     halves.frombytes(data)
     return [ms << 64 | seq for ms, seq in zip(halves[::2], halves[1::2], strict=True)]
@@ -101,7 +101,7 @@ def node_state(segment: Segment) -> list[Any]:
 
 
 def restore_nodes(segment: Segment, state: list[Any]) -> None:
-    """Restore a node map from the result of :func:`node_state`."""
+    """Restore a node map from the result of ``node_state``."""
     starts, upto, newest, void, *rest = state
     nodes = segment.nodes
     nodes.starts.frombytes(starts)

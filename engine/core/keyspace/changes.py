@@ -71,13 +71,13 @@ class Changes:
         self.dirty = 0
         #: Effects, if ``recording``. The list is never replaced; its consumer clears it.
         self.effects: Effects = []
-        #: Whether effects are recorded; maintained by :meth:`record_for`.
+        #: Whether effects are recorded; maintained by ``record_for``.
         self.recording = False
         self._recorders: set[str] = set()
         self._recording_held = False
         #: Whether effects from a log are being run: no key expires by itself, because the log contains its deletion.
         self.replaying = False
-        #: Large unused tables, which :meth:`free` takes apart.
+        #: Large unused tables, which ``free`` takes apart.
         self.discarded: list[Table] = []
         #: Awaited keys that were signalled, in order -> whether the value has been replaced.
         self.ready: dict[tuple[int, bytes], bool] = {}
@@ -87,7 +87,7 @@ class Changes:
         self.on_event: OnEvent | None = None
         #: Whether due keys are removed in the background, and not only on access.
         self.expires_actively = True
-        #: Until this time (milliseconds) due keys are hidden but not removed; maintained by :meth:`hold_expiry`.
+        #: Until this time (milliseconds) due keys are hidden but not removed; maintained by ``hold_expiry``.
         self.expiry_held_until = 0
         self._expiry_holders: dict[str, int] = {}
         #: No key expires before this time (milliseconds since the epoch).
@@ -136,14 +136,14 @@ class Changes:
         effects.append((effects[-1][0], [b"EXEC"]))
 
     def seal_as_one(self, first: int) -> None:
-        """Combine the effects as :meth:`seal_effects` does, merging transactions among them into one."""
+        """Combine the effects as ``seal_effects`` does, merging transactions among them into one."""
         effects = self.effects
         if len(effects) - first > 1:
             effects[first:] = [effect for effect in effects[first:] if effect[1] not in ([b"MULTI"], [b"EXEC"])]
             self.seal_effects(first)
 
     def discard(self, *tables: Table) -> bool:
-        """Free unused tables: immediately if they are small in total, else in pieces (:meth:`free`).
+        """Free unused tables: immediately if they are small in total, else in pieces (``free``).
 
         Returns whether they are freed in pieces.
         """

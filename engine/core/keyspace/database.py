@@ -2,10 +2,10 @@
 
 Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry are consistent
 regardless of the command. Values are plain: ``bytes`` (string), ``bytearray`` (a string created by APPEND or SETRANGE,
-which Redis calls raw), ``deque`` (list), :class:`~engine.core.keyspace.hash.Hash`,
-:class:`~engine.core.keyspace.members.Members` (set), :class:`~engine.core.keyspace.sorted_set.SortedSet` and
-:class:`~engine.core.streams.stream.Stream`. A numeric string is stored as text. A command
-that changes a value in place calls :meth:`Database.touch` afterwards.
+which Redis calls raw), ``deque`` (list), ``Hash``,
+``Members`` (set), ``SortedSet`` and
+``Stream``. A numeric string is stored as text. A command
+that changes a value in place calls ``Database.touch`` afterwards.
 
 Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number: that of
 the elements added to a list, or 0 if the command counts its changes elsewhere.
@@ -56,7 +56,7 @@ class Database:
         self.changes = changes
         #: Blocked commands.
         self.waiting: WaitingRoom[Any] = WaitingRoom()
-        #: The image in progress, if any; see :mod:`engine.core.keyspace.image`.
+        #: The image in progress, if any; see ``engine.core.keyspace.image``.
         self.guard: object = None
         #: Number of lookups for reading that found their key, and that did not.
         self.hits = 0
@@ -86,7 +86,7 @@ class Database:
         return value
 
     def read(self, key: bytes, *, use: bool = True) -> Value | None:
-        """Return the value as :meth:`get` does, for read-only commands: hits and misses are counted, a miss is an
+        """Return the value as ``get`` does, for read-only commands: hits and misses are counted, a miss is an
         event.
 
         Without ``use`` the lookup does not count as a use of the key.
@@ -100,7 +100,7 @@ class Database:
         return value
 
     def peek(self, key: bytes) -> Value | None:
-        """Return the value as :meth:`get` does, without counting as a use of the key."""
+        """Return the value as ``get`` does, without counting as a use of the key."""
         return None if self.drop_if_due(key) else self._values.get(key)
 
     def idle(self, key: bytes) -> int:
@@ -126,7 +126,7 @@ class Database:
         return value
 
     def read_typed(self, key: bytes, kind: type) -> Value | None:
-        """Return the value as :meth:`typed` does, for read-only commands."""
+        """Return the value as ``typed`` does, for read-only commands."""
         value = self._values.get(key)
         if value is None or key in self._expires:
             value = self.read(key)
@@ -144,7 +144,7 @@ class Database:
         return stream
 
     def read_stream(self, key: bytes) -> Stream | None:
-        """Return the stream as :meth:`stream` does, for read-only commands."""
+        """Return the stream as ``stream`` does, for read-only commands."""
         stream: Stream | None = self.read_typed(key, Stream)
         return stream
 

@@ -25,7 +25,7 @@ _PART, _PARTS = 2000, 6
 class Elements(dict[bytes, V]):
     """Fields of a hash with their values, members of a set, or members of a sorted set with their scores.
 
-    Set them with the subclass's ``put`` and remove them with :meth:`remove`, never with ``[]``.
+    Set them with the subclass's ``put`` and remove them with ``remove``, never with ``[]``.
     """
 
     __slots__ = ("_names", "readings")
@@ -149,7 +149,7 @@ def _reversed(gathering: Generator[None, None, list[T]]) -> Generator[None, None
 def gathered_from(sources: Sequence[Elements[Any]], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
     """Collect the ``parts`` made from several values in steps, as of one moment from now on.
 
-    Each part is made from about as many elements as one list of :func:`in_parts`. If one of the values is changed
+    Each part is made from about as many elements as one list of ``in_parts``. If one of the values is changed
     in between, all parts are made again at once. The values do not change between the last part and the return.
     """
     return _gather(Reading(sources), parts)

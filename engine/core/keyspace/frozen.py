@@ -1,7 +1,7 @@
 """Frozen copies of large hashes, sets and sorted sets as of one moment, for writing them to a file.
 
 A frozen value is read-only, through the methods here. It consists of parts of some thousand elements, which are copied
-one after the other (:class:`Freezing`). A change to the source first copies the remaining parts. So freezing an
+one after the other (``Freezing``). A change to the source first copies the remaining parts. So freezing an
 unchanged value never takes long, and freezing any other value takes less time than a mutable copy.
 """
 
@@ -115,7 +115,7 @@ class FrozenSortedSet(SortedSet):
 
 
 class Freezing(Reading):
-    """Freezes a large value in steps; :attr:`value` is its state at the moment when this was created."""
+    """Freezes a large value in steps; ``value`` is its state at the moment when this was created."""
 
     __slots__ = ("_copying", "value")
 

@@ -1,6 +1,6 @@
 """A hash: fields, values and field deadlines, and whether Redis would still store it as a listpack.
 
-A due field still exists until it is removed; :class:`LiveFields` presents a hash without due fields.
+A due field still exists until it is removed; ``LiveFields`` presents a hash without due fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRIES = 20
 
 
 class Hash(Elements[bytes]):
-    """Fields and values. Set and remove fields only with :meth:`put` and :meth:`remove`, never with ``[]``."""
+    """Fields and values. Set and remove fields only with ``put`` and ``remove``, never with ``[]``."""
 
     __slots__ = ("_by_time", "big", "deadlines")
 
@@ -145,7 +145,7 @@ class LiveFields:
         return (value for _, value in self.items())
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw names as :meth:`Elements.drawn` does."""
+        """Draw names as ``Elements.drawn`` does."""
         for _ in range(_TRIES if count == 1 else 0):
             name = self.fields.names.one(pick)
             if name in self:

@@ -4,10 +4,10 @@ Mutable data is copied, immutable data is shared: a sealed segment's frames and 
 plain strings cost one reference each. If there are many keys, they are taken in steps, by walking each
 database's table of names from its end to its start. Until the walk is complete the databases are guarded: a key
 that the walk has not reached yet is taken before it is changed. A large hash, set or sorted set is taken in
-parts (:mod:`engine.core.keyspace.frozen`). So starting an image costs nothing, regardless of the number and size of
+parts (``engine.core.keyspace.frozen``). So starting an image costs nothing, regardless of the number and size of
 the keys. The complete image can be read by another thread for any time.
 
-When a key is removed, the last name of the table takes its place (:mod:`engine.core.keyspace.slots`). Either the walk
+When a key is removed, the last name of the table takes its place (``engine.core.keyspace.slots``). Either the walk
 has already taken that name, or the key was added later and is recorded as done, like every key taken out of order.
 """
 
@@ -103,7 +103,7 @@ def take(databases: Sequence[Database], config: Config, now: int, libraries: Seq
 class Taking:
     """An image in progress, of the moment when this was created. Keys are taken in steps.
 
-    The first :meth:`step` must run at that moment. The image may be used once a step has returned True.
+    The first ``step`` must run at that moment. The image may be used once a step has returned True.
     """
 
     def __init__(

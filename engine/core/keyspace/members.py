@@ -43,7 +43,7 @@ def set_limits(config: Config) -> SetLimits:
 
 
 class Members(Elements[None]):
-    """A set's members. Set and remove them only with :meth:`put` and :meth:`remove`, never with ``[]``."""
+    """A set's members. Set and remove them only with ``put`` and ``remove``, never with ``[]``."""
 
     __slots__ = ("form",)
 

@@ -166,7 +166,7 @@ class SortedSet(Elements[float]):
         return len(self) if score == math.inf else self.below(math.nextafter(score, math.inf))
 
     def drawn_pairs(self, count: int, pick: Callable[[int], int]) -> list[Pair]:
-        """Draw pairs as :meth:`drawn` draws members. There must be more than ``count`` members."""
+        """Draw pairs as ``drawn`` draws members. There must be more than ``count`` members."""
         return list(map(self.order.__getitem__, drawn_places(len(self), count, pick)))
 
     def shown(self) -> list[tuple[bytes, float]]:

@@ -1,6 +1,6 @@
 """Clients blocked on keys of a database: queues by key, in the order in which clients blocked.
 
-This module only stores the queues. :mod:`engine.core.blocked_clients` decides who is woken and what the command
+This module only stores the queues. ``engine.core.blocked_clients`` decides who is woken and what the command
 returns; the timer for the deadline belongs to the shell.
 """
 

@@ -34,7 +34,7 @@ def parse_timeout(word: bytes, now: int) -> int:
 
 
 def as_number(word: bytes) -> int | None:
-    """Parse an integer as :func:`parse_int` does; None if the word is not an integer."""
+    """Parse an integer as ``parse_int`` does; None if the word is not an integer."""
     if len(word) > 20:
         return None
     try:
@@ -96,7 +96,7 @@ class Args:
         return False
 
     def option(self, word: bytes) -> bool:
-        """Consume an option as :meth:`flag` does, but only if another word follows as its value."""
+        """Consume an option as ``flag`` does, but only if another word follows as its value."""
         return self.pos + 1 < self.end and self.flag(word)
 
     def take_int(self, error: bytes = general.NOT_AN_INTEGER) -> int:

@@ -21,7 +21,7 @@
     BLOCKED             no reply now: the client waits
     NO_REPLY            no reply at all
 
-The encoder is :mod:`engine.wire.encode`. Commands never build protocol bytes themselves, except frames.
+The encoder is ``engine.wire.encode``. Commands never build protocol bytes themselves, except frames.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ByKey(list[Any]):
 
 
 class Several:
-    """``count`` encoded values of an :class:`Array`: the concatenation of ``parts``."""
+    """``count`` encoded values of an ``Array``: the concatenation of ``parts``."""
 
     __slots__ = ("count", "parts")
 
@@ -111,18 +111,18 @@ class Several:
 
 
 class Array(list[Any]):
-    """An array in which a :class:`Several` counts as its number of values."""
+    """An array in which a ``Several`` counts as its number of values."""
 
 
 class Pages:
     """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, built page by page.
 
     With the kind ``bytes`` it is one value of ``size`` bytes followed by the line end, in the form of
-    :class:`Several`. With the kind Raw it is only its elements, without a header.
+    ``Several``. With the kind Raw it is only its elements, without a header.
 
     Other clients' commands run between two pages, so the data that ``pages`` reads must be fixed when the
     command returns. A page has a few thousand elements at most, depending on their cost. An element can be
-    Pages or a :class:`Several`.
+    Pages or a ``Several``.
     """
 
     __slots__ = ("kind", "pages", "size")

@@ -2,5 +2,5 @@
 
 It owns everything that uses lupa, which it imports when the first script runs. It may import admission and lower
 layers; the commands EVAL, FCALL, SCRIPT and FUNCTION are above it. It does not depend on sockets, threads or clocks:
-the host suspends long scripts (:meth:`engine.core.environment.host.Host.apart`).
+the host suspends long scripts (`engine.core.environment.host.Host.apart`).
 """

@@ -6,7 +6,7 @@ protocol that the script has selected, with the caller's user, database and righ
 the texts and the rules differ from those for a client's command.
 
 Python exceptions must never reach a script. The text of an error for the script is stored here, and
-:class:`RaisedError` is raised; the sandbox replaces its object by a table with that text before the script sees it.
+`RaisedError` is raised; the sandbox replaces its object by a table with that text before the script sees it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
 
 
 class RaisedError(Exception):
-    """An error for the script; its text is in :attr:`Calls.error`."""
+    """An error for the script; its text is in `Calls.error`."""
 
 
 _RAISED = RaisedError()

@@ -2,8 +2,8 @@
 
 lupa is imported with the first interpreter: a server that runs no scripts has no cost. The memory of the interpreter
 is limited only while a script runs: lupa's allocations outside a protected call of Lua must not fail, because Lua would
-end the process. So the limit is set by the script's first action (:meth:`limit`) and lifted after it, and memory for a
-reply is reserved before it is handed over (:meth:`make_room`).
+end the process. So the limit is set by the script's first action (``limit``) and lifted after it, and memory for a
+reply is reserved before it is handed over (``make_room``).
 """
 
 from __future__ import annotations

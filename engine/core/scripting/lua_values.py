@@ -1,6 +1,6 @@
 """Conversion of replies to Lua's values: the result of `redis.call` for a script, in RESP2 or RESP3.
 
-A command's reply is a Python object (:mod:`engine.core.protocol.replies`). Text and numbers are passed as they are; a
+A command's reply is a Python object (`engine.core.protocol.replies`). Text and numbers are passed as they are; a
 list becomes a table at once, recursively. Replies that are already encoded (entries, pages) are
 parsed again, because they have no other form.
 """

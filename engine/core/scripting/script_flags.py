@@ -2,7 +2,7 @@
 
 A script that starts with ``#!lua``, and a function, is checked before it runs like a command with such flags:
 one that may write is refused if writes are, even when it is queued in MULTI. Scripts without that line are checked
-at each call (:mod:`engine.core.scripting.calls`).
+at each call (``engine.core.scripting.calls``).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A run is one command of its caller. Its changes are effects of that command, so they are one transaction in the log
 and for replicas. If it exceeds ``busy-reply-threshold``, the host may run other clients in between
-(:meth:`Scripts._yield`): meanwhile its effects, messages and signalled keys are set aside, because
-they belong to an unfinished command, and all but a few commands are refused (:attr:`Refusal.BUSY`).
+(``Scripts._yield``): meanwhile its effects, messages and signalled keys are set aside, because
+they belong to an unfinished command, and all but a few commands are refused (``Refusal.BUSY``).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Plain entries: frames in ID order, back to back in one buffer, with an index. Every segment starts with them.
 
-Frames (:mod:`streamwire.frames`) are only sliced here. When a segment becomes cold, its entries are replaced by
-packed ones (:class:`engine.core.streams.compressed.packed.Packed`), which have the same methods. The fields of both
+Frames (``streamwire.frames``) are only sliced here. When a segment becomes cold, its entries are replaced by
+packed ones (``engine.core.streams.compressed.packed.Packed``), which have the same methods. The fields of both
 classes are private to them and to snapshots.
 
 Replies can hold views of a buffer for any time, so its bytes must not change. A growing ``bytearray`` cannot be resized
-while a view of it exists, so :meth:`Plain.views` copies from it.
+while a view of it exists, so ``Plain.views`` copies from it.
 """
 
 from __future__ import annotations

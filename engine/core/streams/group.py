@@ -73,7 +73,7 @@ class Listing:
             yield batch
 
 
-#: Number of consumers that a :class:`Listing` sorts and yields at once.
+#: Number of consumers that a ``Listing`` sorts and yields at once.
 _SORTED_AT_ONCE, _BATCH = 4000, 500
 _name_of = attrgetter("name")
 
@@ -93,7 +93,7 @@ class Group:
         #: IDs of records without an owner (XNACK), in the order in which they were released.
         self.nacked: dict[int, None] = {}
         self._last_number = NOBODY
-        #: Open snapshots of the consumers. Commands that change a consumer's times call :meth:`consumer` first.
+        #: Open snapshots of the consumers. Commands that change a consumer's times call ``consumer`` first.
         self.listings: dict[ref[Listing], None] = {}
 
     # -- consumers --------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Idempotent producers of a stream: a map of (producer ID, idempotent ID) to the ID of the added entry.
 
 The newest ``maxsize`` idempotent IDs of each producer are kept, each for ``duration`` seconds after its entry's time.
-Lookups do not check the age: :meth:`Producers.expire` must be called about once per second.
+Lookups do not check the age: ``Producers.expire`` must be called about once per second.
 """
 
 from __future__ import annotations

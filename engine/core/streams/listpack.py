@@ -34,7 +34,7 @@ def listpack_int(value: int) -> int:
 
 
 def int_sizes(values: Ints) -> Ints:
-    """Vectorised :func:`listpack_int`."""
+    """Vectorised ``listpack_int``."""
     sizes = np.where(values < 0, ~values, values)
     wider = (sizes >= 1 << 12) + (sizes >= 1 << 15).astype(np.int64) + (sizes >= 1 << 23) + 4 * (sizes >= 1 << 31)
     return np.where((values >= 0) & (values < 128), 2, 3 + wider)
@@ -65,7 +65,7 @@ def listpack_word(word: bytes) -> int:
 
 
 def word_sizes(buffer: Bytes, begins: Ints, sizes: Ints) -> Ints:
-    """Vectorised :func:`listpack_word` for the words with these starts and sizes in ``buffer``."""
+    """Vectorised ``listpack_word`` for the words with these starts and sizes in ``buffer``."""
     head = np.where(sizes < 64, 1, np.where(sizes < 4096, 2, 5))
     # An element is followed by its length, in 7 bits of each byte.
     found = sizes + head

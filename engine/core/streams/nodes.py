@@ -9,8 +9,8 @@ Each segment has its own map, so a node ends where its segment does. Segments en
 ``stream-node-max-entries`` entries if possible, where a node would end anyway.
 
 Invariant: an entry's node depends only on the entries before it, on the deletions before it was added, and on the
-limits at that time. So :meth:`SegmentNodes.sync` must run before an entry of an open segment is deleted, and
-:meth:`SegmentNodes.keep_limits` before the limits change.
+limits at that time. So ``SegmentNodes.sync`` must run before an entry of an open segment is deleted, and
+``SegmentNodes.keep_limits`` before the limits change.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, le
     """Return the number of nodes, and of radix tree nodes that hold them.
 
     ``length`` is the number of live entries. ``segments`` are the first of ``number`` segments: all, or
-    :data:`COUNTED_SEGMENTS`. The counts are exact for a few segments. Beyond that they are extrapolated from the first
+    ``COUNTED_SEGMENTS``. The counts are exact for a few segments. Beyond that they are extrapolated from the first
     nodes of the first complete segment, so the cost does not depend on the stream's length.
     """
     if number <= COUNTED_SEGMENTS:

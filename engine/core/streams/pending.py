@@ -1,10 +1,10 @@
 """The pending entries list of a consumer group: for each entry its consumer, delivery time and delivery count.
 
-Records are kept in ID order in *blocks* of up to :data:`BLOCK` records (:mod:`engine.core.streams.pending_block`). The
+Records are kept in ID order in *blocks* of up to ``BLOCK`` records (``engine.core.streams.pending_block``). The
 records of one XREADGROUP differ only in their IDs, so their block stores the other values once: 16 bytes per record
 instead of 36. Finding a record takes two binary searches. A range is removed block by block.
 
-Consumers are numbers here; :class:`engine.core.streams.group.Consumer` has the names. :data:`NOBODY` owns the records
+Consumers are numbers here; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records
 released by XNACK. The number of records per owner is counted only here.
 """
 

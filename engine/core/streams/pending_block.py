@@ -42,7 +42,7 @@ class Block:
         self.count = count
         self.owners: array[int] | None = None
         self.times = self.counts = _NONE
-        #: A lower bound of the delivery times; :meth:`tighten` makes it exact.
+        #: A lower bound of the delivery times; ``tighten`` makes it exact.
         self.oldest = time
         #: Whether another block may share the arrays: they are then copied before a change.
         self.is_shared = False
@@ -164,7 +164,7 @@ class Block:
         return found
 
     def count_matching(self, owner: int | None, before: int | None) -> int:
-        """Return the number of records that :meth:`matching` finds."""
+        """Return the number of records that ``matching`` finds."""
         matches = self._matches(owner, before)
         if isinstance(matches, bool):
             return len(self.ms) if matches else 0

@@ -1,7 +1,7 @@
 """A consumer group's progress: its entries-read counter and its lag, counted if possible, else estimated.
 
 The entries between two IDs are not counted: both numbers follow from the stream's counters. They are exact if no entry
-after the position has been deleted (a *tombstone*). If they are unknown, entries-read is :data:`UNKNOWN` and the lag
+after the position has been deleted (a *tombstone*). If they are unknown, entries-read is ``UNKNOWN`` and the lag
 is None. The rules are those of Redis, because clients see both numbers in XINFO.
 """
 
@@ -17,7 +17,7 @@ MOST = (1 << 63) - 1
 
 
 class Counters(Protocol):
-    """A stream's counters and IDs (:class:`engine.core.streams.stream.Stream` describes them)."""
+    """A stream's counters and IDs (``engine.core.streams.stream.Stream`` describes them)."""
 
     length: int
     last_id: int

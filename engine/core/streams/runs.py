@@ -35,7 +35,7 @@ def frames_of(runs: list[Run]) -> Frames:
 
 
 def reply_of(runs: list[Run]) -> Frames | Pages:
-    """Return the same as :func:`frames_of`, in pages if the reply is long."""
+    """Return the same as ``frames_of``, in pages if the reply is long."""
     if len(runs) <= _MANY_RUNS:
         return frames_of(runs)
     count = sum(last - first for _, first, last in runs)

@@ -53,7 +53,7 @@ class Segment:
         #: Number of dead entries from ``start`` on.
         self.dead_count = 0
         self.sealed = False
-        #: See :attr:`nodes`; None until first use (rare).
+        #: See ``nodes``; None until first use (rare).
         self._nodes: SegmentNodes | None = None
         self._sealed_queue = sealed_queue
 

@@ -1,7 +1,7 @@
 """A stream: its segments in order, its counters, its consumer groups.
 
 It owns the state that changes with every entry: the length, the last ID, the counters that lag is derived from
-(:mod:`engine.core.streams.position`), and the node map. It does not depend on commands, clients or reply formats;
+(``engine.core.streams.position``), and the node map. It does not depend on commands, clients or reply formats;
 times are arguments. The module exceeds 400 lines because all of it keeps the same few lists consistent.
 """
 
@@ -29,7 +29,7 @@ _FOLDED_AT_ONCE = 64
 
 
 class Stream:
-    """Entries in ID order. All IDs are integers (:mod:`engine.core.protocol.ids`)."""
+    """Entries in ID order. All IDs are integers (``engine.core.protocol.ids``)."""
 
     __slots__ = (
         "__weakref__",
@@ -46,7 +46,7 @@ class Stream:
     )
 
     def __init__(self, storage: Storage) -> None:
-        #: A segment on disk from which nothing was removed is represented by its body alone: see :meth:`_fold`.
+        #: A segment on disk from which nothing was removed is represented by its body alone: see ``_fold``.
         self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
@@ -62,7 +62,7 @@ class Stream:
         self.entries_added = 0
         self.groups: dict[bytes, Group] = {}
         self.storage = storage
-        #: Records of idempotent producers, if any; set by :meth:`remember_producers`.
+        #: Records of idempotent producers, if any; set by ``remember_producers``.
         self.producers: Producers | None = None
 
     def remember_producers(self, producers: Producers) -> None:
@@ -160,7 +160,7 @@ class Stream:
                 yield segment, first, last
 
     def runs_backward(self, low: int, high: int) -> Iterator[Run]:
-        """Yield the same runs as :meth:`runs`, the last run first."""
+        """Yield the same runs as ``runs``, the last run first."""
         for number in range(self._locate(high), -1, -1):
             if number >= len(self._segments):
                 return
@@ -320,7 +320,7 @@ class Stream:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def append(self, entry_id: int, entry: bytes) -> None:
-        """Append an entry, given its frame. Its ID must be above :attr:`last_id`."""
+        """Append an entry, given its frame. Its ID must be above ``last_id``."""
         tail = self._segments[-1] if self._segments else None
         if type(tail) is not Segment or tail.full:
             tail = self._open_segment(entry_id)
@@ -330,7 +330,7 @@ class Stream:
         self.last_id = entry_id
 
     def extend(self, data: bytes | bytearray, sizes: Sizes, ms: array[int], seq: array[int]) -> None:
-        """Append entries with ascending IDs above :attr:`last_id`, given their frames back to back and their sizes."""
+        """Append entries with ascending IDs above ``last_id``, given their frames back to back and their sizes."""
         count, at, begin = len(ms), 0, 0
         tail = self._segments[-1] if self._segments else None
         if type(tail) is Segment and tail.fits(count, len(data)):

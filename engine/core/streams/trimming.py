@@ -1,7 +1,7 @@
 """Trimming: ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` of XADD and XTRIM.
 
 Exact trimming removes entries from the head. Approximate trimming removes whole nodes of the node map
-(:mod:`engine.core.streams.nodes`). The policy decides about pending records of removed entries: they stay
+(``engine.core.streams.nodes``). The policy decides about pending records of removed entries: they stay
 (KEEPREF), they are removed too (DELREF), or entries that a group still needs are not trimmed (ACKED).
 """
 
@@ -35,7 +35,7 @@ class Trim:
     limit: int | None = None
     #: One of POLICIES; empty: not given.
     policy: bytes = b""
-    #: The error that stopped :meth:`apply` early.
+    #: The error that stopped ``apply`` early.
     problem: UnreadableError | None = None
 
     def parse_option(self, args: Args) -> bool:
@@ -76,7 +76,7 @@ class Trim:
             raise CommandError(streams.LIMIT_WITHOUT_APPROX)
 
     def apply(self, stream: Stream) -> int:
-        """Trim the stream and return the number of removed entries. If an entry cannot be read, :attr:`problem` is set
+        """Trim the stream and return the number of removed entries. If an entry cannot be read, ``problem`` is set
         and trimming stops before it.
         """
         if not self.strategy:

@@ -7,7 +7,7 @@
         '''Deletes fields of a hash.'''
 
 The usage supplies the name, the syntax and, derived from it, the arity. The first paragraph of the handler's docstring
-is the summary. Properties that a declaration omits are its family's. :func:`container` declares a command with
+is the summary. Properties that a declaration omits are its family's. ``container`` declares a command with
 subcommands, including HELP, and returns the family of these.
 """
 
@@ -53,7 +53,7 @@ class Family:
     ) -> Callable[[Handler], Handler]:
         """Declare a command: ``usage`` is its name and its arguments in the notation of the documentation.
 
-        ``access`` describes its use of keys, see :class:`Command`. ``summary`` and ``arity`` are for handlers without
+        ``access`` describes its use of keys, see ``Command``. ``summary`` and ``arity`` are for handlers without
         a docstring, and for usages from which the number of words cannot be derived. The rest overrides the family's.
         """
         name, _, syntax = usage.partition(" ")

@@ -1,6 +1,6 @@
 """The command table: the properties of each command, read by dispatch, COMMAND, HELP, ACL checks and the docs.
 
-Commands are declared above their handlers with :mod:`engine.core.table.declare`; there is no second
+Commands are declared above their handlers with ``engine.core.table.declare``; there is no second
 list. Subcommands of a container (XGROUP, CLIENT) have names of the form ``xgroup|create``.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from engine.core.protocol.replies import Reply
 
 #: The handler of a command: from a context and the command's words to the reply. The context is a
-#: :class:`engine.core.environment.context.Context`, which is above this table and cannot be imported here.
+#: ``engine.core.environment.context.Context``, which is above this table and cannot be imported here.
 Handler = Callable[[Any, list[bytes]], Reply]
 KeyFinder = Callable[[list[bytes]], list[bytes]]
 
@@ -98,7 +98,7 @@ def _variable(use: Use, argv: list[bytes]) -> Use:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Positions of a command's channels, like :class:`Keys`; ``patterns``: whether they are patterns."""
+    """Positions of a command's channels, like ``Keys``; ``patterns``: whether they are patterns."""
 
     last: int
     patterns: bool = False

@@ -15,8 +15,8 @@ from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, names, numbers, times
 from streamwire.stream_id import ZERO, StreamId
 
+#: Does something with a page of letters. With how many of them it was done.
 Act = Callable[[list[Letter]], int]
-"""Does something with a page of letters. With how many of them it was done."""
 
 _COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
 

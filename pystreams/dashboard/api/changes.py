@@ -36,10 +36,10 @@ class Plan:
 
     sentence: str
     notes: tuple[str, ...] = ()
+    #: What changes: a word, how it is, how it would be.
     facts: tuple[tuple[str, str, str], ...] = ()
-    """What changes: a word, how it is, how it would be."""
+    #: Parameters as they are to be when it is carried out, so that what happens is what was shown.
     fixed: dict[str, Any] = field(default_factory=dict)
-    """Parameters as they are to be when it is carried out, so that what happens is what was shown."""
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,10 @@ class Settings:
     changes: bool = False
     names: Collection[str] = ()
     interval: float = INTERVAL
+    #: Whether the token stands in the URL that is said. Otherwise, and without one of its own, only passwords work.
     says_token: bool = True
-    """Whether the token stands in the URL that is said. Otherwise, and without one of its own, only passwords work."""
+    #: Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
     proxies: Collection[str] = ()
-    """Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed."""
 
 
 class Watch:

@@ -35,8 +35,8 @@ _COUNTED = 10_000  # entries that a look counts to know lags that the server doe
 
 _OF_STREAM = tuple(each for each in measures.STREAM if each.kept)
 _OF_GROUP = tuple(each for each in measures.GROUP if each.kept)
+#: Lines of INFO that are added up over the masters of a cluster.
 _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_processed")
-"""Lines of INFO that are added up over the masters of a cluster."""
 
 
 def info(connection: Connection) -> dict[str, str]:

@@ -13,8 +13,8 @@ from pystreams import measures
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams.groups.status import Status
 
+#: A stream's name and a group's.
 Name = tuple[bytes, bytes]
-"""A stream's name and a group's."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ Row = TypeVar("Row")
 
 _LISTS = 40  # orders and searches that a snapshot keeps
 
+#: Measures that streams and groups are sorted by.
 SORTS = {
     kind: {each.name: each for each in (*measures.ON_TOP[kind], *measures.IN_BROWSER[kind])} for kind in measures.ON_TOP
 }
-"""Measures that streams and groups are sorted by."""
 
 
 class Snapshot:

@@ -16,8 +16,8 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _PAGE = 1000
+#: The idle time of an entry that is given back without XNACK: whoever claims what was left alone takes it.
 LONG_AGO_MS = 86_400_000
-"""The idle time of an entry that is given back without XNACK: whoever claims what was left alone takes it."""
 
 
 @dataclass(frozen=True)

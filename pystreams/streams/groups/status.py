@@ -20,8 +20,8 @@ from itertools import pairwise
 
 from streamwire.stream_id import StreamId
 
+#: How long a group may do nothing before that counts.
 LIMIT_MS = 60_000
-"""How long a group may do nothing before that counts."""
 
 
 class Status(StrEnum):
@@ -34,8 +34,8 @@ class Status(StrEnum):
     REWIND = "rewind"
 
 
+#: What the worst of several is chosen by.
 SEVERITY = {Status.OK: 0, Status.WARNING: 1, Status.REWIND: 2, Status.STALL: 3, Status.STOP: 4}
-"""What the worst of several is chosen by."""
 
 STYLES = {
     Status.OK.value: "green",

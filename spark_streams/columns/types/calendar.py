@@ -11,8 +11,8 @@ import datetime
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
+#: Microseconds and days are below these limits, and not below their negatives.
 MOST_MICROS, MOST_DAYS = 2**63, 2**31
-"""Microseconds and days are below these limits, and not below their negatives."""
 
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after which the calendar repeats, weekdays included
 _EPOCH_DAYS = 719_468  # from 0000-03-01 to 1970-01-01

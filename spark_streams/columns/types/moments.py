@@ -107,9 +107,9 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{
 _LONGEST_OFFSET = 18 * 3600 * calendar.SECOND
 _NUMBER_OF_UNITS = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]+)?")
 _EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
+#: Units of epochs, as (limit, factor): a number below the limit, times the factor, is microseconds. So numbers below
+#: 10^11 are seconds, below 10^14 milliseconds, others microseconds. Texts of fewer than eight digits are years.
 _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
-"""Units of epochs, as (limit, factor): a number below the limit, times the factor, is microseconds. So numbers below
-10^11 are seconds, below 10^14 milliseconds, others microseconds. Texts of fewer than eight digits are years."""
 
 
 def _reader(kind: Any, epochs: int | None) -> Read:

@@ -25,8 +25,8 @@ from spark_streams.columns.types.scalar import (
     refuse,
 )
 
+#: Blanks and control characters, which may stand around a text.
 AROUND = "".join(map(chr, range(0x21)))
-"""Blanks and control characters, which may stand around a text."""
 
 # -- integers ---------------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+#: A text as a value that `pyarrow.array` takes. None, ValueError or ArithmeticError if the text is not of the type.
 Read = Callable[[str], Any]
-"""A text as a value that `pyarrow.array` takes. None, ValueError or ArithmeticError if the text is not of the type."""
+#: A value, as `to_pylist` gives it, as JSON text.
 Write = Callable[[Any], str]
-"""A value, as `to_pylist` gives it, as JSON text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,30 +24,30 @@ class ScalarType:
     Every `..._fast` works on whole arrays, and declines with None what it is not sure to do as its slow twin does.
     """
 
+    #: Arrow's ids of its types.
     ids: tuple[int, ...]
-    """Arrow's ids of its types."""
+    #: Names of Spark's types; those that a release of Spark does not have are left out.
     spark: tuple[str, ...]
-    """Names of Spark's types; those that a release of Spark does not have are left out."""
+    #: From the type and the microseconds of an epoch's unit (`epochs_of`): what a text means.
     read: Callable[[Any, int | None], Read]
-    """From the type and the microseconds of an epoch's unit (`epochs_of`): what a text means."""
+    #: The same of a binary array, its type and the unit. May raise ArrowInvalid, to decline.
     read_fast: Callable[[Any, Any, int | None], Any] | None = None
-    """The same of a binary array, its type and the unit. May raise ArrowInvalid, to decline."""
+    #: The column as a binary array of texts that `read` turns back.
     show: Callable[[Any], Any]
-    """The column as a binary array of texts that `read` turns back."""
+    #: From the type: what a value of JSON means. Raises ValueError or TypeError for misfits.
     from_json: Callable[[Any], Callable[[Any], Any]]
-    """From the type: what a value of JSON means. Raises ValueError or TypeError for misfits."""
+    #: From the type: the JSON text of a value, or of the integer if there is a `stored_kind`.
     to_json: Callable[[Any], Write]
-    """From the type: the JSON text of a value, or of the integer if there is a `stored_kind`."""
+    #: The column as JSON texts.
     to_json_fast: Callable[[Any], Any] | None = None
-    """The column as JSON texts."""
+    #: The type as which Arrow's JSON parser reads it: a cast or `read_fast` does the rest. None: it cannot.
     json_kind: Callable[[Any], Any] | None = None
-    """The type as which Arrow's JSON parser reads it: a cast or `read_fast` does the rest. None: it cannot."""
+    #: The Arrow type of integers that stands for it in lists; None if Python's types have all its values.
     stored_kind: Any = None
-    """The Arrow type of integers that stands for it in lists; None if Python's types have all its values."""
+    #: Whether an empty text is null, as in Spark's CSV source.
     empty_is_null: bool = True
-    """Whether an empty text is null, as in Spark's CSV source."""
+    #: From a page, a field's name and the type: the column, without making texts of it first.
     from_page: Callable[[Any, bytes, Any], Any] | None = None
-    """From a page, a field's name and the type: the column, without making texts of it first."""
 
 
 def as_is(kind: Any) -> Any:

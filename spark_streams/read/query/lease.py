@@ -39,8 +39,8 @@ from streamclient.streams.server import StreamServer, open_server
 
 _log = logging.getLogger("spark_streams")
 _STOP_SECONDS = 2.0  # the longest that the end of a query waits for a renewal under way
+#: Refusals that do not pass by themselves. A user who could write a lease before may get the right back.
 _FOR_GOOD = frozenset({"NOT_PERMITTED", "UNKNOWN_COMMAND"})
-"""Refusals that do not pass by themselves. A user who could write a lease before may get the right back."""
 
 
 def _clock() -> float:

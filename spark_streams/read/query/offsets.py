@@ -47,8 +47,8 @@ from streamclient.streams.model import Cut
 from streamwire.stream_id import ZERO, StreamId
 
 VERSION = 5
+#: The version of what has no `starts`: releases that do not know them read it.
 _WITHOUT_STARTS = 4
-"""The version of what has no `starts`: releases that do not know them read it."""
 _NONE: Mapping[str, Any] = {}
 
 

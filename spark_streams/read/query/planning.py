@@ -22,11 +22,11 @@ _TASK_COST = 100_000  # entries that take about as long as all that Spark does f
 
 Part = TypeVar("Part")
 
+#: A position in each stream.
 Ids = Mapping[str, StreamId]
-"""A position in each stream."""
 
+#: Each stream's state; None if the stream does not exist.
 States = Mapping[str, StreamState | None]
-"""Each stream's state; None if the stream does not exist."""
 
 
 def unlimited(limits: LimitOptions) -> LimitOptions:

@@ -25,8 +25,8 @@ from streamclient.streams.server import StreamServer
 
 _log = logging.getLogger("spark_streams")
 
+#: A question, and the generation of the connection whose states led to it: after a failover the stream may differ.
 Noted = tuple[Question, int]
-"""A question, and the generation of the connection whose states led to it: after a failover the stream may differ."""
 
 
 class Lookahead:

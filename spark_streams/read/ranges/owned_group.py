@@ -25,11 +25,11 @@ from streamclient.streams.rounds import Steps
 from streamclient.streams.server import StreamServer
 from streamwire.stream_id import LAST, ZERO, StreamId
 
+#: A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown).
 Batch = tuple[Sequence[Range], StreamState, int | None]
-"""A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown)."""
 
+#: A stream's ranges in order, and the group's position: what lies up to there was delivered before.
 Delivered = tuple[Sequence[Range], StreamId]
-"""A stream's ranges in order, and the group's position: what lies up to there was delivered before."""
 
 _log = logging.getLogger("spark_streams")
 _MANY = 10_000  # entries: delivering more than these takes long enough to be done while the tasks read

@@ -27,8 +27,8 @@ from streamclient.streams.model import Range
 from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
+#: Environment variable of an executor.
 ZONE = "PYSTREAMS_AVAILABILITY_ZONE"
-"""Environment variable of an executor."""
 
 
 @dataclass(frozen=True)

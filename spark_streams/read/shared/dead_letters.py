@@ -38,9 +38,12 @@ from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 
 _CHUNK = 500
+#: Words of a letter that a script passes on. Lua 5.1 has room for about 8,000 values in a call.
 _SCRIPT_WORDS = 4000
-"""Words of a letter that a script passes on. Lua 5.1 has room for about 8,000 values in a call."""
 
+#: Moves an entry if it is still pending for the consumer, and was delivered more often than that.
+#:
+#: A note says that the letter is there already.
 _MOVE = """
 local stream, target, group, consumer, id = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 -- A user without the right is refused here, before anything is added.
@@ -52,10 +55,6 @@ if note ~= ARGV[5] then redis.call('XADD', target, '*', unpack(ARGV, 6)) end
 redis.call('XACK', stream, group, id)
 if note then redis.call('HDEL', KEYS[3], id) end
 return 1
-"""
-"""Moves an entry if it is still pending for the consumer, and was delivered more often than that.
-
-A note says that the letter is there already.
 """
 
 

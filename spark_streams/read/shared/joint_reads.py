@@ -24,14 +24,14 @@ from streamclient.streams.server import StreamServer, open_server
 from streamclient.wire_errors import ResponseError
 
 _MOST_TASKS = 100
+#: Entries that several tasks read together, at most.
 MOST_ENTRIES = 10_000
-"""Entries that several tasks read together, at most."""
 
+#: An int32 array: how often the group has delivered each entry of a page; None where nobody asks.
 Counts = Any
-"""An int32 array: how often the group has delivered each entry of a page; None where nobody asks."""
 
+#: A page, its streams with the number of entries of each, and the task that it is of alone with its counts.
 Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
-"""A page, its streams with the number of entries of each, and the task that it is of alone with its counts."""
 
 
 def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedTask]]:

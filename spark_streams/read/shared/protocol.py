@@ -22,8 +22,8 @@ from spark_streams.read.query.loss import Baseline
 from streamclient.connection import Command
 from streamwire.slots import same_slot_tag
 
+#: The ledger's field with the last batch of which every partition is finished.
 DONE = "done"
-"""The ledger's field with the last batch of which every partition is finished."""
 
 
 @dataclass(frozen=True)

@@ -40,14 +40,14 @@ from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 
+#: An int32 array: how often the group has delivered each entry of a page; None where it was not asked.
 Counts = Any
-"""An int32 array: how often the group has delivered each entry of a page; None where it was not asked."""
 
+#: A page, its counts, and a boolean array of the rows to keep (None: all).
 Delivered = tuple[Page, Counts, Any]
-"""A page, its counts, and a boolean array of the rows to keep (None: all)."""
 
+#: A page, its counts (None: not asked yet), which rows are the partition's (None: all), and the IDs of lost entries.
 Pending = tuple[Page, Any, Any, list[bytes]]
-"""A page, its counts (None: not asked yet), which rows are the partition's (None: all), and the IDs of lost entries."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from spark_streams.write.records.stream_state import StreamState, gone_streams
 from spark_streams.write.rows.digest import RowDigest
 from streamclient.connection import Command, Connection
 
+#: So many streams, or fences, are asked for in one request.
 _AT_ONCE = 500
-"""So many streams, or fences, are asked for in one request."""
 
 
 @dataclass(frozen=True)

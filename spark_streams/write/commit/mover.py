@@ -28,6 +28,9 @@ from streamclient.refusals import row_refused
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
 from streamclient.wire_errors import ResponseError
 
+#: Adds the rows of a chunk, XADD commands in RESP. Rows that are like the one before are taken apart by one pattern.
+#: Keys: the stream, the staged rows, the fence. Arguments: the chunk, how to add, the rows before it, the fence's
+#: fields.
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
 local data = ARGV[2] == 'PS.APPEND' and '' or call('HMGET', KEYS[2], ARGV[1])[1]
@@ -106,10 +109,6 @@ end
 call('HSET', KEYS[3], unpack(ARGV, 4))
 call('HDEL', KEYS[2], ARGV[1], ARGV[1] .. ':index')
 return 1
-"""
-"""Adds the rows of a chunk, XADD commands in RESP. Rows that are like the one before are taken apart by one pattern.
-
-Keys: the stream, the staged rows, the fence. Arguments: the chunk, how to add, the rows before it, the fence's fields.
 """
 
 

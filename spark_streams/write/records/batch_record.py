@@ -23,8 +23,8 @@ from spark_streams.write.rows.digest import RowDigest
 from streamclient.commands import Command
 from streamwire.stream_id import StreamId
 
+#: The fields of the hash. They are stored on servers: add fields, never rename one.
 RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver")
-"""The fields of the hash. They are stored on servers: add fields, never rename one."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO
 
 PREFIX = b"pystreams:fence:"
+#: The fields of the hash. They are stored on servers: add fields, never rename one.
 FIELDS = ("batch", "rows", "digest", "chunk", "refused")
-"""The fields of the hash. They are stored on servers: add fields, never rename one."""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from streamclient.connection import Command, Connection
 
 _REMOVED_AT_ONCE = 1000
 
+#: Shortest retention of records, in milliseconds: a task may be silent for long.
 RECORD_MS = 86_400_000
-"""Shortest retention of records, in milliseconds: a task may be silent for long."""
 _UNNAMED_MS = 30 * RECORD_MS
 
 

@@ -28,8 +28,8 @@ _CHUNK_BYTES = 4 << 20  # of values, as Arrow has them
 _COMMAND_BYTES = 32 << 20  # of commands: a name is as long for a boolean, which Arrow keeps in one bit
 _AROUND = 14  # bytes of a field in a command beside its name and its value
 
+#: What to know where an ID was refused because the stream has newer entries.
 OWN_IDS = "The column '_id' gives the entries their IDs; with the option keepIds=false the server chooses them."
-"""What to know where an ID was refused because the stream has newer entries."""
 
 
 class EncodedRows:

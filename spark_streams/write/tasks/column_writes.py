@@ -9,8 +9,8 @@ import numpy as np
 from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command, Connection
 
+#: Maximum bytes of the entries of one command: the server serves no other client while it runs.
 _MOST_BYTES = 64 << 20
-"""Maximum bytes of the entries of one command: the server serves no other client while it runs."""
 _ENTRY_BYTES, _FIELD_BYTES = 80, 48  # the most that an entry has, besides names and values; of fields for each
 
 

@@ -23,11 +23,11 @@ from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command
 from streamwire.stream_id import StreamId
 
+#: How long staged rows wait for being published.
 STAGED_MS = 86_400_000
-"""How long staged rows wait for being published."""
 
+#: Maximum bytes of a chunk: publishing one blocks the server's other clients for a few milliseconds.
 _CHUNK_ROWS, _CHUNK_BYTES = 500, 1 << 19
-"""Maximum bytes of a chunk: publishing one blocks the server's other clients for a few milliseconds."""
 
 _HEADER = struct.Struct("<QQ")
 

@@ -25,8 +25,8 @@ _UNKNOWN = 100  # expected entries of an unknown range
 _LINE = b"\r\n"
 _SPARE = bytes(16)  # the codec may look that far behind the last entry
 
+#: Pages; each with the ranges that its entries are of, in order, and the number of entries of each.
 Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
-"""Pages; each with the ranges that its entries are of, in order, and the number of entries of each."""
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,10 @@ _AT_ONCE = 8  # streams that are counted at a time
 _HEAD_BYTES = 80  # those of an entry before its fields are no more
 _HEAD = b"*2\r\n$"
 
+#: What `marks` is asked: (stream, after, upto, grid, counted, most).
+#:
+#: `counted`: how many entries were counted before `after` already; they are part of the numbers.
 Counting = tuple[str, StreamId, StreamId, int, int, int]
-"""What `marks` is asked: (stream, after, upto, grid, counted, most).
-
-`counted`: how many entries were counted before `after` already; they are part of the numbers.
-"""
 
 _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
 

@@ -30,14 +30,14 @@ from streamclient import retry
 from streamclient.connection import Connection
 from tests.harness.interleaving import Exploration, Keys, Program, Server, alone
 
+#: What each partition of an attempt writes, in order: the stream and the row. Every row is a chunk.
 Parts = tuple[tuple[tuple[str, int], ...], ...]
-"""What each partition of an attempt writes, in order: the stream and the row. Every row is a chunk."""
 
 ONE: Parts = ((("s", 1), ("s", 2)),)
 TWO_STREAMS: Parts = ((("s", 1), ("t", 2)),)
 
+#: The server is to be as Redis is.
 _NO_EXTENSIONS = (b"PS.ADD", b"PS.APPEND")
-"""The server is to be as Redis is."""
 
 
 @pytest.fixture(autouse=True)

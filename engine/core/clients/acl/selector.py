@@ -1,6 +1,6 @@
 """A selector: one set of permissions for commands, keys (read and write) and channels.
 
-Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises :class:`RuleError`.
+Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises ``RuleError``.
 The keys that a command uses come from the command table, so a wrong declaration there
 is a wrong check here.
 """

@@ -1,7 +1,7 @@
 """A user: passwords, and selectors with its permissions.
 
 A user has a root selector and optionally more (``(...)`` in the rules); a command is allowed if one selector allows all
-of it. Logins and refusals are handled by :mod:`engine.core.clients.accounts`.
+of it. Logins and refusals are handled by ``engine.core.clients.accounts``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hashes. :class:`engine.core.keyspace.hash.Hash` defines their visible order and HSCAN's order."""
+"""Hashes. ``engine.core.keyspace.hash.Hash`` defines their visible order and HSCAN's order."""
 
 from __future__ import annotations
 

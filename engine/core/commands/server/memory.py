@@ -1,4 +1,4 @@
-"""MEMORY: sizes of keys (:mod:`engine.core.keyspace.footprint`), and the shell's facts about the process."""
+"""MEMORY: sizes of keys (``engine.core.keyspace.footprint``), and the shell's facts about the process."""
 
 from __future__ import annotations
 

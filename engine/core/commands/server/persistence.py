@@ -1,6 +1,6 @@
 """SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF and WAITAOF.
 
-:attr:`engine.core.dispatch.Core.durability` does the work.
+``engine.core.dispatch.Core.durability`` does the work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Channels: subscribing, publishing, PUBSUB. :mod:`engine.core.clients.pubsub` stores the subscriptions.
+"""Channels: subscribing, publishing, PUBSUB. ``engine.core.clients.pubsub`` stores the subscriptions.
 
 A subscription has one confirmation per channel, so these go through the outbox and the command has no reply of its own.
 Inside EXEC, where each command has one place in the reply, the first confirmation is there and the others follow.

@@ -1,6 +1,6 @@
 """Replicas and masters: REPLCONF, PSYNC, SYNC, WAIT, ROLE, REPLICAOF and FAILOVER.
 
-:attr:`engine.core.dispatch.Core.replication` does the work.
+``engine.core.dispatch.Core.replication`` does the work.
 """
 
 from __future__ import annotations

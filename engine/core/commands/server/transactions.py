@@ -1,7 +1,7 @@
 """MULTI, EXEC, DISCARD, WATCH and UNWATCH. Dispatch queues commands; the keyspace records changes of watched keys.
 
 The commands of a transaction run one after another in one call. Blocked clients are served after the last one. The log
-receives one MULTI ... EXEC, because :meth:`engine.core.dispatch.Core.execute` seals the effects of a call.
+receives one MULTI ... EXEC, because ``engine.core.dispatch.Core.execute`` seals the effects of a call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The building blocks of Redis's RDB format: lengths, strings, listpacks.
 
 It writes what every server since 7.0 reads, without compression. It reads what those servers write, including
-compressed strings. Input is untrusted: any error in it raises :class:`BadFormatError`.
+compressed strings. Input is untrusted: any error in it raises ``BadFormatError``.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def listpack(words: Iterable[bytes | int]) -> bytes:
 
 
 class Reader:
-    """A cursor over bytes. If they end too early it raises the error of :meth:`too_short`."""
+    """A cursor over bytes. If they end too early it raises the error of ``too_short``."""
 
     __slots__ = ("at", "data")
 
@@ -164,7 +164,7 @@ class Reader:
         return self.read(1)[0]
 
     def unpack(self, form: str) -> int:
-        """Return the next number; ``form`` is its format for :mod:`struct`."""
+        """Return the next number; ``form`` is its format for ``struct``."""
         shape = _READ[form]
         value: int = shape.unpack(self.read(shape.size))[0]
         return value

@@ -1,6 +1,6 @@
 """Incremental reading of a whole RDB file into databases: of Redis since 2.4, of Valkey, and of this engine.
 
-:meth:`Loading.feed` receives bytes as they arrive from a file or a socket. :meth:`Loading.step` does a little of
+``Loading.feed`` receives bytes as they arrive from a file or a socket. ``Loading.step`` does a little of
 the work, so that other tasks can run in between. Errors raise DamagedError with their offset;
 the databases then contain the data before it, and the caller must discard them.
 """
@@ -50,7 +50,7 @@ _MOST_ABOUT = 64
 class State(Enum):
     """State of the reading."""
 
-    #: It continues with :meth:`Loading.step`.
+    #: It continues with ``Loading.step``.
     GOING = auto()
     #: It needs more bytes.
     HUNGRY = auto()

@@ -83,7 +83,7 @@ def makers(config: Config, new_stream: Callable[[], Stream]) -> Makers:
 
 
 def load(reader: Reader, kind: int, makers: Makers, *, is_valkey: bool = False) -> Steps[Any]:
-    """Read a value with the type byte ``kind``; return :class:`Unknown` if the engine does not support its type.
+    """Read a value with the type byte ``kind``; return ``Unknown`` if the engine does not support its type.
 
     Raises BadFormatError if it is damaged, empty, or of an unknown type. ``is_valkey``: it is in Valkey's own format.
     """

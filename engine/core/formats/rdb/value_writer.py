@@ -63,7 +63,7 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
 
 
 def dumped_fields(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """Encode a big hash of ``count`` fields as :func:`dumped` does, given its fields and values."""
+    """Encode a big hash of ``count`` fields as ``dumped`` does, given its fields and values."""
     return 10, chain((bytes((HASH,)),), _strings(count, words))
 
 
@@ -73,12 +73,12 @@ def dumped_expiring_fields(words: list[bytes]) -> tuple[int, Iterator[bytes]]:
 
 
 def dumped_members(count: int, words: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """Encode a big set of ``count`` members as :func:`dumped` does."""
+    """Encode a big set of ``count`` members as ``dumped`` does."""
     return 10, chain((bytes((SET,)),), _strings(count, words))
 
 
 def dumped_scores(count: int, pairs: Iterator[Pair]) -> tuple[int, Iterator[bytes]]:
-    """Encode a big sorted set of ``count`` members as :func:`dumped` does, given pairs of score and member."""
+    """Encode a big sorted set of ``count`` members as ``dumped`` does, given pairs of score and member."""
     return 10, chain((bytes((SORTED_SET_2,)),), _scores(count, pairs))
 
 

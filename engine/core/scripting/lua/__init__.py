@@ -1,4 +1,4 @@
-"""The Lua sources of the sandbox, one file per part. :mod:`engine.core.scripting.interpreter` runs them.
+"""The Lua sources of the sandbox, one file per part. ``engine.core.scripting.interpreter`` runs them.
 
 ``sandbox.lua`` is the first and runs the others: the parts of Lua that scripts can use (``base``), their libraries
 (``cjson``, ``cmsgpack`` and ``struct``, the latter two with ``numbers``, and ``bit``), the conversion of results to

@@ -30,7 +30,7 @@ def compress(codec: str, chunks: Sequence[Buffer]) -> list[bytes]:
 
 
 class Decompressor(Protocol):
-    """Decompressor for the output of :func:`compress`. Not thread-safe."""
+    """Decompressor for the output of ``compress``. Not thread-safe."""
 
     def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
         """Decompress neighbouring chunks and join them.

@@ -1,11 +1,11 @@
 """Stored entries: packed entries whose bytes are on disk and are read on demand.
 
 Memory holds only their place, their number, and their last ID. A read loads all of them, compressed and with their
-index (:class:`~engine.core.streams.compressed.packed.Packed`), and the cache keeps them for a while together with what
+index (``Packed``), and the cache keeps them for a while together with what
 is decompressed from them. Every load is verified: bytes that differ from what was written raise
-:class:`UnreadableError` and are never returned as entries.
+``UnreadableError`` and are never returned as entries.
 
-The place is a :class:`Place`, which the shell provides.
+The place is a ``Place``, which the shell provides.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def payload(packed: Packed) -> list[Buffer]:
 
 
 def opened(data: bytes, last_id: int, cache: SpanCache, number: int | None = None) -> Packed:
-    """Deserialise the result of :func:`payload`. ``number``: the cache's number for the first chunk."""
+    """Deserialise the result of ``payload``. ``number``: the cache's number for the first chunk."""
     form, chunks, size = _HEAD.unpack_from(data)
     packed = of_form(form, last_id, cache, number)
     *directory, firsts_ms, firsts_seq, bounds = packed.index_arrays

@@ -1,7 +1,7 @@
 """Packed entries: frames compressed in chunks, with an index small enough to stay uncompressed in memory.
 
-A chunk holds about :data:`CHUNK_BYTES` of frames. A read decompresses the chunks that it touches, adjacent ones
-together into one span (:mod:`engine.core.streams.compressed.span_cache`). The index alone determines an entry's place
+A chunk holds about ``CHUNK_BYTES`` of frames. A read decompresses the chunks that it touches, adjacent ones
+together into one span (``engine.core.streams.compressed.span_cache``). The index alone determines an entry's place
 and ID.
 
 The index is a directory with one row per chunk, and three columns of deltas with one number per entry::
@@ -20,8 +20,8 @@ A column's numbers are as wide as its greatest number requires: 0, 1, 2, 4 or 8 
 share one run of zeros: the normal case for ``seq``, and frequent in the others. Finding an entry sums a part of one
 chunk's deltas at most. Columns and chunks share one buffer, because small buffers would each waste part of a page.
 
-:mod:`engine.core.streams.compressed.packer` creates packed entries. For alike entries it can keep columns instead of
-frames (:mod:`engine.core.streams.compressed.packed_columns`).
+``engine.core.streams.compressed.packer`` creates packed entries. For alike entries it can keep columns instead of
+frames (``engine.core.streams.compressed.packed_columns``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ CHUNK_BYTES = 24 * 1024
 
 #: Maximum entries of a short read, and the number of short reads of a span after which more are expected.
 SHORT_READ, SHORT_READS = 256, 3
-#: Bytes per entry of the index in :attr:`Span.plain`.
+#: Bytes per entry of the index in ``Span.plain``.
 INDEX_BYTES = 20
 #: Width of a column's numbers in bytes -> their type code.
 TYPES: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}

@@ -2,7 +2,7 @@
 
 A chunk's columns are the lengths of all words, one byte each, column after column, followed by the words in the same
 order. The first column holds the texts of the IDs, the others hold values. The IDs' common prefix and the names lie
-between the index and the chunks. Frames are rebuilt on demand (:mod:`engine.core.streams.compressed.column_frames`)::
+between the index and the chunks. Frames are rebuilt on demand (``engine.core.streams.compressed.column_frames``)::
 
     head       the IDs' common prefix, preceded by its length in one byte; then for each name:
                its length in 32 bits, its bytes, and the maximum length of its values in one byte
@@ -30,7 +30,7 @@ from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.entry_columns import Columns, Ints
 
-#: Size of a chunk's entries, as a multiple of :data:`~engine.core.streams.compressed.packed.CHUNK_BYTES` of frames.
+#: Size of a chunk's entries, as a multiple of ``CHUNK_BYTES`` of frames.
 CHUNKS_AT_ONCE = 2
 #: Offset from a chunk's number to the number of its decompressed columns in the cache.
 _OF_COLUMNS = 1 << 31
@@ -46,7 +46,7 @@ def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> 
 
 
 class _Head:
-    """Decoded result of :func:`encoded_head`: ``prefix``, ``names``, ``most``. ``key`` identifies the latter two."""
+    """Decoded result of ``encoded_head``: ``prefix``, ``names``, ``most``. ``key`` identifies the latter two."""
 
     __slots__ = ("key", "most", "names", "prefix")
 
@@ -80,7 +80,7 @@ class _Made(Span):
 
 
 class PackedColumns(Packed):
-    """As :class:`~engine.core.streams.compressed.packed.Packed`, with the same methods."""
+    """As ``Packed``, with the same methods."""
 
     __slots__ = ("_known_head",)
 

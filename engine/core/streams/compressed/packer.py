@@ -1,9 +1,9 @@
-"""Packing plain entries (:mod:`engine.core.streams.compressed.packed`) in three steps.
+"""Packing plain entries (``engine.core.streams.compressed.packed``) in three steps.
 
 1. ``Packing(plain, method, ...)`` creates the index, and the columns if any, on the event loop.
-2. :func:`~engine.core.streams.compressed.codecs.compress` compresses its ``chunks``. This takes five times as long as
+2. ``compress`` compresses its ``chunks``. This takes five times as long as
    the other steps together and needs no GIL, so it runs in another thread.
-3. :meth:`Packing.finish` assembles the packed entries, on the event loop.
+3. ``Packing.finish`` assembles the packed entries, on the event loop.
 
 Steps 1 and 3 in another thread would contend with commands for the GIL, which costs commands more than running these
 steps on the event loop.

@@ -1,8 +1,8 @@
 """Cache of decompressed spans of adjacent chunks, evicted oldest first, and of the blocks read from disk for them
-(:mod:`engine.core.streams.compressed.disk_entries`), evicted least recently used first.
+(``engine.core.streams.compressed.disk_entries``), evicted least recently used first.
 
 One cache serves all streams of a core. It is not thread-safe: another thread that reads the same compressed entries
-needs its own cache (see :meth:`engine.core.streams.stream.Stream.copy`).
+needs its own cache (see ``engine.core.streams.stream.Stream.copy``).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SpanCache:
     __slots__ = ("_block_bytes", "_blocks", "_bytes", "_decompressors", "_order", "frame_makers", "limit", "spans")
 
     def __init__(self) -> None:
-        #: Maximum size in bytes; None: :data:`CACHE_BYTES`.
+        #: Maximum size in bytes; None: ``CACHE_BYTES``.
         self.limit: int | None = None
         #: Chunk number, unique across segments -> the span with this chunk. Callers must not modify it.
         self.spans: dict[int, Span] = {}
@@ -104,7 +104,7 @@ class SpanCache:
         self.frame_makers[header] = maker
 
     def decompress(self, codec: str, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        """Decompress chunks; see :meth:`~engine.core.streams.compressed.codecs.Decompressor.decompress`."""
+        """Decompress chunks; see ``decompress``."""
         found = self._decompressors.get(codec)
         if found is None:
             found = self._decompressors[codec] = decompressor(codec)

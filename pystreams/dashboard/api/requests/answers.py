@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+#: The key of a request's scope with the number of chunks that were sent, where they are counted.
 SENT = "pystreams.sent"
-"""The key of a request's scope with the number of chunks that were sent, where they are counted."""
 
 
 class Streamed(Response):

@@ -36,8 +36,8 @@ class Asked:
     given: Mapping[str, Any]
     access: Access
     sampler: Sampler
+    #: Whether the dashboard may change anything.
     changes: bool
-    """Whether the dashboard may change anything."""
 
     @property
     def snapshot(self) -> Snapshot:

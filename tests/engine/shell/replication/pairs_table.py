@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def servers() -> dict[str, str]:
-    """The servers, as columns are named, with their kinds (:class:`tests.servers.sentinels.Member`)."""
+    """The servers, as columns are named, with their kinds (`tests.servers.sentinels.Member`)."""
     peers = Peers(PLACE)
     version = ".".join(map(str, redis_release().version))
     return {"engine": "engine", f"redis {version}": "redis", **{n: str(peers.server(n)) for n in sorted(peers.here())}}

@@ -134,6 +134,7 @@ def verdict(loss: Loss | None) -> str:
 
 
 TEN = range(1, 11)
+#: after, upto, and whether the server counts cheaply.
 PLANS = {
     "whole stream": (0, 10, False),
     "from the middle": (4, 10, False),
@@ -142,7 +143,6 @@ PLANS = {
     "whole stream, engine": (0, 10, True),
     "the middle, engine": (4, 7, True),
 }
-"""after, upto, and whether the server counts cheaply."""
 
 HARMLESS: dict[str, Callable[[Stream], None]] = {
     "nothing": lambda stream: None,

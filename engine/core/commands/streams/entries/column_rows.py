@@ -5,8 +5,8 @@ lengths are copies of one template with the values written into it::
 
     *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
 
-A few rows are assembled one by one (:class:`FewRows`). For more rows, numpy copies the values as items of their size.
-If few rows share their lengths, all are joined from their pieces (:meth:`Rows._joined`). All three produce the same
+A few rows are assembled one by one (``FewRows``). For more rows, numpy copies the values as items of their size.
+If few rows share their lengths, all are joined from their pieces (``Rows._joined``). All three produce the same
 bytes; the frame of one entry is their oracle.
 """
 
@@ -24,7 +24,7 @@ from streamwire.templates import Templates, Values, length_sizes
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
 
-#: Number of rows up to which :class:`FewRows` is used.
+#: Number of rows up to which ``FewRows`` is used.
 FEW_ROWS = 60
 #: Number of rows per distinct value length below which rows are joined from pieces.
 _FEW = 256
@@ -167,7 +167,7 @@ class FewRows:
         self._bodies = list(map(b"".join, zip(*fields, strict=True)))
 
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, list[int], bytes]:
-        """Return the same as :meth:`Rows.encoded`."""
+        """Return the same as ``Rows.encoded``."""
         texts = [b"%d-%d" % (ms, number) for number in range(seq, seq + len(self._bodies))]
         ids = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
         rows = list(zip(ids, self._bodies, strict=True))

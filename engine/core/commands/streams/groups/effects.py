@@ -42,7 +42,7 @@ def deliver(ctx: Context, ref: GroupRef, consumer: Consumer, runs: list[Run], no
 
 
 class ClaimEffects:
-    """Collects the deliveries of one command to one consumer. They are recorded by :meth:`flush`."""
+    """Collects the deliveries of one command to one consumer. They are recorded by ``flush``."""
 
     __slots__ = ("_consumer", "_count", "_ctx", "_group", "_head", "_recording", "_time", "_words")
 
@@ -70,7 +70,7 @@ class ClaimEffects:
             self._words = []
 
     def record_new(self, runs: list[Run], time: int) -> None:
-        """Record the first delivery of new entries at ``time``: same as :meth:`add` for each, then :meth:`flush`."""
+        """Record the first delivery of new entries at ``time``: same as ``add`` for each, then ``flush``."""
         self._time, self._count = time, 1
         words = [b"%d-%d" % one for one in zip(*id_columns(runs), strict=True)]
         for at in range(0, len(words), IDS_AT_ONCE):

@@ -19,7 +19,7 @@ _LOOKED_THROUGH = 20
 class PendingRecords:
     """Snapshot of the first ``count`` records (0: all) of a group and of each of its consumers.
 
-    Consumers' records are found a few blocks at a time by :meth:`find`, which must finish before :meth:`of` is called.
+    Consumers' records are found a few blocks at a time by ``find``, which must finish before ``of`` is called.
     """
 
     def __init__(self, group: Group, count: int) -> None:

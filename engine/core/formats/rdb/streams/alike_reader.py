@@ -1,6 +1,6 @@
 """Fast path for stream nodes in RDB whose entries all have the node's field names: many nodes at once.
 
-Its results equal those of :mod:`engine.core.formats.rdb.streams.reader`, which reads entry by entry and handles the
+Its results equal those of ``engine.core.formats.rdb.streams.reader``, which reads entry by entry and handles the
 nodes declined here, including damaged ones. The start of a listpack element depends on the one before it, so the nodes
 are walked in parallel, one element of each at a time. Everything else is done for all entries at once. Frames are built
 as rows of a table in which each column is as wide as its longest word; unused bytes are removed at the end.

@@ -1,6 +1,6 @@
 """Fast path for writing RDB stream nodes whose entries all have the same field names and no very long values.
 
-Its results equal those of the entry-by-entry writer (:mod:`engine.core.formats.rdb.streams.writer`), which is used if
+Its results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.writer``), which is used if
 this one declines. A frame contains the same data as the entry's listpack, in the same order, with more bytes in
 between. So the frames are copied, the elements' heads and tails are written around the values in place, for all entries
 at once, and only the elements are extracted from the copy.

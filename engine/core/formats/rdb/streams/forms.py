@@ -3,7 +3,7 @@
 The encoding of 7.0 lacks a consumer's active time (7.2), which matters if it differs from its seen time, idempotent
 producers (8.6), and entries released by XNACK (8.8). DUMP writes the oldest lossless encoding. A file has a
 version that its reader must support, so there a record of our own holds what the encoding lacks.
-:mod:`~engine.core.formats.rdb.streams.writer` and :mod:`~engine.core.formats.rdb.streams.reader` are each other's
+``writer`` and ``reader`` are each other's
 inverse: change both together.
 """
 

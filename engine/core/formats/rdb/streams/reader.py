@@ -64,7 +64,7 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 
 
 def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
-    """Add the data of :func:`~engine.core.formats.rdb.streams.writer.rest` to a loaded stream."""
+    """Add the data of ``rest`` to a loaded stream."""
     reader = Reader(data)
     if reader.length() != REST_VERSION:
         raise BadFormatError("it has stream data of a newer version")

@@ -109,7 +109,7 @@ def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
 
 
 def _words(entry: bytes) -> list[bytes]:
-    """Return the same as :func:`fields_of`, faster if no word contains a line end."""
+    """Return the same as ``fields_of``, faster if no word contains a line end."""
     parts = entry.split(b"\r\n")
     return parts[5::2] if len(parts) == 5 + 2 * int(parts[3][1:]) else fields_of(entry)
 

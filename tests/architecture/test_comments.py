@@ -1,0 +1,41 @@
+"""There is one way to document a constant, and no markup of another tool in docstrings."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+
+from tests import ROOT
+from tests.architecture.test_rooms import files
+
+_ROLE = re.compile(r":[a-z]+:" + "`")
+
+
+def _bodies(tree: ast.Module) -> list[list[ast.stmt]]:
+    return [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+
+
+def test_constants_are_documented_by_comments() -> None:
+    """A constant or field is documented by `#:` comments above it, not by a string below it."""
+    found = [
+        f"{path.relative_to(ROOT)}:{below.lineno}"
+        for path in files()
+        for body in _bodies(ast.parse(path.read_text()))
+        for above, below in itertools.pairwise(body)
+        if isinstance(above, ast.Assign | ast.AnnAssign)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+    ]
+    assert found == []
+
+
+def test_docstrings_have_no_roles() -> None:
+    """Names in docstrings and comments stand in backticks, without a role of Sphinx."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in files()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if _ROLE.search(line)
+    ]
+    assert found == []
