@@ -50,6 +50,7 @@ class Frame {
     this.looked = null;
     this.lost = 0;
     this.busy = false;
+    this.missed = false; // a look that came while the screen was loading or refreshing: the next one may be a minute away
     this.route = () => this.show();
     window.addEventListener("hashchange", this.route);
     this.looks = new Looks((look) => this.told(look));
@@ -99,9 +100,15 @@ class Frame {
   }
 
   async refresh() {
-    if (this.busy || !this.screen?.refresh) return;
+    this.missed = true;
+    if (this.busy) return;
     this.busy = true;
-    try { await this.screen.refresh(this.looked); } catch (failure) { if (!(failure instanceof Failure)) throw failure; }
+    try {
+      while (this.missed && this.screen?.refresh) {
+        this.missed = false;
+        await this.screen.refresh(this.looked);
+      }
+    } catch (failure) { if (!(failure instanceof Failure)) throw failure; }
     finally { this.busy = false; }
   }
 
@@ -113,6 +120,7 @@ class Frame {
     for (const open of document.querySelectorAll("dialog[open]")) open.close();
     this.screen?.leave?.();
     this.screen = null;
+    this.missed = false;
     for (const [place, link] of this.links) {
       if (place === (BELONGS[kind] ?? kind)) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
     }
@@ -127,6 +135,7 @@ class Frame {
       replace(this.main, this.banner, screen.element);
       document.title = `${screen.title} · pystreams`;
       if (!same) { window.scrollTo(0, 0); this.main.focus({ preventScroll: true }); }
+      if (this.missed) this.refresh();
     } catch (failure) {
       if (!(failure instanceof Failure)) throw failure;
       if (this.showing !== token || failure.status === 401) return;

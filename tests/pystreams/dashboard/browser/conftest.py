@@ -31,12 +31,12 @@ _GONE_MS = 20_000  # the patience of a test, in a browser that shares two cores 
 
 
 @contextmanager
-def served(url: str, *, changes: bool) -> Iterator[str]:
-    """A dashboard in a thread, which samples the server five times per second. Its URL."""
+def served(url: str, *, changes: bool, sampler: Sampler | None = None) -> Iterator[str]:
+    """A dashboard in a thread, which samples the server five times per second unless a sampler is given. Its URL."""
     address = address_of(url)
     made = listen("127.0.0.1", 0)
     rules, exporter = Rules(address, TOKEN, changes, True), Exporter(Collector(Wanted(url)))
-    app = site(rules, Sampler(address, 0.2), cookie=f"c{made.getsockname()[1]}", metrics=exporter.page)
+    app = site(rules, sampler or Sampler(address, 0.2), cookie=f"c{made.getsockname()[1]}", metrics=exporter.page)
     server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()

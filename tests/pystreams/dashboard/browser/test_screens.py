@@ -8,11 +8,21 @@ from pathlib import Path
 
 import pytest
 import redis
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
+from pystreams.dashboard.sampling.sampler import Sampler
 from tests import servers
 from tests.pystreams.dashboard.browser.conftest import Opened, Shown, fill, row, served
-from tests.pystreams.dashboard.conftest import TOKEN
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.suite.waiting import wait_for
+
+#: Waits until a page has been sent a look that is newer than a number.
+NEXT_LOOK = """(number) => new Promise((done) => {
+  const source = new EventSource("/api/events");
+  source.addEventListener("look", (event) => {
+    if (JSON.parse(event.data).number > number) { source.close(); done(); }
+  });
+})"""
 
 pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
@@ -315,6 +325,41 @@ def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: serv
                 again.xadd("anew", {"a": 1})
                 expect(row(page, "anew")).to_be_visible(timeout=20_000)
                 expect(page.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.mark.parametrize("held", ["**/api/overview", "**/api/streams?*"])
+def test_a_look_during_loading_is_not_missed(
+    opened: Opened, client: redis.Redis, place: servers.Running, held: str
+) -> None:
+    """A sample that arrives while the screen loads or refreshes is shown, without waiting for the next sample."""
+    client.ping()
+    sampler = Sampler(address_of(place.url), 3600.0)
+    with served(place.url, changes=False, sampler=sampler) as url:
+        page = opened(url=url)
+        expect(page.get_by_text("There are no streams.")).to_be_visible()
+        before: list[tuple[Route, APIResponse]] = []
+        released = False
+
+        def hold(route: Route) -> None:
+            if released:
+                route.continue_()
+            else:
+                before.append((route, route.fetch()))
+
+        page.route(held, hold)
+        for stream, begin in (("first", page.reload), ("second", sampler.hurry)):
+            before.clear()
+            released = False
+            begin()
+            wait_for(lambda: page.evaluate("true") and before, "the request of the page")
+            client.xadd(stream, {"a": 1})
+            number = sampler.state.number
+            sampler.hurry()
+            page.evaluate(NEXT_LOOK, number)
+            released = True
+            for route, response in before:
+                route.fulfill(response=response)
+            expect(row(page, stream)).to_be_visible()
 
 
 def test_five_thousand_streams_stay_usable(opened: Opened, client: redis.Redis) -> None:
