@@ -6,8 +6,8 @@ Run `python scripts/engine_docs.py` after changing one. A test fails where the t
 from __future__ import annotations
 
 import engine.core.dispatch  # noqa: F401 - declares all commands
-from engine.core.table.left_out import LEFT_OUT, LeftOut
 from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.unsupported import UNSUPPORTED, Unsupported
 from engine.settings.directives import DIRECTIVES, Directive, Mark
 from engine.settings.kinds import I32_MAX, I64_MAX, Choice, Integer, Kind, Memory, OnlyAsItIs, YesNo
 from engine.settings.special_kinds import VersionOfFiles
@@ -76,14 +76,14 @@ def directives() -> str:
     )
 
 
-def _left_out(one: LeftOut) -> str:
+def _left_out(one: Unsupported) -> str:
     names = " ".join(f"`{name.upper().replace('|', ' ')}{'*' if name.endswith('.') else ''}`" for name in one.commands)
     return f"| {one.subject} | {names} | {one.instead} |\n"
 
 
 def left_out() -> str:
     """Return today's table of what stays out."""
-    return f"\n| what | commands | instead |\n|---|---|---|\n{''.join(map(_left_out, LEFT_OUT))}\n"
+    return f"\n| what | commands | instead |\n|---|---|---|\n{''.join(map(_left_out, UNSUPPORTED))}\n"
 
 
 if __name__ == "__main__":

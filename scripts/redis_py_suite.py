@@ -29,7 +29,7 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from engine.core.table.left_out import LEFT_OUT
+from engine.core.table.unsupported import UNSUPPORTED
 from pystreams.testing.servers import free_port
 from scripts.peers import PLACE
 from tests.servers.certificates import authority, certificate
@@ -53,7 +53,7 @@ _IGNORED = (
 )
 #: Errors that do not name a left-out command, with what they are about.
 _OTHER_ERRORS = {"the engine does not track keys": "client-side caching"}
-_SUBJECTS = {name: one.subject for one in LEFT_OUT for name in one.commands}
+_SUBJECTS = {name: one.subject for one in UNSUPPORTED for name in one.commands}
 _WORST_LAST = ("passed", "skipped", "failed")
 
 

@@ -19,9 +19,9 @@ from typing import Any
 from benchmarks import report, results, servers
 from benchmarks.engine.client import Connection
 from benchmarks.kafka import broker, jars, latency
-from benchmarks.kafka.ways import Kafka, Streams, Way, nothing
+from benchmarks.kafka.contenders import Kafka, Streams, Way, nothing
 from benchmarks.processor_time import since, spent
-from benchmarks.spark.ways import write_to_nowhere
+from benchmarks.spark.contenders import write_to_nowhere
 
 #: Minimum ratio of the connector's median rate to Kafka's.
 TARGETS = {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.kafka import broker, jars
-from benchmarks.kafka.ways import Kafka, Streams, make_rows
+from benchmarks.kafka.contenders import Kafka, Streams, make_rows
 
 _WARM_UP_SECONDS = 6
 _numbers = itertools.count(1)

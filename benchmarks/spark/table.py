@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks import report, servers, targets
 from benchmarks.engine.cases import add_entries
 from benchmarks.engine.client import Connection
-from benchmarks.spark.ways import Way, clear, ways
+from benchmarks.spark.contenders import Way, clear, ways
 
 _SLOW_ROUNDS = 2
 

@@ -14,8 +14,8 @@ from engine.core.clients.session import Session
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import CommandError
 from engine.core.protocol.xadd_run import XaddRun
-from engine.core.table.left_out import subject_of
 from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.unsupported import subject_of
 from engine.text.messages import clients, general, server
 
 #: Commands that run immediately inside MULTI instead of being queued.

@@ -40,7 +40,7 @@ _BYTE, _DASH, _ZERO = np.uint64(0xFF), np.uint64(ord("-")), np.uint64(ord("0"))
 _FRAME = b"*2\r\n"
 
 
-class AlikeAdds:
+class UniformAdds:
     """Reads one log's. It rests for a while where it was tried in vain."""
 
     __slots__ = ("_rest", "_size", "_tried")

@@ -17,13 +17,13 @@ from benchmarks.curves.axes import AXES
 from benchmarks.engine import cases, replication, stream_cases
 from benchmarks.engine.client import Connection, command
 from benchmarks.engine.memory import resident_bytes
+from benchmarks.kafka import contenders as kafka
 from benchmarks.kafka import jars
-from benchmarks.kafka import ways as kafka_ways
 from benchmarks.kafka.__main__ import TARGETS as KAFKA
 from benchmarks.kafka.__main__ import main as measure_kafka
 from benchmarks.soak import plot, samples
+from benchmarks.spark import contenders as spark
 from benchmarks.spark import driver
-from benchmarks.spark import ways as spark_ways
 from benchmarks.stalls import pings, scenes, table
 from benchmarks.stalls.cases import CASES
 from tests.servers import Running
@@ -119,14 +119,17 @@ def test_every_target_of_spark_is_that_of_a_measurement() -> None:
     """Every target names an existing measurement, so that a renamed one cannot go unnoticed."""
     connection = cast(Connection, None)  # none is needed before a way is gone
     servers = dict.fromkeys(("engine", "columns", "redis"), connection)
-    ways = {way.name for way in spark_ways.ways(servers, 1000)}
+    ways = {way.name for way in spark.ways(servers, 1000)}
     assert not {name for ours, peer, _ in targets.SPARK for name in (ours, peer)} - ways
 
 
 def test_every_target_beside_kafka_is_that_of_a_measurement() -> None:
     """The same for `make bench-kafka`."""
     connection = cast(Connection, None)
-    sides = [kafka_ways.Kafka("nowhere"), *(kafka_ways.Streams(name, connection) for name in ("engine", "redis"))]
+    sides = [
+        kafka.Kafka("nowhere"),
+        *(kafka.Streams(name, connection) for name in ("engine", "redis")),
+    ]
     names = {way.name for side in sides for way in side.ways(1000, 100)}
     assert not {name for ours, (peer, _) in KAFKA.items() for name in (ours, peer)} - names
 

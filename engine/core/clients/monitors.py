@@ -11,7 +11,7 @@ from engine.core.clients.telemetry import Telemetry
 from engine.core.keyspace.changes import Changes
 from engine.core.protocol.replies import Simple
 from engine.core.table.registry import Command
-from engine.text.shown import quoted, without_secrets
+from engine.text.command_lines import quoted, without_secrets
 
 
 class Monitors:

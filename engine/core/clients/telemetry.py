@@ -15,7 +15,7 @@ from engine.core.clients.session import Session
 from engine.core.protocol.replies import CommandError
 from engine.core.table.registry import Command
 from engine.settings.config import Config
-from engine.text.shown import shortened, without_secrets
+from engine.text.command_lines import shortened, without_secrets
 
 #: Longer than any duration.
 NEVER_NS = 1 << 62

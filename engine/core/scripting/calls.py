@@ -23,8 +23,8 @@ from engine.core.environment.failures import FatalError, is_fatal
 from engine.core.protocol.replies import CommandError, Reply
 from engine.core.scripting.execution import Execution, Verdict
 from engine.core.scripting.lua_values import converted, size_of
-from engine.core.table.left_out import subject_of
 from engine.core.table.registry import COMMANDS, Command
+from engine.core.table.unsupported import subject_of
 from engine.text import doubles
 from engine.text.messages import general, scripting
 from engine.version import REDIS_VERSION

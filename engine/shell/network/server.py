@@ -22,8 +22,8 @@ from engine.core.dispatch import Core
 from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
 from engine.settings.kinds import ConfigError
-from engine.shell.companions import way
-from engine.shell.companions.keeper import Keepers
+from engine.shell.companions.connection_options import connection_options
+from engine.shell.companions.supervisor import Supervisors
 from engine.shell.durability.driver import Driver
 from engine.shell.housekeeping.cold_packer import ColdPacker
 from engine.shell.network import descriptors
@@ -95,7 +95,7 @@ class Server:
         shelf = self._durability.disk.keeping.shelf
         self._cold_packer = ColdPacker(self.config, self.core.streams.storage, self._loop, shelf)
         self._cold_packer.start()
-        self._companions = Keepers(self.config, self._connection_options)
+        self._companions = Supervisors(self.config, self._connection_options)
         self._companions.start()
         self._announce()
         try:
@@ -155,7 +155,7 @@ class Server:
     def _connection_options(self) -> dict[str, str]:
         """Return the connection options for processes on this machine."""
         port = self._port if self._sockets else 0
-        return way.options(self.config, self._host, port, self._tls_port)
+        return connection_options(self.config, self._host, port, self._tls_port)
 
     async def _listen_on_path(self, backlog: int) -> None:
         path = self.config.text("unixsocket").decode()

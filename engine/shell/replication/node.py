@@ -20,15 +20,15 @@ from engine.shell.replication.failover import Failover
 from engine.shell.replication.history import History
 from engine.shell.replication.master.full_syncs import Clients
 from engine.shell.replication.master.master import Master
+from engine.shell.replication.replica.collaborators import ReplicaHost
 from engine.shell.replication.replica.replica_role import ReplicaRole
-from engine.shell.replication.replica.surroundings import Surroundings
 from engine.shell.replication.shutdown import Shutdown
 from engine.shell.replication.waiters import AckWaiters
 from engine.text.messages import server
 from engine.wire.encode import encoded
 
 
-class AllClients(Clients, Surroundings, Protocol):
+class AllClients(Clients, ReplicaHost, Protocol):
     """The part that runs clients' commands, as far as both roles need it."""
 
 
@@ -206,15 +206,15 @@ class Node:
     # -- facts --------------------------------------------------------------------------------------------------------
 
     def role(self) -> Reply:
-        return self.following.situation().role() if self.follows else self.master.role()
+        return self.following.role_report().role() if self.follows else self.master.role()
 
     def info(self) -> list[tuple[str, Any]]:
         role: list[tuple[str, Any]] = [("role", "slave" if self.follows else "master")]
-        following = self.following.situation().info(self._core.config) if self.follows else ()
+        following = self.following.role_report().info(self._core.config) if self.follows else ()
         return [*role, *following, *self.master.info()]
 
     def loading(self) -> list[tuple[str, Any]]:
-        return self.following.situation().loading(now_us() // 1_000_000)
+        return self.following.role_report().loading(now_us() // 1_000_000)
 
     def statistics(self) -> dict[str, int]:
         master = self.master

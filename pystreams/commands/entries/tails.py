@@ -15,7 +15,7 @@ from pystreams.output.entries import FORMATS, Lines
 from pystreams.streams import entries, inventory, tails
 from pystreams.streams.groups import group_reader, seeks
 from pystreams.streams.tails import Found
-from pystreams.values import names, numbers, positions, where
+from pystreams.values import conditions, names, numbers, positions
 from pystreams.values.fields import Entry, as_text
 from streamwire.stream_id import ZERO, StreamId
 
@@ -67,7 +67,7 @@ def tail(
     field that is no word.
     """
     position = positions.parse(start, "--from")
-    wanted = None if condition is None else where.parse(condition)
+    wanted = None if condition is None else conditions.parse(condition)
     spans: dict[bytes, tuple[StreamId, StreamId]] = {}
     for word in streams:
         name = names.from_shell(word)

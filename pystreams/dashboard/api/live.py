@@ -18,7 +18,7 @@ from pystreams.dashboard.api.streams import condition
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.streams import inventory, tails
 from pystreams.streams.paged_calls import ask
-from pystreams.values import fields, where
+from pystreams.values import conditions, fields
 from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
@@ -98,7 +98,7 @@ class Tail:
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
         self._name = asked.key("stream")
-        self._holds: where.Condition | None = condition(asked.text("where"))
+        self._holds: conditions.Condition | None = condition(asked.text("where"))
         self._after = asked.id("after")
 
     def look(self) -> tuple[dict[str, Any] | None, bool]:

@@ -14,7 +14,8 @@ from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import judge
-from pystreams.values import fields, names, positions, times, where
+from pystreams.values import fields, names, positions, times
+from pystreams.values.conditions import Condition, parse
 from pystreams.values.fields import Entry
 from streamclient.connection import Connection
 from streamwire.stream_id import LAST, ZERO, StreamId
@@ -53,11 +54,11 @@ def stream(asked: Asked) -> dict[str, Any]:
     }
 
 
-def condition(text: str) -> where.Condition | None:
+def condition(text: str) -> Condition | None:
     """The condition that a text says; None for an empty one."""
     if len(text) > _CONDITION:
         fail("INVALID_VALUE", name="where", value="...", expected=f"it may have {_CONDITION} characters")
-    return where.parse(text) if text.strip() else None
+    return parse(text) if text.strip() else None
 
 
 def browse(asked: Asked) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def _first(connection: Connection, name: bytes, text: str) -> StreamId:
 Found = tuple[list[Entry], int, StreamId | None]
 
 
-def _forward(connection: Connection, name: bytes, start: StreamId, size: int, holds: where.Condition | None) -> Found:
+def _forward(connection: Connection, name: bytes, start: StreamId, size: int, holds: Condition | None) -> Found:
     found: list[Entry] = []
     scanned = 0
     most = size if holds is None else _SCANNED
@@ -111,7 +112,7 @@ def _forward(connection: Connection, name: bytes, start: StreamId, size: int, ho
     return found, scanned, last.next() if last is not None and scanned == most else None
 
 
-def _back(connection: Connection, name: bytes, start: StreamId, size: int, holds: where.Condition | None) -> Found:
+def _back(connection: Connection, name: bytes, start: StreamId, size: int, holds: Condition | None) -> Found:
     found: list[Entry] = []
     scanned = 0
     most = size if holds is None else _SCANNED

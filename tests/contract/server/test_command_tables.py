@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.table.left_out import subject_of
+from engine.core.table.unsupported import subject_of
 from scripts.peers import PLACE, Peers
 from tests import servers
 from tests.contract.transcripts import play

@@ -25,7 +25,7 @@ from engine.shell.durability.formats.blocks import Piece, TornError, pieces_from
 from engine.shell.durability.log.commands import Commands
 from engine.shell.observation.log_lines import LOG
 from engine.wire.bulk import Scanner
-from engine.wire.uniform_adds import AlikeAdds
+from engine.wire.uniform_adds import UniformAdds
 
 #: Approximate size in bytes to which blocks are joined, so that runs of XADD can continue from one block to the next.
 _TOGETHER = 1 << 20
@@ -57,7 +57,7 @@ class Replay:
         self._now_us = now_us
         self._relieve = relieve
         self._session: Session = core.open_session(now_us)
-        self._alike = AlikeAdds()
+        self._alike = UniformAdds()
         self._scanner = Scanner()
         self._commands = Commands(core, self._session, now_us)
         self._added = 0

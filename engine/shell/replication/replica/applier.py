@@ -10,10 +10,10 @@ from engine.core.environment.failures import FatalError
 from engine.core.formats.damage import DamagedError
 from engine.shell.clock import now_us
 from engine.shell.replication.history import History
+from engine.shell.replication.replica.collaborators import Downstream, ReplicaHost
 from engine.shell.replication.replica.handshake import command
 from engine.shell.replication.replica.intake import Intake
 from engine.shell.replication.replica.log_offset import LogOffset
-from engine.shell.replication.replica.surroundings import Downstream, Surroundings
 
 
 class ApplierOwner(Protocol):
@@ -38,7 +38,7 @@ class Applier:
     def __init__(
         self,
         core: Core,
-        around: Surroundings,
+        process: ReplicaHost,
         downstream: Downstream,
         history: History,
         logged: LogOffset,
@@ -47,7 +47,7 @@ class Applier:
         address: tuple[bytes, bytes],
     ) -> None:
         self._core = core
-        self._around = around
+        self._process = process
         self._history = history
         self._logged = logged
         self._owner = owner
@@ -79,7 +79,7 @@ class Applier:
     def _work(self) -> None:
         """Apply some of the stream, and continue in the next event-loop iteration."""
         self._is_due = False
-        if self._is_over or self._around.failed:
+        if self._is_over or self._process.failed:
             return
         intake = self.intake
         try:
@@ -89,7 +89,7 @@ class Applier:
             self._owner.refuse(f"at offset {error.offset} of the stream: {error.what}")
             return
         except (FatalError, Exception) as error:  # noqa: BLE001 - the data may contain a half-done change
-            self._around.fail(error)
+            self._process.fail(error)
             return
         self._settle()
         if self.is_closed_by_client:
@@ -104,7 +104,7 @@ class Applier:
         self._owner.limit_reading()
 
     def _settle(self) -> None:
-        self._around.settle()
+        self._process.settle()
         self._logged.note(self._core.durability, self._history.offset)
 
     def acknowledgement(self) -> bytes:

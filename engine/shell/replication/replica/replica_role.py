@@ -26,6 +26,7 @@ from engine.shell.durability.formats.position import Position
 from engine.shell.observation.log_lines import LOG
 from engine.shell.replication.history import History
 from engine.shell.replication.replica.applier import Applier
+from engine.shell.replication.replica.collaborators import Downstream, Handover, ReplicaHost
 from engine.shell.replication.replica.full_sync import FullSync, log_discarded_data
 from engine.shell.replication.replica.handshake import (
     LINE_LIMIT,
@@ -38,8 +39,7 @@ from engine.shell.replication.replica.handshake import (
 from engine.shell.replication.replica.link import MasterLink
 from engine.shell.replication.replica.link_states import Link, LinkEvent, link
 from engine.shell.replication.replica.log_offset import LogOffset
-from engine.shell.replication.replica.situation import Situation
-from engine.shell.replication.replica.surroundings import Downstream, Handover, Surroundings
+from engine.shell.replication.replica.role_report import RoleReport
 from engine.shell.replication.replica.transfer import TransferError
 from engine.shell.tls import client_context
 from engine.text.messages import server
@@ -65,14 +65,14 @@ class ReplicaRole:
     def __init__(
         self,
         core: Core,
-        surroundings: Surroundings,
+        process: ReplicaHost,
         downstream: Downstream,
         history: History,
         port: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._core = core
-        self._around = surroundings
+        self._process = process
         self._downstream = downstream
         self._history = history
         self._own_port = port
@@ -179,7 +179,7 @@ class ReplicaRole:
 
         def finish() -> None:
             for session in waiting:
-                self._around.finish(session)
+                self._process.finish(session)
 
         core.host.after_reply(finish)
         self._tick()
@@ -404,7 +404,7 @@ class ReplicaRole:
         """Put the loaded data in place, and start applying the stream."""
         sync = self._sync
         assert sync is not None
-        self._around.settle()
+        self._process.settle()
         summary = sync.put_in_place()
         self._sync = None
         self._history.adopt(sync.full.id, sync.full.offset)
@@ -433,10 +433,10 @@ class ReplicaRole:
         self.trouble = ""
         address = self._link.address if self._link is not None else (b"", b"")
         self._applying = Applier(
-            self._core, self._around, self._downstream, self._history, self._logged, self, self._db, address
+            self._core, self._process, self._downstream, self._history, self._logged, self, self._db, address
         )
         self._follow_directives()
-        self._around.settle()
+        self._process.settle()
         self.tell_master()
 
     def tell_master(self) -> None:
@@ -463,9 +463,9 @@ class ReplicaRole:
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
-    def situation(self) -> Situation:
-        """Return the current situation, for commands that report it."""
-        return Situation(
+    def role_report(self) -> RoleReport:
+        """Return the current state, for ROLE and INFO."""
+        return RoleReport(
             host=self._host,
             port=self._port,
             state=self._machine.state,

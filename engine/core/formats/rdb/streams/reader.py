@@ -11,7 +11,6 @@ from itertools import accumulate, groupby, pairwise
 
 from engine.core.formats.rdb import lzf
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
-from engine.core.formats.rdb.streams.alike_reader import AlikeNodes
 from engine.core.formats.rdb.streams.forms import (
     DELETED,
     REST_VERSION,
@@ -23,6 +22,7 @@ from engine.core.formats.rdb.streams.forms import (
     signed,
 )
 from engine.core.formats.rdb.streams.pending_reader import Pending
+from engine.core.formats.rdb.streams.uniform_reader import UniformNodes
 from engine.core.protocol import ids
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
@@ -127,7 +127,7 @@ def _load_nodes(reader: Reader, stream: Stream, left: int) -> Steps[int]:
         stored.append(one)
         size += max(len(one[0]), one[1])
     nodes = yield from _decompressed(stored)
-    alike = AlikeNodes(nodes)
+    alike = UniformNodes(nodes)
     if len(nodes) >= _FEWEST:
         yield from alike.find(keys)
     for are, group in groupby(range(len(nodes)), alike.are.tolist().__getitem__):

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, element, length, listpack_of, string
-from engine.core.formats.rdb.streams.alike_writer import alike_nodes
 from engine.core.formats.rdb.streams.forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
+from engine.core.formats.rdb.streams.uniform_writer import uniform_nodes
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
@@ -104,7 +104,7 @@ def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator
 
 def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
     """Return the nodes of these entries, empty if they are not alike."""
-    nodes = alike_nodes(b"".join(segment.views(first, last)), segment.id_columns(first, last), size)
+    nodes = uniform_nodes(b"".join(segment.views(first, last)), segment.id_columns(first, last), size)
     return b"".join(nodes) if nodes is not None else b""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Unsupported:
     """Commands about one subject. A name that ends in a dot stands for all commands with that prefix."""
 
     subject: str
@@ -15,18 +15,18 @@ class LeftOut:
     commands: tuple[str, ...]
 
 
-LEFT_OUT = (
-    LeftOut(
+UNSUPPORTED = (
+    Unsupported(
         "bit commands",
         "a Redis beside the engine; flags fit into a hash or a set",
         ("bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit"),
     ),
-    LeftOut(
+    Unsupported(
         "HyperLogLog",
         "`approx_count_distinct` of Spark over the stream",
         ("pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest"),
     ),
-    LeftOut(
+    Unsupported(
         "geo commands",
         "a Redis beside the engine",
         (
@@ -34,8 +34,8 @@ LEFT_OUT = (
             *("georadiusbymember_ro", "geosearch", "geosearchstore"),
         ),
     ),
-    LeftOut("the longest common subsequence", "the client computes it from two GETs", ("lcs",)),
-    LeftOut(
+    Unsupported("the longest common subsequence", "the client computes it from two GETs", ("lcs",)),
+    Unsupported(
         "vector sets",
         "a Redis beside the engine",
         (
@@ -43,7 +43,7 @@ LEFT_OUT = (
             *("vrem", "vsetattr", "vsim"),
         ),
     ),
-    LeftOut(
+    Unsupported(
         "arrays",
         "a hash with the indexes as fields, or a Redis beside the engine",
         (
@@ -51,7 +51,7 @@ LEFT_OUT = (
             *("arlen", "armget", "armset", "arnext", "arop", "arring", "arscan", "arseek", "arset"),
         ),
     ),
-    LeftOut(
+    Unsupported(
         "commands of Redis 8.8 and later beyond streams",
         (
             "`INCR` with `EXPIRE NX`, `HSET`, `LMOVE`, `SUNION` and `SDIFF`, in a script if they must be one step; "
@@ -59,7 +59,7 @@ LEFT_OUT = (
         ),
         ("increx", "himport", "lmovem", "blmovem", "sunioncard", "sdiffcard"),
     ),
-    LeftOut(
+    Unsupported(
         "modules",
         "the engine loads no foreign code; what modules store is refused by name when a file is loaded",
         (
@@ -67,25 +67,25 @@ LEFT_OUT = (
             *("tdigest.", "ts."),
         ),
     ),
-    LeftOut("moving keys to another server", "DUMP and RESTORE, or replication", ("migrate",)),
-    LeftOut(
+    Unsupported("moving keys to another server", "DUMP and RESTORE, or replication", ("migrate",)),
+    Unsupported(
         "client-side caching",
         "keyspace events (`notify-keyspace-events`); CLIENT TRACKING ON is refused",
         ("client|tracking",),
     ),
-    LeftOut(
+    Unsupported(
         "eviction",
         "`maxmemory` refuses writes; every `maxmemory-policy` means noeviction, and the log says so",
         (),
     ),
-    LeftOut(
+    Unsupported(
         "the cluster bus",
         "one engine is one shard; CLUSTER and its kin are refused",
         ("restore-asking", "trimslots"),
     ),
-    LeftOut("the search for hot keys", "`MONITOR` and `SLOWLOG` name the keys of commands", ("hotkeys",)),
+    Unsupported("the search for hot keys", "`MONITOR` and `SLOWLOG` name the keys of commands", ("hotkeys",)),
 )
-_SUBJECTS = {name: one.subject for one in LEFT_OUT for name in one.commands}
+_SUBJECTS = {name: one.subject for one in UNSUPPORTED for name in one.commands}
 
 
 def subject_of(name: bytes) -> bytes | None:

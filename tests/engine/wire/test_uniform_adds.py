@@ -8,7 +8,7 @@ import random
 import pytest
 
 from engine.shell.durability.log.replay import parse_command
-from engine.wire.uniform_adds import AlikeAdds
+from engine.wire.uniform_adds import UniformAdds
 from streamwire.frames import frame
 
 EXAMPLES = int(os.environ.get("ALIKE_EXAMPLES", "50"))
@@ -27,7 +27,7 @@ def log(values: list[bytes], key: bytes = b"s", ms: int = 1_790_000_000_000, fir
 
 def assert_equals_twin(data: bytes) -> int:
     """Assert that the fast path finds what the strict parser finds; return the number of commands."""
-    found = AlikeAdds().scan(data, 0)
+    found = UniformAdds().scan(data, 0)
     if found is None:
         return 0
     at, frames, sizes, ids = 0, [], [], []
@@ -114,7 +114,7 @@ def test_where_there_are_no_runs_few_looks_are_made(monkeypatch: pytest.MonkeyPa
     """In a log of other commands one look in 64 is made, so that it costs next to nothing."""
     looks = []
     monkeypatch.setattr("engine.wire.uniform_adds._read", lambda *where: looks.append(where))
-    alike = AlikeAdds()
+    alike = UniformAdds()
     for at in range(1000):
         assert alike.scan(b"", at) is None
     assert len(looks) < 25

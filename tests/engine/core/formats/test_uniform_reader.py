@@ -9,7 +9,7 @@ import pytest
 from engine.core.formats.rdb import lzf
 from engine.core.formats.rdb.primitives import BadFormatError, at_once, listpack
 from engine.core.formats.rdb.streams import reader
-from engine.core.formats.rdb.streams.alike_reader import AlikeNodes
+from engine.core.formats.rdb.streams.uniform_reader import UniformNodes
 from engine.core.protocol import ids
 from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
@@ -67,7 +67,7 @@ def entries_of(stream: Stream) -> list[tuple[int, bytes]]:
 
 
 def quick(keys: list[bytes], nodes: list[bytes]) -> tuple[list[tuple[int, bytes]] | None, int]:
-    stream, alike = Stream(Storage()), AlikeNodes(nodes)
+    stream, alike = Stream(Storage()), UniformNodes(nodes)
     at_once(alike.find(keys))
     try:
         for number, is_alike in enumerate(alike.are.tolist()):
@@ -85,7 +85,7 @@ def quick(keys: list[bytes], nodes: list[bytes]) -> tuple[list[tuple[int, bytes]
 
 def test_both_ways_read_the_same_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """For any nodes, the fast path gives the slow path's entries, and accepts most similar nodes."""
-    monkeypatch.setattr("engine.core.formats.rdb.streams.alike_reader._TABLE_BYTES", 20_000)
+    monkeypatch.setattr("engine.core.formats.rdb.streams.uniform_reader._TABLE_BYTES", 20_000)
     random = Random(8)
     taken = total = 0
     for _ in range(120):

@@ -10,7 +10,7 @@ from engine.settings.config import Config
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def options(config: Config, host: str, port: int, tls_port: int) -> dict[str, str]:
+def connection_options(config: Config, host: str, port: int, tls_port: int) -> dict[str, str]:
     """Return the options for the Unix socket if there is one, else the plain port, else the TLS port.
 
     `host`, `port`: address that accepts clients without TLS, port 0 if none; `tls_port`: port with TLS. The certificate

@@ -67,7 +67,7 @@ def _four_digits() -> _Bytes:
     return np.frombuffer(b"".join(b"%04d" % number for number in range(10_000)), np.uint8).reshape(-1, 4)
 
 
-class AlikeNodes:
+class UniformNodes:
     """Some nodes of a stream, and the entries of those that are alike."""
 
     def __init__(self, nodes: Sequence[bytes]) -> None:

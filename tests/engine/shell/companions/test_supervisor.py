@@ -17,8 +17,9 @@ import pytest
 import redis
 
 from engine.settings.config import Config
-from engine.shell.companions import keeper, way
-from engine.shell.companions.keeper import Keeper
+from engine.shell.companions import supervisor
+from engine.shell.companions.connection_options import connection_options
+from engine.shell.companions.supervisor import Supervisor
 from engine.shell.companions.table import ROWS, Row
 from engine.shell.observation.log_lines import LOG
 from tests import servers
@@ -60,7 +61,7 @@ def _kept(config: Config, path: Path) -> Iterator[Told]:
     def command(row: Row, config: Config) -> list[str]:
         return [sys.executable, "-S", "-c", _PROGRAM, str(path)]
 
-    made = Keeper(ROWS[0], config, lambda: {"url": "redis://here"}, command)
+    made = Supervisor(ROWS[0], config, lambda: {"url": "redis://here"}, command)
     made.start()
     try:
         yield Told(path)
@@ -103,7 +104,7 @@ def test_one_that_ends_is_started_again_after_a_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has its lines without control characters, and its exit status, but not its password."""
-    monkeypatch.setattr(keeper, "_FIRST_REST", 0.01)
+    monkeypatch.setattr(supervisor, "_FIRST_REST", 0.01)
     monkeypatch.setattr(LOG, "propagate", True)
     config = Config()
     config.put("metrics-port", b"9121")
@@ -123,11 +124,11 @@ def test_one_that_ends_is_started_again_after_a_rest(
 
 def test_a_program_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A companion that cannot be started is retried, and the engine continues."""
-    monkeypatch.setattr(keeper, "_FIRST_REST", 0.01)
+    monkeypatch.setattr(supervisor, "_FIRST_REST", 0.01)
     monkeypatch.setattr(LOG, "propagate", True)
     config = Config()
     config.put("metrics-port", b"9121")
-    made = Keeper(ROWS[0], config, dict, lambda row, config: ["/nowhere"])
+    made = Supervisor(ROWS[0], config, dict, lambda row, config: ["/nowhere"])
     with caplog.at_level(logging.INFO, LOG.name):
         made.start()
         wait_for(lambda: caplog.text.count("could not be started: No such file") > 1, "two attempts")
@@ -159,7 +160,7 @@ def test_the_way_to_the_engine(settings: dict[str, str], place: tuple[str, int, 
     config = Config()
     for name, value in settings.items():
         config.put(name, value.encode())
-    assert way.options(config, *place) == found
+    assert connection_options(config, *place) == found
 
 
 def _page(port: int) -> bytes:

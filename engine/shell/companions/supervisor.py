@@ -32,7 +32,7 @@ def program(row: Row, config: Config) -> list[str]:
     return [*bootstrap.program("pystreams.__main__"), *row.arguments(config)]
 
 
-class Keeper:
+class Supervisor:
     """One companion. `options`: connection options for this engine. `command`: builds the command line to start."""
 
     def __init__(
@@ -150,11 +150,11 @@ class Keeper:
         return f"ended with status {status}"
 
 
-class Keepers:
+class Supervisors:
     """All companions of the engine. `options`: connection options for it."""
 
     def __init__(self, config: Config, options: Callable[[], dict[str, str]], rows: Sequence[Row] = ROWS) -> None:
-        self._keepers = [Keeper(row, config, options) for row in rows]
+        self._keepers = [Supervisor(row, config, options) for row in rows]
 
     def start(self) -> None:
         """Start the enabled companions, and apply later changes of the directives."""

@@ -38,7 +38,7 @@ _STAR = b"*"[0]
 _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
 
-def alike_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
+def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
     """Return the nodes, of ``size`` entries each, for the frames in ``data`` with these ID columns; None if the entries
     are not alike.
     """

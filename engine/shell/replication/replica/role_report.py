@@ -25,8 +25,8 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """Situation of a replica at one moment. Times are by a monotonic clock, in seconds."""
+class RoleReport:
+    """State of a replica at one moment. Times are by a monotonic clock, in seconds."""
 
     #: The master's address.
     host: bytes

@@ -6,7 +6,7 @@ from array import array
 from random import Random
 
 from engine.core.formats.rdb.streams import writer
-from engine.core.formats.rdb.streams.alike_writer import alike_nodes
+from engine.core.formats.rdb.streams.uniform_writer import uniform_nodes
 from engine.core.formats.rdb.streams.writer import _node
 from engine.core.streams.segment import SealedQueue, Segment
 from streamwire.frames import frame
@@ -78,7 +78,7 @@ def test_both_ways_write_the_same_nodes():
     for _ in range(1500):
         frames, ms, seq = entries(random)
         size = random.randint(1, len(frames))
-        quick = alike_nodes(b"".join(frames), (ms, seq), size)
+        quick = uniform_nodes(b"".join(frames), (ms, seq), size)
         if quick is not None:
             taken += 1
             ranges = [slice(at, at + size) for at in range(0, len(frames), size)]
@@ -91,7 +91,7 @@ def test_values_that_look_like_frames_are_not_taken_for_some():
     ms, seq = array("Q", [1, 1, 1]), array("Q", [1, 2, 3])
     evil = b"v\r\n*2\r\n$3\r\n1-2\r\n*2\r\n$1\r\nf\r\n$1\r\nw"
     frames = [frame(b"1-1", [b"f", evil]), frame(b"1-2", [b"f", b"v"])]
-    assert alike_nodes(b"".join(frames), (ms, seq), 3) is None
+    assert uniform_nodes(b"".join(frames), (ms, seq), 3) is None
 
 
 def test_few_entries_are_written_one_by_one(monkeypatch):
@@ -100,9 +100,9 @@ def test_few_entries_are_written_one_by_one(monkeypatch):
 
     def alike(data: bytes, ids: tuple[array[int], array[int]], size: int) -> list[bytes] | None:
         asked.append(len(ids[0]))
-        return alike_nodes(data, ids, size)
+        return uniform_nodes(data, ids, size)
 
-    monkeypatch.setattr(writer, "alike_nodes", alike)
+    monkeypatch.setattr(writer, "uniform_nodes", alike)
     for count, expected in ((10, []), (100, []), (1000, [1000])):
         segment = Segment(SealedQueue())
         for number in range(1, count + 1):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.core.table.left_out import LEFT_OUT, subject_of
 from engine.core.table.registry import all_commands
+from engine.core.table.unsupported import UNSUPPORTED, subject_of
 from tests.harness.clients import SocketClient
 from tests.harness.core import CoreServer
 from tests.servers import Running
@@ -30,7 +30,7 @@ def test_the_error_names_the_subject(command: str, text: str) -> None:
 def test_no_command_of_the_engine_is_left_out() -> None:
     """CLIENT TRACKING alone is in both tables: it can be switched off."""
     known = {one.name for one in all_commands()}
-    assert known & {name for one in LEFT_OUT for name in one.commands} == {"client|tracking"}
+    assert known & {name for one in UNSUPPORTED for name in one.commands} == {"client|tracking"}
 
 
 @pytest.mark.redis

@@ -1,4 +1,4 @@
-"""The surroundings of a replica: the process, its own replicas, and a failover that hands over to its master."""
+"""Collaborators of a replica: the process, its own replicas, and a failover that hands over to its master."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 from engine.core.clients.session import Session
 
 
-class Surroundings(Protocol):
+class ReplicaHost(Protocol):
     """The process, as far as a replica needs it."""
 
     #: Whether `fail` was called: no command runs any more.
