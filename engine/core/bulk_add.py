@@ -15,8 +15,8 @@ import numpy as np
 
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
-from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError
+from engine.core.protocol.xadd_options import divide
 from engine.core.protocol.xadd_run import FramedRun, XaddRun
 from engine.core.streams.appends import counted, next_id
 from engine.core.streams.stream import Stream
@@ -154,9 +154,8 @@ def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
 
 def _trim_of(head: list[bytes]) -> Trim:
     trim = Trim()
-    args = Args(head, 2, len(head) - 1)
-    trim.parse_option(args)
-    args.finish()
+    for option in divide(head)[0]:
+        trim.take(option)
     return trim
 
 

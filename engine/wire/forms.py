@@ -16,6 +16,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from engine.core.protocol.xadd_options import ADD_OPTIONS, divide
+
 #: The most lengths of one word, and of all words together, for which the expression has alternatives.
 _MOST_LENGTHS, _MOST_LENGTHS_IN_ALL = 24, 200
 _MAX_WORDS = 100
@@ -86,13 +88,10 @@ def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
 
 
 def head_size(words: list[bytes]) -> int:
-    """How many words stand before the fields, 0 where that cannot be told.
-
-    The ID is the third word, or the one behind a plain ``MAXLEN [=|~] n``.
-    """
-    at = 2
-    if words[2].upper() == b"MAXLEN":
-        at = 5 if words[3] in (b"=", b"~") else 4
+    """How many words stand before the fields, 0 if that is unknown, or if the command cannot be part of a run."""
+    options, at = divide(words)
+    if len(options) > 1 or (options and not ADD_OPTIONS[options[0].token].uniform) or at == len(words):
+        return 0
     left = len(words) - at - 1
     if left < 2 or left % 2 or not (words[at] == _STAR or words[at][:1].isdigit()):
         return 0

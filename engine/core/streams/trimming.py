@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.core.protocol.args import Args
+from engine.core.protocol import ids
+from engine.core.protocol.args import parse_int
 from engine.core.protocol.replies import CommandError
+from engine.core.protocol.xadd_options import POLICIES, Given
 from engine.core.streams.compressed.disk_entries import UnreadableError
 from engine.core.streams.stream import Stream
 from engine.text.messages import streams
 
-KEEPREF, DELREF, ACKED = b"KEEPREF", b"DELREF", b"ACKED"
-POLICIES = (KEEPREF, DELREF, ACKED)
+KEEPREF, DELREF, ACKED = POLICIES
 
 _DEFAULT_LIMIT_NODES = 100
 _MAX_LIMIT = 1_000_000
@@ -38,33 +39,26 @@ class Trim:
     #: The error that stopped ``apply`` early.
     problem: UnreadableError | None = None
 
-    def parse_option(self, args: Args) -> bool:
-        """Parse one option with its value; if the next word is not an option, return False and consume nothing."""
-        word = args.peek()
-        if word in (b"MAXLEN", b"MINID") and len(args) > 1:
-            args.take()
-            if self.strategy:
-                raise CommandError(streams.TRIM_TWICE)
-            self.strategy = word
-            if len(args) > 1 and args.argv[args.pos] in (b"~", b"="):
-                self.approximate = args.take() == b"~"
-            if word == b"MINID":
-                self.threshold = args.take_id()
-            else:
-                self.threshold = args.take_int()
-                if self.threshold < 0:
-                    raise CommandError(streams.MAXLEN_NEGATIVE)
-            return True
-        if args.option(b"LIMIT"):
-            self.limit = args.take_int()
+    def take(self, option: Given) -> None:
+        """Take an option of XTRIM. Raises CommandError if its value is wrong."""
+        token, value = option.token, option.words[-1]
+        if token in POLICIES:
+            self.policy = token
+        elif token == b"LIMIT":
+            self.limit = parse_int(value)
             if self.limit < 0:
                 raise CommandError(streams.LIMIT_NEGATIVE)
-            return True
-        if word in POLICIES and not self.policy:
-            args.take()
-            self.policy = word
-            return True
-        return False
+        else:
+            if self.strategy:
+                raise CommandError(streams.TRIM_TWICE)
+            self.strategy = token
+            self.approximate = option.words[1:-1] == [b"~"]
+            if token == b"MINID":
+                self.threshold = ids.parse(value)
+                return
+            self.threshold = parse_int(value)
+            if self.threshold < 0:
+                raise CommandError(streams.MAXLEN_NEGATIVE)
 
     def check(self, required: bool) -> None:
         """Check the combination of options; with ``required`` a strategy must be given. Raises CommandError."""

@@ -15,6 +15,7 @@ from engine.core.dispatch import Core
 from engine.core.formats.damage import DamagedError
 from engine.core.protocol import ids
 from engine.core.protocol.replies import CommandError
+from engine.core.protocol.xadd_options import ADD_OPTIONS, TRIM_OPTIONS, divide
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.stream import Stream
 from engine.text.messages import general
@@ -144,37 +145,17 @@ def as_client_command(argv: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 
     Redis keeps LIMIT when it makes an approximate trim exact, and gives an idempotent XADD its final ID.
     """
-    is_add = argv[0].upper() == b"XADD"
-    words, producer, iid, at = argv[:2], b"", b"", 2
-    idmp: list[bytes] = []
-    end = len(argv)
-    while at < end:
-        word = argv[at].upper()
-        if word == b"LIMIT":
-            at += 2
-            continue
-        if is_add and word == b"IDMP" and at + 2 < end:
-            producer, iid = argv[at + 1 : at + 3]
-            idmp = argv[at : at + 3]
-            at += 3
-            continue
-        if is_add and word == b"IDMPAUTO" and at + 1 < end:
-            producer = argv[at + 1]
-            idmp = argv[at : at + 2]
-            at += 2
-            continue
-        if word in (b"MAXLEN", b"MINID"):
-            size = 3 if argv[at + 1 : at + 2] in ([b"="], [b"~"]) else 2
-        elif word in (b"NOMKSTREAM", b"KEEPREF", b"DELREF", b"ACKED"):
-            size = 1
-        else:
-            break
-        words += argv[at : at + size]
-        at += size
-    rest = argv[at:]
-    if not producer:
-        return words + rest, []
+    options, at = divide(argv, ADD_OPTIONS if argv[0].upper() == b"XADD" else TRIM_OPTIONS)
+    words, idmp, rest = argv[:2], [], argv[at:]
+    for option in options:
+        if option.token in (b"IDMP", b"IDMPAUTO"):
+            idmp = option.words
+        elif option.token != b"LIMIT":
+            words += option.words
     if rest[:1] == [b"*"]:
         # A repetition: it finds the ID recorded by the first one, and adds nothing.
         return words + idmp + rest, []
-    return words + rest, [producer, iid or content_id(rest[1:]), *rest[:1]]
+    if not idmp:
+        return words + rest, []
+    producer, iid = idmp[1], idmp[2] if len(idmp) > 2 else content_id(rest[1:])
+    return words + rest, [producer, iid, *rest[:1]]

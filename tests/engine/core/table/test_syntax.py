@@ -7,6 +7,7 @@ import re
 import pytest
 
 from engine.core import dispatch
+from engine.core.protocol.xadd_options import ADD_OPTIONS, TRIM_OPTIONS, Option
 from engine.core.table.registry import COMMANDS
 from engine.core.table.syntax import Argument, arguments, arity_of, placeholders
 
@@ -83,3 +84,19 @@ def test_every_declaration_has_a_syntax_and_a_summary_that_can_be_read() -> None
 def test_unbalanced_brackets_are_an_error(syntax: str) -> None:
     with pytest.raises((ValueError, IndexError)):
         arguments(syntax)
+
+
+@pytest.mark.parametrize(("name", "options"), [(b"xadd", ADD_OPTIONS), (b"xtrim", TRIM_OPTIONS)])
+def test_declared_options_are_the_words_that_divide_a_command(name: bytes, options: dict[bytes, Option]) -> None:
+    """XADD's and XTRIM's declarations and the table of their options name the same tokens, with the same values."""
+    parts = [one for argument in arguments(COMMANDS[name.upper()].syntax) for one in flattened(argument)]
+    options_in_syntax = [one for one in parts if one.token.isalpha()]
+    counts = {one.token.encode(): len(one.parts) or int(one.kind != "pure-token") for one in options_in_syntax}
+    # The threshold is an argument of its own.
+    counts |= {b"MAXLEN": 1, b"MINID": 1}
+    assert counts == {token: option.values for token, option in options.items()}
+
+
+def flattened(one: Argument) -> list[Argument]:
+    """An argument and all its parts, except those of an option with several values."""
+    return [one, *(inner for part in one.parts if not one.token for inner in flattened(part))]

@@ -10,10 +10,10 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import CommandError, Reply
+from engine.core.protocol.xadd_options import POLICIES, TRIM_OPTIONS, divide
 from engine.core.streams.trimming import (
     ACKED,
     DELREF,
-    POLICIES,
     Trim,
     drop_references,
     effect_words,
@@ -132,10 +132,11 @@ def _delete_with_policy(
 def xtrim(ctx: Context, argv: list[bytes]) -> Reply:
     """Removes entries from the beginning of a stream, and returns how many."""
     trim = Trim()
-    args = Args(argv, 2)
-    while len(args):
-        if not trim.parse_option(args):
-            raise CommandError(general.SYNTAX)
+    options, end = divide(argv, TRIM_OPTIONS)
+    for option in options:
+        trim.take(option)
+    if end < len(argv):
+        raise CommandError(general.SYNTAX)
     trim.check(required=True)
     key = argv[1]
     stream = ctx.db.stream(key)

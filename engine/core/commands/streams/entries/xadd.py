@@ -8,6 +8,7 @@ from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
 from engine.core.protocol.replies import OK, CommandError, Reply
+from engine.core.protocol.xadd_options import Given, divide
 from engine.core.streams.appends import next_id
 from engine.core.streams.idempotency import content_id
 from engine.core.streams.trimming import Trim, effect_words
@@ -27,44 +28,41 @@ class _Add:
         self.trim = Trim()
         self.producer = self.iid = b""
         self.auto_iid = False
-        args = Args(argv, 2)
-        while self._option(args):
-            pass
-        self.id_word = args.take()
+        options, at = divide(argv)
+        for option in options:
+            self._take(option)
+        if at == len(argv):
+            raise CommandError(general.SYNTAX)
+        self.id_word = argv[at]
         if self.id_word != b"*" and not self.id_word.endswith(b"-*"):
             ids.parse(self.id_word)
         elif self.id_word != b"*" and ids.parse_u64(self.id_word[:-2]) < 0:
             raise CommandError(streams.INVALID_ID)
         self.trim.check(required=False)
-        self.fields = args.rest()
+        self.fields = argv[at + 1 :]
         if not self.fields or len(self.fields) % 2:
             raise CommandError(general.wrong_arity(b"xadd"))
         if self.producer and self.id_word != b"*":
             raise CommandError(streams.IDMP_EXPLICIT_ID)
 
-    def _option(self, args: Args) -> bool:
-        if args.option(b"NOMKSTREAM"):
+    def _take(self, option: Given) -> None:
+        if option.token == b"NOMKSTREAM":
             self.nomkstream = True
-            return True
-        word = args.peek()
-        if word == b"IDMPAUTO" and len(args) > 1:
-            args.take()
-            self._take_producer(args, streams.IDMPAUTO_NO_PRODUCER)
+        elif option.token == b"IDMPAUTO":
+            self._take_producer(option, streams.IDMPAUTO_NO_PRODUCER)
             self.auto_iid = True
-            return True
-        if word == b"IDMP" and len(args) > 2:
-            args.take()
-            self._take_producer(args, streams.IDMP_NO_PRODUCER)
-            self.iid = args.take()
+        elif option.token == b"IDMP":
+            self._take_producer(option, streams.IDMP_NO_PRODUCER)
+            self.iid = option.words[2]
             if not self.iid:
                 raise CommandError(streams.IDMP_NO_IID)
-            return True
-        return self.trim.parse_option(args)
+        else:
+            self.trim.take(option)
 
-    def _take_producer(self, args: Args, empty: bytes) -> None:
+    def _take_producer(self, option: Given, empty: bytes) -> None:
         if self.producer:
             raise CommandError(streams.IDMP_TWICE)
-        self.producer = args.take()
+        self.producer = option.words[1]
         if not self.producer:
             raise CommandError(empty)
 

@@ -1,0 +1,73 @@
+"""Options of XADD and XTRIM: the words between the key and the ID, as one table.
+
+The handlers, the reader of logs and the recognition of XADD runs all divide a command by it. What an option does is
+decided by the handlers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+POLICIES = (b"KEEPREF", b"DELREF", b"ACKED")
+
+
+class Option(NamedTuple):
+    """The words of one option."""
+
+    #: Number of values behind the token.
+    values: int
+    #: Whether ``=`` or ``~`` may stand before the value.
+    exactness: bool = False
+    #: Number of words that must follow the token: fewer make it an ordinary word.
+    followers: int = 0
+    #: Whether XADDs with this option can be applied together, as a run.
+    uniform: bool = False
+
+
+_POLICY = Option(0)
+_THRESHOLD = Option(1, exactness=True, followers=1, uniform=True)
+
+TRIM_OPTIONS: Mapping[bytes, Option] = {
+    b"MAXLEN": _THRESHOLD,
+    b"MINID": _THRESHOLD._replace(uniform=False),
+    b"LIMIT": Option(1, followers=1),
+} | dict.fromkeys(POLICIES, _POLICY)
+
+ADD_OPTIONS: Mapping[bytes, Option] = {
+    b"NOMKSTREAM": Option(0, followers=1),
+    b"IDMPAUTO": Option(1, followers=1),
+    b"IDMP": Option(2, followers=2),
+    **TRIM_OPTIONS,
+}
+
+
+class Given(NamedTuple):
+    """An option of a command: its token in upper case, and its words as sent, the values last."""
+
+    token: bytes
+    words: list[bytes]
+
+
+def divide(argv: list[bytes], known: Mapping[bytes, Option] = ADD_OPTIONS) -> tuple[list[Given], int]:
+    """Return the options of a command, and the index of the first word behind them.
+
+    Values are not checked. A second policy is an ordinary word, as in Redis.
+    """
+    given: list[Given] = []
+    at, end, policies = 2, len(argv), 0
+    while at < end:
+        token = argv[at].upper()
+        option = known.get(token)
+        if option is None or at + option.followers >= end:
+            break
+        if option is _POLICY:
+            if policies:
+                break
+            policies = 1
+        behind = at + 1 + option.values
+        if option.exactness and behind < end and argv[at + 1] in (b"=", b"~"):
+            behind += 1
+        given.append(Given(token, argv[at:behind]))
+        at = behind
+    return given, at
