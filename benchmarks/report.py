@@ -38,5 +38,5 @@ def with_target(ratio: float, least: float | None = None, most: float | None = N
 
 
 def reached(ratio: float, least: float | None = None, most: float | None = None) -> bool:
-    """Whether a ratio reaches its target; true without a target."""
+    """Return whether a ratio reaches its target; true without a target."""
     return (least is None or ratio >= least) and (most is None or ratio <= most)

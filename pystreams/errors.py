@@ -288,7 +288,7 @@ _OF_THE_CONNECTOR = {
 
 
 def status_of(failure: PystreamsError) -> Status:
-    """The exit status of the process for this error."""
+    """Return the exit status of the process for this error."""
     if failure.condition in FAILURES:
         return FAILURES[failure.condition].status
     return _OF_THE_CONNECTOR.get(failure.condition, Status.FAILED)

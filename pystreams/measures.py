@@ -50,7 +50,7 @@ class GroupRow:
 
     @classmethod
     def judged(cls, group: Group) -> GroupRow:
-        """A group with the status that one look shows."""
+        """Return a group with the status that one look shows."""
         return cls(group, judge([group.sample]))
 
     @property
@@ -162,7 +162,7 @@ class Measure(Generic[Row]):
         return ((self.metric, self.help), *(self.estimate.metrics if self.estimate else ())) if self.metric else ()
 
     def text(self, row: Row) -> str:
-        """The value for people; `~` marks an estimate."""
+        """Return the value for people; `~` marks an estimate."""
         value = self.read(row)
         return numbers.count(value, exact=self.estimate.exact(row)) if self.estimate else self.form.text(value)
 
@@ -174,12 +174,12 @@ class Measure(Generic[Row]):
         return -1 if value is None else value
 
     def json(self, row: Row) -> Any:
-        """The value for programs."""
+        """Return the value for programs."""
         value = self.read(row)
         return None if value is None else self.form.json(value)
 
     def samples(self, row: Row) -> Iterator[tuple[str, float]]:
-        """The values of the metrics; an unknown value has none."""
+        """Yield the values of the metrics; an unknown value has none."""
         value = self.read(row)
         if not self.metric or value is None:
             return
@@ -196,7 +196,7 @@ View = tuple[Measure[Row], ...]
 
 
 def document(view: View[Row], row: Row) -> dict[str, Any]:
-    """The values of a row for programs, except names, which have no common form in JSON."""
+    """Return the values of a row for programs, except names, which have no common form in JSON."""
     found: dict[str, Any] = {}
     for each in view:
         if each.form is NAME:
@@ -211,7 +211,7 @@ def document(view: View[Row], row: Row) -> dict[str, Any]:
 
 
 def columns(view: View[Any]) -> list[dict[str, Any]]:
-    """The columns of a view, for the dashboard's pages."""
+    """Return the columns of a view, for the dashboard's pages."""
     return [
         {
             "id": each.name,

@@ -69,7 +69,7 @@ class Offer:
 
 
 def release(version: str) -> tuple[int, ...]:
-    """The numbers of a Debian version without epoch, revision and additions of the packager."""
+    """Return the numbers of a Debian version without epoch, revision and additions of the packager."""
     found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", version)
     if found is None:
         raise PeerError(f"{version!r} is not a version")
@@ -77,7 +77,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def mirror_of(targets: str, codename: str) -> tuple[str, str]:
-    """The mirror's address, and the file that names it, from ``apt-get indextargets``.
+    """Return the mirror's address, and the file that names it, from ``apt-get indextargets``.
 
     It is the one of the machine's own release; where that has no source, the first one of Debian.
     """
@@ -91,7 +91,7 @@ def mirror_of(targets: str, codename: str) -> tuple[str, str]:
 
 
 def keyring_of(sources: str, uri: str) -> str:
-    """The keyring that a source file gives for an address; empty where it gives none."""
+    """Return the keyring that a source file gives for an address; empty where it gives none."""
     bare = uri.rstrip("/")
     for stanza in re.split(r"\n\s*\n", sources):
         if bare in stanza and (found := re.search(r"^Signed-By:\s*(/\S+)", stanza, re.MULTILINE | re.IGNORECASE)):
@@ -103,13 +103,13 @@ def keyring_of(sources: str, uri: str) -> str:
 
 
 def source_text(mirror: Mirror, suites: Iterable[str]) -> str:
-    """A source file of apt for some suites of a mirror."""
+    """Return a source file of apt for some suites of a mirror."""
     keyring = f"Signed-By: {mirror.keyring}\n" if mirror.keyring else ""
     return f"Types: deb\nURIs: {mirror.uri}\nSuites: {' '.join(suites)}\nComponents: main\n{keyring}"
 
 
 def offers_in(madison: str, suite: str) -> list[Offer]:
-    """The servers of one suite, from ``apt-cache madison``."""
+    """Return the servers of one suite, from ``apt-cache madison``."""
     servers = {packages[0]: product for product, packages in PRODUCTS.items()}
     rows = [[cell.strip() for cell in line.split("|")] for line in madison.splitlines()]
     return [
@@ -138,7 +138,7 @@ def to_download(simulation: str, packages: Iterable[str]) -> list[str]:
 
 
 def complaint(output: str) -> str:
-    """The first error in apt's output; the last line where it says none."""
+    """Return the first error in apt's output; the last line where it says none."""
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line[2:].strip() for line in lines if line.startswith("E:")] or lines[-1:] or ["no reason was given"]
     return errors[0]
@@ -153,7 +153,7 @@ def output_of(command: list[str], environment: Mapping[str, str] | None = None, 
 
 
 def wrapper(loader: Path, libraries: Iterable[Path], program: Path) -> str:
-    """A shell script that starts a program with a loader and libraries of its own."""
+    """Return a shell script that starts a program with a loader and libraries of its own."""
     words = [str(loader), "--library-path", ":".join(map(str, libraries)), str(program)]
     return f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n'
 
@@ -216,18 +216,18 @@ class Apt:
 
     @staticmethod
     def codename() -> str:
-        """The name of the machine's release."""
+        """Return the name of the machine's release."""
         path = Path("/etc/os-release")
         found = re.search(r'^VERSION_CODENAME="?(\w+)', path.read_text() if path.is_file() else "", re.MULTILINE)
         return found[1] if found else ""
 
     def suites(self) -> dict[str, tuple[str, ...]]:
-        """The suites to look at, each with those that it needs."""
+        """Return the suites to look at, each with those that it needs."""
         backports = f"{self.codename()}-backports"
         return {backports: (self.codename(),), **SUITES} if self.codename() else dict(SUITES)
 
     def offers(self, suite: str, refresh: bool) -> list[Offer]:
-        """The servers of a suite. Its lists are fetched where they are missing, or where ``refresh`` says so."""
+        """Return the servers of a suite. Its lists are fetched where they are missing, or where ``refresh`` says so."""
         source = self.home / "sources" / f"{suite}.sources"
         known = self.home / "sources" / f"{suite}.servers"
         text = source_text(self.mirror, (suite, *self.suites()[suite]))
@@ -260,12 +260,12 @@ class Peers:
         return Apt(self.home / "apt")
 
     def here(self) -> list[str]:
-        """The names of the unpacked peers."""
+        """Return the names of the unpacked peers."""
         found = (path.parent.name for path in self.home.glob(f"*/{_ABOUT}"))
         return sorted(found, key=lambda name: (name.rpartition("-")[0], release(name.rpartition("-")[2])))
 
     def server(self, name: str) -> Path:
-        """The path of an unpacked peer's server."""
+        """Return the path of an unpacked peer's server."""
         if name not in self.here():
             raise PeerError(
                 f"there is no unpacked peer {name!r} (here: {', '.join(self.here()) or 'none'}); "

@@ -71,7 +71,7 @@ _PATHS = ("/", "/cart", "/search?q=lamp", "/product/1142", "/product/88", "/chec
 
 
 def fields(stream: str, chance: random.Random) -> dict[str, str | int | float]:
-    """An entry of a stream."""
+    """Return an entry of a stream."""
     number = chance.randint(10_000, 99_999)
     if stream.startswith("clickstream"):
         return {"session": f"s-{number:x}", "path": chance.choice(_PATHS), "ms": int(chance.lognormvariate(5, 0.6))}
@@ -257,7 +257,7 @@ def dashboard(url: str, history: History, *, changes: bool) -> Iterator[str]:
 
 
 def opened(browser: Browser, url: str, scheme: str, width: int = 1280, height: int = 860) -> Page:
-    """A page that is logged in."""
+    """Return a page that is logged in."""
     theme = "dark" if scheme == "dark" else "light"
     page = browser.new_page(color_scheme=theme, viewport={"width": width, "height": height}, reduced_motion="reduce")  # type: ignore[arg-type]
     page.on(

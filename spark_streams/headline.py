@@ -29,7 +29,7 @@ Headline.__module__, Headline.__qualname__ = "builtins", "pystreams"
 
 
 def headed(method: Method) -> Method:
-    """The method, for Spark to call: its errors have a headline. A generator's come while it is iterated."""
+    """Return the method, for Spark to call: its errors have a headline. A generator's come while it is iterated."""
 
     @functools.wraps(method)
     def called(*args: Any, **named: Any) -> Any:

@@ -95,7 +95,7 @@ class StreamMonitor(StreamingQueryListener):
 
     @classmethod
     def install(cls, spark: SparkSession, url: str | None = None, **arguments: Any) -> StreamMonitor:
-        """A monitor of all queries of the session, added to its listeners. Arguments as for the class.
+        """Return a monitor of all queries of the session, added to its listeners. Arguments as for the class.
 
         Raises MONITOR_WITHOUT_URL in a client of Spark Connect: the embedded engine there is not that of the queries.
         """
@@ -230,12 +230,12 @@ class StreamMonitor(StreamingQueryListener):
                 )
 
     def _age(self, first: StreamId, found: int) -> int:
-        """The age in milliseconds of the first entry after the position; 0 if no entry follows."""
+        """Return the age in milliseconds of the first entry after the position; 0 if no entry follows."""
         return max(0, round(self._clock() * 1000) - first.ms) if found else 0
 
 
 def _source(start: Any, end: Any, rows: int) -> _Source | None:
-    """The source; None if its offsets are not this connector's."""
+    """Return the source; None if its offsets are not this connector's."""
     try:
         # The first progress of a query has no start offset; PySpark gives the text of None or null.
         begin = None if start in (None, "None", "null") else Offsets.from_json(json.loads(start))
@@ -245,7 +245,7 @@ def _source(start: Any, end: Any, rows: int) -> _Source | None:
 
 
 def _entries(source: _Source) -> dict[str, int]:
-    """The batch's number of entries per stream; streams with an unknown number are omitted."""
+    """Return the batch's number of entries per stream; streams with an unknown number are omitted."""
     found: dict[str, int] = {}
     if source.start is None:
         return found
@@ -266,7 +266,7 @@ def _lags(
     *,
     nth: bool,
 ) -> dict[str, tuple[int | None, bool]]:
-    """The entries behind each position, and whether that is exact; of a group beyond the end what XINFO says."""
+    """Return the entries behind each position, and whether that is exact; of a group beyond the end what XINFO says."""
     found: dict[str, tuple[int | None, bool]] = dict.fromkeys(states, (None, False))
     asked: list[tuple[bytes, StreamState, StreamId]] = []
     for stream, state in states.items():

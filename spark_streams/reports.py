@@ -90,7 +90,7 @@ class QueryReport:
 def summary(
     query: str, query_id: str, batch: int, rows: int, batch_ms: int, each: Sequence[StreamReport]
 ) -> QueryReport:
-    """The report of a query whose streams have these."""
+    """Return the report of a query whose streams have these."""
     lags = [report.lag_entries for report in each if report.lag_entries is not None] or [0]
     return QueryReport(
         query=query,
@@ -128,7 +128,7 @@ def to_fields(report: QueryReport) -> list[str]:
 
 
 def from_fields(words: Sequence[bytes]) -> QueryReport | None:
-    """The report in an entry's fields; None if there is none in a form that is understood."""
+    """Return the report in an entry's fields; None if there is none in a form that is understood."""
     known = {field.name for field in fields(QueryReport)}
     values: dict[str, Any] = {}
     try:
@@ -147,7 +147,9 @@ _NUMBERS = ("int", "float", "int | None", "float | None")
 
 
 def _made(kind: Any, values: dict[str, Any]) -> Any:
-    """A report of that kind. Raises TypeError for values of other types, and for missing ones that must be there."""
+    """Return a report of that kind. Raises TypeError for values of other types, and for missing ones that must be
+    there.
+    """
     known = {field.name: field.type for field in fields(kind)}
     taken: dict[str, Any] = {name: None for name, declared in known.items() if str(declared).endswith("| None")}
     for name, value in values.items():

@@ -50,7 +50,9 @@ class Capabilities:
         return ask(commands)
 
     def has(self, *names: str) -> bool:
-        """Whether the server has all of these commands. One that refuses to answer is treated as one without them."""
+        """Return whether the server has all of these commands. One that refuses to answer is treated as one without
+        them.
+        """
         unknown = [name for name in names if name not in self._commands]
         if unknown:
             (reply,) = self._ask(("COMMAND", "INFO", *unknown))
@@ -63,7 +65,7 @@ class Capabilities:
         self._commands[name] = False
 
     def may_run_scripts(self) -> bool:
-        """Whether EVAL works; tried once."""
+        """Return whether EVAL works; tried once."""
         if self.runs_scripts and not self._scripts_were_tried:
             self._scripts_were_tried = True
             self.runs_scripts = self._ask(("EVAL", "return 1", 0)) == [1]
@@ -85,14 +87,16 @@ class Capabilities:
         self.learn_size(stream, max((sum(map(len, one[1])) for one in reply if isinstance(one, list)), default=0))
 
     def prefers_script(self, stream: str) -> bool:
-        """Whether a script is better than having the stream's entries sent."""
+        """Return whether a script is better than having the stream's entries sent."""
         return self.runs_scripts and stream in self.large
 
     def script_page(self, stream: str) -> int:
-        """How many of the stream's entries a script may look at."""
+        """Return how many of the stream's entries a script may look at."""
         return max(1, min(_SCRIPT_ENTRIES, _SCRIPT_BYTES // self.large.get(stream, 1)))
 
 
 def is_refused(refusal: str) -> bool:
-    """Whether a command was refused that the server had: another server answers now, or the user's rights changed."""
+    """Return whether a command was refused that the server had: another server answers now, or the user's rights
+    changed.
+    """
     return "unknown command" in refusal or refusal.startswith("NOPERM")

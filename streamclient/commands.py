@@ -201,7 +201,7 @@ EXTENSIONS = tuple(name for name, sent in COMMANDS.items() if sent.needs == (Nee
 
 
 def rule_of(name: str) -> str:
-    """The rule of ACL SETUSER that permits a command."""
+    """Return the rule of ACL SETUSER that permits a command."""
     return "+" + name.lower().replace(" ", "|")
 
 
@@ -214,7 +214,7 @@ _BY_WORD = {name.partition(" ")[0]: sent for name, sent in COMMANDS.items()}  # 
 
 
 def is_idempotent(command: Command) -> bool:
-    """Whether executing the command twice has the same effect as once."""
+    """Return whether executing the command twice has the same effect as once."""
     word = str(command[0]).upper()
     if word == "XREADGROUP":  # reading a consumer's history is, reading new entries is not
         return ">" not in command
@@ -222,7 +222,7 @@ def is_idempotent(command: Command) -> bool:
 
 
 def key_of(command: Command) -> bytes | None:
-    """The first key of a command; None without keys."""
+    """Return the first key of a command; None without keys."""
     sent = _BY_WORD.get(str(command[0]).upper())
     at = 1 if sent is None else sent.key
     if at == STREAMS:
@@ -234,7 +234,8 @@ def key_of(command: Command) -> bytes | None:
 
 
 def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
-    """The key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last."""
+    """Return the key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last.
+    """
     keys = [key_of(command) for command in commands]
     last = next((key for key in reversed(keys) if key is not None), None)
     for at in range(len(keys) - 1, -1, -1):
@@ -245,5 +246,7 @@ def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
 
 
 def streams_at(command: Command) -> int:
-    """Where the word STREAMS is in an XREAD or XREADGROUP. Group and consumer stand before it and may be called so."""
+    """Return where the word STREAMS is in an XREAD or XREADGROUP. Group and consumer stand before it and may be called
+    so.
+    """
     return command.index("STREAMS", 4 if command[0] == "XREADGROUP" else 1)

@@ -88,11 +88,12 @@ class Connection:
             self._links.popitem()[1].close()
 
     def link(self, key: bytes | None) -> Link:
-        """The link to the server that has the key (None: any). Tries once; raises `UNREACHABLE`."""
+        """Return the link to the server that has the key (None: any). Tries once; raises `UNREACHABLE`."""
         return self.link_to(self.topology.endpoint(key))
 
     def link_to(self, endpoint: Endpoint) -> Link:
-        """The link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not exist.
+        """Return the link to that server. Tries once; raises `BROKEN`, or ServerError for a database that does not
+        exist.
 
         ECHO marks where replies end (`Link.request`): without the permission the wait would never end.
         """
@@ -116,7 +117,7 @@ class Connection:
         return link
 
     def node_of(self, stream: str) -> Endpoint | None:
-        """The node of a cluster that has the key; None for a single server, or while the node is unknown."""
+        """Return the node of a cluster that has the key; None for a single server, or while the node is unknown."""
         if not self.topology.is_cluster:
             return None
         try:
@@ -125,11 +126,11 @@ class Connection:
             return None
 
     def link_for_ask(self, refusal: str) -> Link:
-        """The link to the node that a refusal `ASK slot host:port` names."""
+        """Return the link to the node that a refusal `ASK slot host:port` names."""
         return self.link_to(self.topology.asked(refusal))
 
     def on_each_master(self, ask: Callable[[Link], T]) -> list[T]:
-        """The answers of all servers that have keys, for what concerns each of them, such as SCAN.
+        """Return the answers of all servers that have keys, for what concerns each of them, such as SCAN.
 
         If one fails, all are asked again: `ask` must be idempotent.
         """
@@ -148,7 +149,7 @@ class Connection:
         return self._reliably(all_of_them)
 
     def keeps(self, link: Link) -> bool:
-        """Whether the link is still in use: neither replaced nor dropped."""
+        """Return whether the link is still in use: neither replaced nor dropped."""
         return self._links.get(link.endpoint) is link
 
     def drop(self, link: Link | None) -> None:
@@ -159,7 +160,7 @@ class Connection:
         self.topology.forget()
 
     def unreachable(self, cause: BaseException) -> PystreamsError:
-        """The error SERVER_UNREACHABLE with that cause."""
+        """Return the error SERVER_UNREACHABLE with that cause."""
         reason = _reason(cause)
         if self.topology.is_announced(reason):
             reason += "; the cluster announces this address for a node, and it must be in reach from here"
@@ -276,7 +277,7 @@ class Connection:
         self.raise_permanent(cause)
 
     def _follow_ask(self, command: Command, reply: ResponseError) -> Any:
-        """The reply of the node that an ASK redirection names; any other refusal as it is."""
+        """Return the reply of the node that an ASK redirection names; any other refusal as it is."""
         if not str(reply).startswith("ASK "):
             return reply
         try:
@@ -345,7 +346,9 @@ class Connection:
             raise cause
 
     def receive(self, token: bytes) -> tuple[bytearray, int]:
-        """The replies to a request: a buffer, and the position in it where they end. The caller keeps the buffer."""
+        """Return the replies to a request: a buffer, and the position in it where they end. The caller keeps the
+        buffer.
+        """
         request = self._requests.pop(token)
         budget: Budget | None = None
         while True:
@@ -387,11 +390,13 @@ class Connection:
         self._send(request)
 
     def can_skip_replies(self) -> bool:
-        """Whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
+        """Return whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
         return self._reliably(lambda: self.link(None).can_skip_replies())
 
     def usable(self) -> bool:
-        """Whether the connection can be used again. No reply is due, so input means that the server is closing it."""
+        """Return whether the connection can be used again. No reply is due, so input means that the server is closing
+        it.
+        """
         try:
             for link in self._links.values():
                 idle = time.monotonic() - link.last_used > _IDLE_SECONDS

@@ -45,7 +45,7 @@ class _PasswordFile:
 
 
 def _text(secret: bytes) -> str:
-    """The secret as text. Python's own error would have all of it, and show a byte: this one stands alone."""
+    """Return the secret as text. Python's own error would have all of it, and show a byte: this one stands alone."""
     with suppress(UnicodeDecodeError):
         return secret.decode()
     raise UnicodeError("the file is not UTF-8")
@@ -80,7 +80,7 @@ def _ask(provider: Any, answer: Future[Any]) -> None:
 
 
 def _checked(said: Any) -> Any:
-    """The login that a provider returned. TypeError, without its text, if it is not a login."""
+    """Return the login that a provider returned. TypeError, without its text, if it is not a login."""
     if not isinstance(said, tuple | list):
         raise TypeError(f"what get_credentials returned ({type(said).__name__}) is no tuple of user and password")
     kinds = ", ".join(type(word).__name__ for word in said)
@@ -103,7 +103,7 @@ def provider_of(login: Login) -> Provider | None:
 
 @functools.cache
 def _provider(name: str) -> Any:
-    """The result of the function that `module:function` names. It is called once per process."""
+    """Return the result of the function that `module:function` names. It is called once per process."""
     module, _, function = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), function)()

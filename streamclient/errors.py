@@ -154,7 +154,7 @@ error, fail = CONDITIONS.error, CONDITIONS.fail
 
 
 def first_of(problems: Mapping[str, PystreamsError]) -> PystreamsError:
-    """The first of these errors, one per stream; with several it gives their number, and names some."""
+    """Return the first of these errors, one per stream; with several it gives their number, and names some."""
     first, *others = problems.values()
     if not others:
         return first

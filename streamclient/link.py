@@ -242,7 +242,7 @@ class Link:
         return token
 
     def has_input(self) -> bool:
-        """Whether bytes have arrived that were not received yet."""
+        """Return whether bytes have arrived that were not received yet."""
         if self._ahead:
             return True
         opened = self._socket()
@@ -261,14 +261,16 @@ class Link:
         return True
 
     def can_skip_replies(self) -> bool:
-        """Whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
+        """Return whether the server knows CLIENT REPLY SKIP. It is asked once per link."""
         if self._skips is None:
             _, stop = self.receive(self.request([("CLIENT", "REPLY", "SKIP"), ("PING",)]))
             self._skips = stop == 0
         return self._skips
 
     def receive(self, token: bytes) -> tuple[bytearray, int]:
-        """The replies to a request: a buffer, and the position in it where they end. The caller keeps the buffer."""
+        """Return the replies to a request: a buffer, and the position in it where they end. The caller keeps the
+        buffer.
+        """
         self._receive_due(token)
         return self._early.pop(token)
 

@@ -51,7 +51,7 @@ def borrow(address: Address) -> Iterator[Connection]:
 
 
 def has(address: Address) -> bool:
-    """Whether a connection to this address is kept that can be used."""
+    """Return whether a connection to this address is kept that can be used."""
     connection = _kept.get((os.getpid(), address))
     return connection is not None and connection.usable()
 

@@ -32,7 +32,7 @@ class RefusedForNowError(Exception):
 def refused(
     address: Address, command: bytes | str | int, reason: Any, key: bytes | str | None = None
 ) -> PystreamsError:
-    """The error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it.
+    """Return the error for a reply that refuses a command: SERVER_REFUSED, or a condition that knows more of it.
 
     `key` is the key that the command is about: of many streams the user may be refused one, and the server names none.
     """
@@ -66,14 +66,16 @@ def refused(
 
 
 def row_refused(address: Address, row: int, reason: Any, command: str = "XADD") -> PystreamsError:
-    """The error for a refused row: ROW_REFUSED if the server has judged it; otherwise what `refused` makes of it."""
+    """Return the error for a refused row: ROW_REFUSED if the server has judged it; otherwise what `refused` makes of
+    it.
+    """
     if refusal_of(reason) is not Refusal.ROW:
         return refused(address, command, reason)
     return error("ROW_REFUSED", row=row, address=address.shown, reason=str(reason).rstrip(". "))
 
 
 def login_refused(address: Address, reason: Any) -> PystreamsError:
-    """The error for a wrong user or password, or for one that is missing."""
+    """Return the error for a wrong user or password, or for one that is missing."""
     login = address.login
     given = f"user '{login.username or 'default'}'" if login.password or login.username else "no user and no password"
     if login.password_file is not None:
@@ -84,7 +86,7 @@ def login_refused(address: Address, reason: Any) -> PystreamsError:
 
 
 def speaks_otherwise(address: Address, *, encrypted: bool) -> PystreamsError:
-    """The error if TLS meets a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
+    """Return the error if TLS meets a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
     condition = "TLS_NEEDED" if encrypted else "TLS_NOT_SPOKEN"
     scheme, _, rest = address.shown.partition("://")
     plain = scheme.replace("rediss", "redis")
@@ -93,7 +95,7 @@ def speaks_otherwise(address: Address, *, encrypted: bool) -> PystreamsError:
 
 
 def _url(address: Address, kind: str) -> str:
-    """The same hosts, without a password, with a URL of another kind."""
+    """Return the same hosts, without a password, with a URL of another kind."""
     scheme = "rediss" if address.encrypted else "redis"
     hosts = ",".join(map(str, address.endpoints)) if kind else str(address.endpoints[0])
     return f"{scheme}{kind}://{hosts}"

@@ -47,7 +47,8 @@ class Mark:
 
 
 def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
-    """How far these nodes of a cluster are now (None: the one server). A node that says nothing of it is left out.
+    """Return how far these nodes of a cluster are now (None: the one server). A node that says nothing of it is left
+    out.
 
     That is a warning in the log, once in a process. Raises NO_REPLICAS_TOLD where the user may not ask.
     """
@@ -70,7 +71,7 @@ def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tup
 
 
 def has_reached(replica: Connection, mark: Mark) -> bool:
-    """Whether that server has everything that was there at the mark; so does one that has been promoted since.
+    """Return whether that server has everything that was there at the mark; so does one that has been promoted since.
 
     If it does not say, it has not; that is a warning in the log, once in a process.
     """
@@ -86,7 +87,7 @@ def has_reached(replica: Connection, mark: Mark) -> bool:
 
 
 def _mark(lines: Mapping[str, str]) -> Mark | None:
-    """How far a server is that has these lines in its INFO; None if they do not say."""
+    """Return how far a server is that has these lines in its INFO; None if they do not say."""
     history, offset = lines.get("master_replid"), lines.get(_offset_line(lines), "")
     return Mark(history, int(offset)) if history and offset.isdigit() else None
 
@@ -117,7 +118,7 @@ def leave_alone(replica: Address) -> None:
 
 
 def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
-    """The replicas of a cluster's node (None: of the one server), in any order.
+    """Return the replicas of a cluster's node (None: of the one server), in any order.
 
     Raises NO_REPLICAS_TOLD if no server lists its replicas.
     """
@@ -137,7 +138,9 @@ def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
 
 
 def _address_of(address: Address, endpoint: Endpoint) -> Address:
-    """A replica as a server by itself, with the same login. It is tried once, briefly: there is always the primary."""
+    """Return a replica as a server by itself, with the same login. It is tried once, briefly: there is always the
+    primary.
+    """
     login = address.login
     scheme = "rediss" if address.encrypted else "redis"
     credentials = replace(address.credentials, username=login.username, password=login.password)
@@ -154,7 +157,7 @@ def _address_of(address: Address, endpoint: Endpoint) -> Address:
 
 
 def zone_of(connection: Connection) -> str:
-    """The availability zone that a server says it is in (Valkey, ElastiCache); empty if it says none."""
+    """Return the availability zone that a server says it is in (Valkey, ElastiCache); empty if it says none."""
     endpoint, now = connection.topology.endpoint(None), time.monotonic()
     until, zone = _zones.get(endpoint, (0.0, ""))
     if now < until:
@@ -165,6 +168,6 @@ def zone_of(connection: Connection) -> str:
 
 
 def _lines(reply: Any) -> Mapping[str, str]:
-    """The lines of INFO; none if that was refused."""
+    """Return the lines of INFO; none if that was refused."""
     text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else ""
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

@@ -17,7 +17,7 @@ _NOTHING = object()
 
 
 def pack(*words: bytes | str | int) -> bytes:
-    """A command, encoded in RESP."""
+    """Return a command, encoded in RESP."""
     parts = [b"*%d\r\n" % len(words)]
     for word in words:
         text = word if isinstance(word, bytes) else str(word).encode()
@@ -26,7 +26,7 @@ def pack(*words: bytes | str | int) -> bytes:
 
 
 def parse(data: bytes) -> list[Any]:
-    """All complete replies in `data`; an error reply is a `ResponseError` in the list."""
+    """Return all complete replies in `data`; an error reply is a `ResponseError` in the list."""
     reader = hiredis.Reader(replyError=ResponseError, notEnoughData=_NOTHING)
     reader.feed(data)
     replies = []
@@ -36,7 +36,7 @@ def parse(data: bytes) -> list[Any]:
 
 
 def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> int:
-    """The position behind `count` IDs that begin at `start`; -1 if there is anything else in between.
+    """Return the position behind `count` IDs that begin at `start`; -1 if there is anything else in between.
 
     An ID is two lines. The first starts with `$` and a digit.
     """
@@ -69,7 +69,9 @@ class TransactionResult:
 
 
 def transaction_result(buffer: bytes | bytearray, stop: int, adds: int, others: int) -> TransactionResult:
-    """The result of MULTI, `adds` XADDs, `others` other commands and EXEC, from `buffer[:stop]` with their replies."""
+    """Return the result of MULTI, `adds` XADDs, `others` other commands and EXEC, from `buffer[:stop]` with their
+    replies.
+    """
     queued = adds + others
     head = b"+OK\r\n" + b"+QUEUED\r\n" * queued + b"*%d\r\n" % queued
     if buffer[: len(head)] == head:

@@ -86,12 +86,12 @@ class Budget:
 
 
 def reason_of(reply: object) -> str:
-    """The text of an error reply; of a refused EXEC the reason that it gives."""
+    """Return the text of an error reply; of a refused EXEC the reason that it gives."""
     return str(reply).removeprefix(_ABORTED)
 
 
 def refusal_of(reply: object) -> Refusal:
-    """The subject of an error reply, or of its text."""
+    """Return the subject of an error reply, or of its text."""
     text = reason_of(reply)
     word = text.partition(" ")[0]
     if word == "ERR":
@@ -104,12 +104,12 @@ def refusal_of(reply: object) -> Refusal:
 
 
 def is_transient(reply: Any) -> bool:
-    """Whether the reply is an error that may not occur a moment later, or at another node."""
+    """Return whether the reply is an error that may not occur a moment later, or at another node."""
     return isinstance(reply, ResponseError) and refusal_of(reply) is Refusal.LATER
 
 
 def is_forbidden(reply: Any) -> bool:
-    """Whether the reply is an error about the user's rights."""
+    """Return whether the reply is an error about the user's rights."""
     text = reason_of(reply)
     return isinstance(reply, ResponseError) and (
         text.startswith("NOPERM") or (text.startswith("ERR") and any(part in text for part in _FORBIDDEN_IN_SCRIPT))
@@ -117,7 +117,7 @@ def is_forbidden(reply: Any) -> bool:
 
 
 def is_permanent(cause: BaseException) -> bool:
-    """Whether a failure will not go away: a wrong password, an unknown host, a certificate that is refused."""
+    """Return whether a failure will not go away: a wrong password, an unknown host, a certificate that is refused."""
     seen: BaseException | None = cause
     while seen is not None:
         if isinstance(seen, (LoginRefusedError, socket.gaierror, ssl.SSLCertVerificationError)):

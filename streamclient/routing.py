@@ -40,7 +40,7 @@ class Topology:
         self._master: Endpoint | None = None
 
     def endpoint(self, key: bytes | None) -> Endpoint:
-        """The server that has the key (None: any server)."""
+        """Return the server that has the key (None: any server)."""
         if self.is_cluster:
             ranges = self._slots()
             if key is None:
@@ -55,13 +55,13 @@ class Topology:
         return self._master
 
     def masters(self) -> list[Endpoint]:
-        """Every server that has keys."""
+        """Return every server that has keys."""
         if not self.is_cluster:
             return [self.endpoint(None)]
         return list(dict.fromkeys(endpoint for _, _, endpoint in self._slots()))
 
     def replicas(self, node: Endpoint | None) -> list[Endpoint]:
-        """The replicas of a cluster's node (None: of the one server) that are said to be up."""
+        """Return the replicas of a cluster's node (None: of the one server) that are said to be up."""
         address = self.address
         if self.is_cluster:
             self._slots()
@@ -98,15 +98,15 @@ class Topology:
         self._learn([*moved, *(known or [])])
 
     def is_announced(self, text: str) -> bool:
-        """Whether a text names an address of a node that the cluster announces and the user has not given."""
+        """Return whether a text names an address of a node that the cluster announces and the user has not given."""
         return any(str(node) in text for node in self._nodes if node not in self.address.endpoints)
 
     def asked(self, refusal: str) -> Endpoint:
-        """The node that `ASK slot host:port` names."""
+        """Return the node that `ASK slot host:port` names."""
         return self._endpoint_of(refusal.split()[2])
 
     def _endpoint_of(self, text: str) -> Endpoint:
-        """The `host:port` of a redirection; an empty host means the one that was asked."""
+        """Return the `host:port` of a redirection; an empty host means the one that was asked."""
         host, _, port = text.rpartition(":")
         return Endpoint(host or self.address.endpoints[0].host, int(port))
 
@@ -154,7 +154,7 @@ class Topology:
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command
     ) -> list[tuple[Endpoint, Any]]:
-        """The first answer of one of these, with its endpoint, in a list of one. Raises the last failure.
+        """Return the first answer of one of these, with its endpoint, in a list of one. Raises the last failure.
 
         A refusal that does not pass is an error that no retry helps, such as NOT_A_CLUSTER.
         """
@@ -181,7 +181,7 @@ class Topology:
 
 
 def _endpoint_in(node: Sequence[Any], asked: Endpoint) -> Endpoint:
-    """Where a node in the reply of CLUSTER SLOTS is.
+    """Return where a node in the reply of CLUSTER SLOTS is.
 
     Without a host it is on the one that was asked. Where names are preferred and it has none, the host is `?`, and
     the IP stands behind.

@@ -106,7 +106,7 @@ def check_protocol(endpoint: Endpoint, failure: BaseException, *, encrypted: boo
 
 
 def _answers_tls(endpoint: Endpoint) -> bool:
-    """Whether a server there answers the start of TLS."""
+    """Return whether a server there answers the start of TLS."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -120,7 +120,7 @@ def _answers_tls(endpoint: Endpoint) -> bool:
 
 
 def _answers_plainly(endpoint: Endpoint) -> bool:
-    """Whether a server there answers a command without TLS."""
+    """Return whether a server there answers a command without TLS."""
     try:
         with socket.create_connection((endpoint.host, endpoint.port), _ALERT_SECONDS) as plain:
             plain.sendall(b"PING\r\n")

@@ -48,7 +48,7 @@ def numbers(words: Words, lengths: Lengths) -> tuple[Words, Bools | None]:
 
 
 def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
-    """The whole numbers in texts of these lengths, which may begin with `-`; None to decline."""
+    """Return the whole numbers in texts of these lengths, which may begin with `-`; None to decline."""
     if not _short(words, lengths):
         return None
     minus = _minus(words)
@@ -62,7 +62,7 @@ def integers(words: Words, lengths: Lengths) -> NDArray[np.int32] | None:
 
 
 def floats(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """The numbers, with or without a decimal point, in texts of these lengths; None to decline.
+    """Return the numbers, with or without a decimal point, in texts of these lengths; None to decline.
 
     A whole number below 2**53 divided by an exact power of ten gives the nearest double, as parsing the text does.
     """
@@ -85,7 +85,7 @@ def _short(words: Words, lengths: Lengths) -> bool:
 
 
 def _right(words: Words, lengths: Lengths) -> Words:
-    """The texts as differences from `0`, shifted to the upper end of their words. Lengths are 1 to 8."""
+    """Return the texts as differences from `0`, shifted to the upper end of their words. Lengths are 1 to 8."""
     moved = words ^ _ZEROS
     if isinstance(lengths, int):
         moved <<= _U(64 - 8 * lengths)
@@ -117,7 +117,7 @@ def _values(words: Words) -> tuple[Words, Bools | None]:
 
 
 def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """The numbers, if all have the point in the position of the first one's, or none has a point; else None."""
+    """Return the numbers, if all have the point in the position of the first one's, or none has a point; else None."""
     words = _right(words, lengths)
     place = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
     if place < 0:
@@ -136,7 +136,7 @@ def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
 
 
 def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """The numbers, each with a point in any position or none."""
+    """Return the numbers, each with a point in any position or none."""
     words = _right(words, lengths)
     other = words ^ _DOTS
     dots = (other - _ONES) & ~other & _TOPS
@@ -160,5 +160,5 @@ def _minus(words: Words) -> NDArray[np.bool_]:
 
 
 def _unsigned(words: Words, minus: NDArray[np.bool_]) -> Words:
-    """The texts with a zero in place of their minus sign."""
+    """Return the texts with a zero in place of their minus sign."""
     return words ^ minus * _SIGN

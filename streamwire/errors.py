@@ -60,7 +60,9 @@ class Conditions(dict[str, Condition]):
     """Conditions by their ids."""
 
     def error(self, condition: str, **parameters: object) -> PystreamsError:
-        """The error of this condition, for `raise ... from`. The parameters fill the braces of its text and advice."""
+        """Return the error of this condition, for `raise ... from`. The parameters fill the braces of its text and
+        advice.
+        """
         entry = self[condition]
         texts = {name: str(value) for name, value in parameters.items()}
         message = f"[{condition}] {entry.text.format(**texts)} {entry.advice.format(**texts)}"

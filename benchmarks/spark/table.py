@@ -72,5 +72,5 @@ def _ratios(rates: Mapping[str, list[float]]) -> list[dict[str, Any]]:
 
 
 def wanted(only: str) -> bool:
-    """Whether the name of any judged way contains `only`."""
+    """Return whether the name of any judged way contains `only`."""
     return any(only in name for ours, peer, _ in targets.SPARK for name in (ours, peer))

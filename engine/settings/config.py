@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 def directive(name: str) -> Directive:
-    """The directive called ``name``, in any case, or by its second name. Raises a ConfigError that names it."""
+    """Return the directive called ``name``, in any case, or by its second name. Raises a ConfigError that names it."""
     lower = name.lower()
     found = DIRECTIVES.get(ALIASES.get(lower, lower))
     if found is None:
@@ -48,7 +48,7 @@ class Config:
     # -- look-ups ---------------------------------------------------------------------------------------------------
 
     def integer(self, name: str) -> int:
-        """The value of a directive that is a number, or a size in bytes."""
+        """Return the value of a directive that is a number, or a size in bytes."""
         value = self._values[name]
         assert isinstance(value, int), name
         return value
@@ -224,7 +224,7 @@ class Config:
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def rewritten(self, text: bytes) -> bytes:
-        """The file's ``text`` with the values in force: comments and order are kept, new lines go to the end."""
+        """Return the file's ``text`` with the values in force: comments and order are kept, new lines go to the end."""
         done: set[str] = set()
         lines: list[bytes] = []
         for line in text.splitlines():

@@ -85,7 +85,7 @@ def _text(
 
 
 def _special(name: str, kind: Kind, default: str, marks: Mark = NONE, alias: str = "") -> Directive:
-    """A row whose default is written as in a file."""
+    """Return a row whose default is written as in a file."""
     words = default.encode().split() if kind.several_words else [default.encode()]
     return Directive(name, kind, kind.parse(words, {}), marks, alias)
 

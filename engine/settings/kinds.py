@@ -30,10 +30,10 @@ class Kind(Protocol):
         """Whether a value may consist of more than one word."""
 
     def parse(self, words: Sequence[bytes], before: Any) -> Any:
-        """The value that ``words`` spell. ``before`` is the value in force. Raises ConfigError."""
+        """Return the value that ``words`` spell. ``before`` is the value in force. Raises ConfigError."""
 
     def text(self, value: Any) -> bytes:
-        """The value as CONFIG GET shows it."""
+        """Return the value as CONFIG GET shows it."""
 
 
 class OneWord:
@@ -49,7 +49,7 @@ class OneWord:
         return self.parse_word(words[0])
 
     def parse_word(self, word: bytes) -> Any:
-        """The value that ``word`` spells. Raises ConfigError."""
+        """Return the value that ``word`` spells. Raises ConfigError."""
         raise NotImplementedError
 
 
@@ -57,14 +57,14 @@ class OneWord:
 
 
 def parse_integer(word: bytes) -> int:
-    """A decimal number; a ConfigError where it is none."""
+    """Return a decimal number; a ConfigError where it is none."""
     if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
         raise ConfigError(settings.NOT_AN_INTEGER)
     return int(word)
 
 
 def check_range(value: int, low: int, high: int) -> int:
-    """The value, if it is between these; else a ConfigError."""
+    """Return the value, if it is between these; else a ConfigError."""
     if not low <= value <= high:
         raise ConfigError(settings.not_between(low, high))
     return value
@@ -90,7 +90,9 @@ _UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 
 
 
 def parse_memory(word: bytes) -> int:
-    """A size in bytes: digits, with a unit or without (``k`` is 1000, ``kb`` 1024). Empty is 0, as with Redis."""
+    """Return a size in bytes: digits, with a unit or without (``k`` is 1000, ``kb`` 1024). Empty is 0, as
+    with Redis.
+    """
     if not word:
         return 0
     found = re.fullmatch(rb"([0-9]{1,127})([a-zA-Z]*)", word)
@@ -189,7 +191,7 @@ class Text(_Shown):
 
 
 def file_name(directive: str, what: str) -> Callable[[bytes], None]:
-    """A check for ``Text``: a name without a path. ``what`` is "filename" or "dirname", for the error."""
+    """Return a check for ``Text``: a name without a path. ``what`` is "filename" or "dirname", for the error."""
 
     def check(word: bytes) -> None:
         if b"/" in word or word in (b".", b".."):

@@ -19,7 +19,7 @@ MAX_WORDS, MAX_WORD = 32, 128
 
 
 def without_secrets(argv: list[bytes]) -> list[bytes]:
-    """The words of a command with its secrets replaced by ``(redacted)``."""
+    """Return the words of a command with its secrets replaced by ``(redacted)``."""
     name = argv[0].upper()
     if name == b"AUTH":
         return [argv[0], *[_REDACTED] * (len(argv) - 1)]
@@ -47,14 +47,16 @@ def _redact_behind(argv: list[bytes], word: bytes, count: int) -> list[bytes]:
 
 
 def quoted(word: bytes) -> bytes:
-    """A word in double quotes, with unprintable bytes escaped."""
+    """Return a word in double quotes, with unprintable bytes escaped."""
     if not word.translate(None, _PLAIN):
         return b'"%b"' % word
     return b'"%b"' % b"".join([_SHOWN[code] for code in word])
 
 
 def shortened(argv: list[bytes]) -> list[bytes]:
-    """The words as the slow log keeps them: MAX_WORDS of MAX_WORD bytes at most, and how many more there were."""
+    """Return the words as the slow log keeps them: MAX_WORDS of MAX_WORD bytes at most, and how many more
+    there were.
+    """
     words = argv if len(argv) <= MAX_WORDS else argv[: MAX_WORDS - 1]
     shown = [
         word if len(word) <= MAX_WORD else b"%b... (%d more bytes)" % (word[:MAX_WORD], len(word) - MAX_WORD)

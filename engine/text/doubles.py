@@ -17,7 +17,7 @@ _MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
 
 
 def parse(word: bytes) -> float | None:
-    """The number that ``word`` spells; None where it is none, not a number, or out of range."""
+    """Return the number that ``word`` spells; None where it is none, not a number, or out of range."""
     if word.isdigit() and len(word) < 16:
         return float(word)
     if DECIMAL.fullmatch(word) is not None:
@@ -37,7 +37,7 @@ def parse(word: bytes) -> float | None:
 
 
 def _has_digits(word: bytes) -> bool:
-    """Whether a digit before the exponent is not 0, so that a zero comes from numbers being too small."""
+    """Return whether a digit before the exponent is not 0, so that a zero comes from numbers being too small."""
     if HEX.fullmatch(word) is not None and DECIMAL.fullmatch(word) is None:
         mantissa = word.lower().partition(b"x")[2].partition(b"p")[0]
     else:
@@ -46,7 +46,7 @@ def _has_digits(word: bytes) -> bool:
 
 
 def parse_bound(word: bytes) -> float | None:
-    """The end of a range, None where it is no number: too large ones are infinite, nothing at all is 0."""
+    """Return the end of a range, None where it is no number: too large ones are infinite, nothing at all is 0."""
     if not word:
         return 0.0
     if DECIMAL.fullmatch(word) is None and INFINITE.fullmatch(word) is None:
@@ -55,7 +55,7 @@ def parse_bound(word: bytes) -> float | None:
 
 
 def text(value: float) -> bytes:
-    """The number as Redis writes it."""
+    """Return the number as Redis writes it."""
     if -_WHOLE <= value <= _WHOLE and value.is_integer():
         return b"%d" % int(value) if value or math.copysign(1.0, value) > 0 else b"-0"
     shown = repr(value)
@@ -84,5 +84,5 @@ def text(value: float) -> bytes:
 
 
 def long_text(value: float) -> bytes:
-    """The number with 17 significant digits."""
+    """Return the number with 17 significant digits."""
     return b"%.17g" % value

@@ -49,12 +49,12 @@ _ANY_RUN = re.compile(rb"\?+")
 
 
 def matches(pattern: bytes, text: bytes, ignore_case: bool = False) -> bool:
-    """Whether all of ``text`` matches ``pattern``. As in Redis, no ``*`` matches an empty text."""
+    """Return whether all of ``text`` matches ``pattern``. As in Redis, no ``*`` matches an empty text."""
     return matcher(pattern, ignore_case)(text)
 
 
 def matcher(pattern: bytes, ignore_case: bool = False) -> Matcher:
-    """The pattern as a function of texts: for patterns that are kept, or matched with many texts."""
+    """Return the pattern as a function of texts: for patterns that are kept, or matched with many texts."""
     if len(pattern) <= _SHORT:
         return _cached(pattern, ignore_case)
     return _made(pattern, ignore_case)
@@ -79,7 +79,9 @@ def _made(pattern: bytes, ignore_case: bool) -> Matcher:
 
 
 def _plain(pattern: bytes) -> Matcher | None:
-    """The matcher of plain text, or of plain text before a star: made in no time, as thousands of them may be."""
+    """Return the matcher of plain text, or of plain text before a star: made in no time, as thousands of
+    them may be.
+    """
     end = _end(_TEXT, pattern, 0) if pattern[0] not in b"*?[\\" else 0
     if end == len(pattern):
         return pattern.__eq__
@@ -90,7 +92,7 @@ def _plain(pattern: bytes) -> Matcher | None:
 
 
 def _quick(expression: re.Pattern[bytes], longest: int, otherwise: Matcher) -> Matcher:
-    """The regular expression for texts up to ``longest`` bytes, else the other way."""
+    """Return the regular expression for texts up to ``longest`` bytes, else the other way."""
     fullmatch = expression.fullmatch
 
     def matched(text: bytes) -> bool:
@@ -163,7 +165,7 @@ def _add_text(part: _Part, text: bytes, ignore_case: bool) -> None:
 
 
 def _set(pattern: bytes, at: int, ignore_case: bool) -> tuple[int, int]:
-    """The set whose members begin at ``at``, and where the pattern goes on behind it.
+    """Return the set whose members begin at ``at``, and where the pattern goes on behind it.
 
     A set that is not closed ends where the pattern ends; a ``-`` before its last character still makes a range.
     """
@@ -256,7 +258,8 @@ def _element_size(element: _Element) -> int:
 
 
 def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
-    """Where a part first stands in text[at:end], and the steps that are left; -1 where it does not, or none are."""
+    """Return where a part first stands in text[at:end], and the steps that are left; -1 where it does not, or none are.
+    """
     needle, offset = _longest_text(part)
     if len(needle) == size:
         return text.find(needle, at, end), steps
@@ -277,7 +280,7 @@ def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: 
 
 
 def _longest_text(part: _Part) -> tuple[bytes, int]:
-    """The longest text in a part, and how far from its beginning."""
+    """Return the longest text in a part, and how far from its beginning."""
     longest, offset, at = b"", 0, 0
     for element in part:
         if isinstance(element, bytes) and len(element) > len(longest):
@@ -287,7 +290,7 @@ def _longest_text(part: _Part) -> tuple[bytes, int]:
 
 
 def _stands(part: _Part, text: bytes, at: int) -> bool:
-    """Whether the part stands at this place of the text, which has room for it."""
+    """Return whether the part stands at this place of the text, which has room for it."""
     for element in part:
         if isinstance(element, bytes):
             if not text.startswith(element, at):

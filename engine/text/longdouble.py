@@ -28,7 +28,7 @@ class InfiniteError(Exception):
 
 
 def rounded(value: Fraction) -> Fraction:
-    """The nearest number with a mantissa of 64 bits, half to even."""
+    """Return the nearest number with a mantissa of 64 bits, half to even."""
     if not value:
         return value
     shift = _BITS - (abs(value.numerator).bit_length() - value.denominator.bit_length())
@@ -41,12 +41,12 @@ def rounded(value: Fraction) -> Fraction:
 
 
 def fits(value: Fraction) -> bool:
-    """Whether it is in the range of a long double."""
+    """Return whether it is in the range of a long double."""
     return abs(value) <= _MAX
 
 
 def parse(word: bytes) -> Fraction | None:
-    """The number that ``word`` spells, as C's strtold reads it; None where it is no number or out of range.
+    """Return the number that ``word`` spells, as C's strtold reads it; None where it is no number or out of range.
 
     Raises ``InfiniteError`` for an infinity.
     """
@@ -77,7 +77,7 @@ def parse(word: bytes) -> Fraction | None:
 
 
 def _integer(word: bytes, base: int) -> int:
-    """The number, of however many digits; Python refuses more than 4,300 at once."""
+    """Return the number, of however many digits; Python refuses more than 4,300 at once."""
     if len(word) <= _DIGITS_AT_ONCE:
         return int(word, base)
     scale: int = base**_DIGITS_AT_ONCE
@@ -85,13 +85,13 @@ def _integer(word: bytes, base: int) -> int:
 
 
 def _digits(number: int) -> bytes:
-    """The decimal digits of a number that is not negative, however many they are."""
+    """Return the decimal digits of a number that is not negative, however many they are."""
     high, low = divmod(number, 10**_DIGITS_AT_ONCE)
     return _digits(high) + b"%0*d" % (_DIGITS_AT_ONCE, low) if high else b"%d" % low
 
 
 def text(value: Fraction) -> bytes:
-    """The number with up to 17 decimals, without trailing zeros."""
+    """Return the number with up to 17 decimals, without trailing zeros."""
     scaled = round(abs(value) * 10**17)
     whole, decimals = divmod(scaled, 10**17)
     shown = _digits(whole)

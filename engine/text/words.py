@@ -20,7 +20,7 @@ _IN_SINGLE = re.compile(rb"[^'\\]+")
 
 
 def split_words(line: bytes) -> list[bytes] | None:
-    """The words of ``line``; None where a quote is not closed, or its end is followed by more of the word."""
+    """Return the words of ``line``; None where a quote is not closed, or its end is followed by more of the word."""
     if _SPECIAL.search(line) is None:
         return line.split()
     words: list[bytes] = []

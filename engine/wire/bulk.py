@@ -69,7 +69,7 @@ class Scanner:
         self._served = 0
 
     def scan(self, data: bytes, at: int = 0) -> AddRun | None:
-        """The run of XADDs that begins at ``at``, None where there is none or no expression for it yet."""
+        """Return the run of XADDs that begins at ``at``, None where there is none or no expression for it yet."""
         pattern = self._pattern
         first = None if pattern is None else pattern.expression.match(data, at)
         if first is None:
@@ -95,7 +95,7 @@ class Scanner:
         return AddRun(1, head, pattern.words, [body], [len(body)], keys, entry_ids, end)
 
     def _learn(self, data: bytes, at: int) -> Pattern | None:
-        """The expression for the command at ``at``, compiled if the client has sent enough commands."""
+        """Return the expression for the command at ``at``, compiled if the client has sent enough commands."""
         if NAME.match(data, at) is None:
             return None
         self._seen += 1 + data.count(b"\r\n$4\r\nXADD\r\n", at + len(_SHORTEST))
@@ -138,7 +138,7 @@ class Scanner:
         self._form, self._pattern = form, compiled(form)
 
     def _find(self, pattern: Pattern, data: bytes, at: int, size: int) -> AddRun | None:
-        """The contiguous commands of the form from ``at`` on; the first one has ``size`` bytes."""
+        """Return the contiguous commands of the form from ``at`` on; the first one has ``size`` bytes."""
         window = _FIRST_LOOK * size
         bodies: list[bytes] = []
         sizes: list[int] = []
@@ -166,7 +166,7 @@ class Scanner:
 
 
 def _head_of(pattern: Pattern, keys: list[bytes] | None, ids: list[bytes] | None) -> list[bytes]:
-    """The first command's words before its fields."""
+    """Return the first command's words before its fields."""
     if not keys and not ids:
         return pattern.head
     head = pattern.head[:]
@@ -178,7 +178,9 @@ def _head_of(pattern: Pattern, keys: list[bytes] | None, ids: list[bytes] | None
 
 
 def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:
-    """The contiguous commands from ``at`` on: a list for each group, the sizes of the bodies, the bytes of them all."""
+    """Return the contiguous commands from ``at`` on: a list for each group, the sizes of the bodies, the bytes of them
+    all.
+    """
     expression = pattern.expression
     found = expression.findall(data, at, end)
     if not found:
@@ -207,7 +209,7 @@ def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[
 
 
 def _count(expression: re.Pattern[bytes], data: bytes, at: int, end: int) -> int:
-    """How many contiguous commands there are from ``at`` on, found one by one."""
+    """Return how many contiguous commands there are from ``at`` on, found one by one."""
     rows = 0
     while (found := expression.match(data, at, end)) is not None:
         rows += 1

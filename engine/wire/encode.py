@@ -59,14 +59,14 @@ def encode(reply: Reply, proto: int, out: Out) -> None:
 
 
 def encoded(reply: Reply, proto: int = 2) -> bytes:
-    """The bytes of one reply."""
+    """Return the bytes of one reply."""
     out: Out = []
     encode(reply, proto, out)
     return b"".join(out)
 
 
 def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
-    """The bytes of a long reply, in pieces that each take a few milliseconds at the most to make."""
+    """Yield the bytes of a long reply, in pieces that each take a few milliseconds at the most to make."""
     table, header = (_RESP3 if proto == 3 else _RESP2), _HEADERS[proto == 3][reply.kind]
     size = reply.size // 2 if reply.kind is Map and proto == 3 else reply.size
     out: Out = [header % size] if header else []

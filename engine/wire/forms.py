@@ -68,7 +68,7 @@ class Pattern(NamedTuple):
 
 
 def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
-    """The words and the size of the XADD at ``at``; None if it is no XADD, or incomplete, or very long."""
+    """Return the words and the size of the XADD at ``at``; None if it is no XADD, or incomplete, or very long."""
     if NAME.match(data, at) is None:
         return None
     pos = data.index(b"\r\n", at) + 2
@@ -88,7 +88,8 @@ def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
 
 
 def head_size(words: list[bytes]) -> int:
-    """How many words stand before the fields, 0 if that is unknown, or if the command cannot be part of a run."""
+    """Return how many words stand before the fields, 0 if that is unknown, or if the command cannot be part of a run.
+    """
     options, at = divide(words)
     if len(options) > 1 or (options and not ADD_OPTIONS[options[0].token].uniform) or at == len(words):
         return 0
@@ -106,7 +107,7 @@ def kind_of(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
 
 
 def form_of(words: list[bytes], head: int) -> Form:
-    """The form of one command. IDs and values are expected to differ; that keys and fields do is learned."""
+    """Return the form of one command. IDs and values are expected to differ; that keys and fields do is learned."""
     entry_id = words[head - 1]
     body = list(map(_constant, words[head:]))
     body[1::2] = list(map(_about_as_long, words[head + 1 :: 2]))
@@ -123,13 +124,13 @@ def _about_as_long(word: bytes) -> Lengths:
 
 
 def agrees(form: Form, words: list[bytes]) -> bool:
-    """Whether ``words`` have the form's constant words."""
+    """Return whether ``words`` have the form's constant words."""
     pairs = zip(form.head + form.body, words, strict=True)
     return all(one == word for one, word in pairs if isinstance(one, bytes))
 
 
 def joined(form: Form, words: list[bytes]) -> Form:
-    """The form of all commands of ``form``, and of ``words`` as well."""
+    """Return the form of all commands of ``form``, and of ``words`` as well."""
     lengths = 0
     joined: list[Word] = []
     for before, word in zip(form.head + form.body, words, strict=True):
@@ -143,7 +144,7 @@ def joined(form: Form, words: list[bytes]) -> Form:
 
 
 def _either(form: Word, word: bytes) -> Word:
-    """The form of a word that has ``form`` or is ``word``. Its lengths get a margin, because more will come."""
+    """Return the form of a word that has ``form`` or is ``word``. Its lengths get a margin, because more will come."""
     if form is None or form == word:
         return form
     size = len(word)
@@ -158,7 +159,7 @@ def _either(form: Word, word: bytes) -> Word:
 
 @lru_cache(maxsize=512)
 def compiled(form: Form) -> Pattern:
-    """The expression that matches commands of this form, and nothing else."""
+    """Return the expression that matches commands of this form, and nothing else."""
     parts = [b"\\*%d\r\n" % (len(form.head) + len(form.body))]
     outside = len(parts[0]) - 1
     unverified: list[tuple[int, int]] = []
@@ -190,7 +191,7 @@ def compiled(form: Form) -> Pattern:
 
 
 def _expression(word: Word) -> bytes:
-    """The expression for a word with its header."""
+    """Return the expression for a word with its header."""
     if word is None:
         return _ANY
     if isinstance(word, bytes):

@@ -109,7 +109,7 @@ class RequestParser:
         return not self._left and not self._tail and not self._held
 
     def takes_long(self, data: bytes) -> bool:
-        """Whether what ``data`` goes on with, or begins with, is a command of thousands of words."""
+        """Return whether what ``data`` goes on with, or begins with, is a command of thousands of words."""
         begins = data[:1] == b"*" and data[1:6].isdigit() and self.at_boundary
         return begins or self._left > _MANY_WORDS
 
@@ -119,7 +119,7 @@ class RequestParser:
         return self._kept + len(self._tail) + len(self._held) - self._held_at
 
     def parse(self, data: bytes) -> Commands:
-        """The commands that ``data`` completes.
+        """Return the commands that ``data`` completes.
 
         For an untrusted client it is one at most; call with ``b""`` for the next.
         """
@@ -208,7 +208,9 @@ class RequestParser:
         return -1
 
     def _header(self, data: bytes, at: int, too_big: bytes) -> tuple[int, int]:
-        """The end of the header line at ``at``, and where the bytes behind it begin (-1: incomplete, or an error)."""
+        """Return the end of the header line at ``at``, and where the bytes behind it begin (-1: incomplete, or an
+        error).
+        """
         end = data.find(b"\r", at, at + LINE_LIMIT + 1)
         if end < 0 and len(data) - at > LINE_LIMIT:
             return 0, self._fail(too_big)
@@ -364,7 +366,9 @@ def _cache(data: bytes, argv: list[bytes]) -> None:
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
-    """Where the last command of ``data[start:end]`` seems to begin. It is a guess: parsing up to there verifies it."""
+    """Return where the last command of ``data[start:end]`` seems to begin. It is a guess: parsing up to there verifies
+    it.
+    """
     for _ in range(8):
         end = data.rfind(b"\r\n*", start, end)
         if end < 0:
@@ -375,7 +379,7 @@ def _last_start(data: bytes, start: int, end: int) -> int:
 
 
 def _encoded(commands: Commands) -> bytes:
-    """The canonical bytes of ``commands``."""
+    """Return the canonical bytes of ``commands``."""
     out: list[bytes] = []
     for argv in commands:
         out.append(b"*%d\r\n" % len(argv))

@@ -51,7 +51,7 @@ class UniformAdds:
         self._tried = 0
 
     def scan(self, data: bytes, at: int) -> FramedRun | None:
-        """The run of such commands that begins at ``at``; None where there is none that is worth it."""
+        """Return the run of such commands that begins at ``at``; None where there is none that is worth it."""
         if self._rest:
             self._rest -= 1
             return None
@@ -174,5 +174,5 @@ def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
 
 
 def _number(text: bytes) -> np.uint64:
-    """The number that has these bytes, the first one lowest."""
+    """Return the number that has these bytes, the first one lowest."""
     return np.uint64(int.from_bytes(text, "little"))

@@ -18,7 +18,7 @@ from pystreams.errors import fail
 
 
 def wanted(pipe: BinaryIO | None = None) -> Wanted:
-    """The server that the parent names. Raises INVALID_VALUE if it says nothing that makes sense."""
+    """Return the server that the parent names. Raises INVALID_VALUE if it says nothing that makes sense."""
     line = (pipe or sys.stdin.buffer).readline()
     try:
         given = json.loads(line)

@@ -28,13 +28,14 @@ DEFAULT = "default"
 
 
 def path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the profiles are: below XDG_CONFIG_HOME, else below `~/.config`."""
+    """Return where the profiles are: below XDG_CONFIG_HOME, else below `~/.config`."""
     home = environment.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "pystreams" / "profiles.toml"
 
 
 def read(file: Path, name: str | None) -> dict[str, str] | None:
-    """The options of a profile: the named one, else the file's default; None without either. Raises NO_PROFILE."""
+    """Return the options of a profile: the named one, else the file's default; None without either. Raises NO_PROFILE.
+    """
     table = _table(file)
     chosen = name if name is not None else table.get(DEFAULT)
     if chosen is None:
@@ -47,7 +48,7 @@ def read(file: Path, name: str | None) -> dict[str, str] | None:
 
 
 def is_shared(file: Path) -> bool:
-    """Whether others than the owner may read the file."""
+    """Return whether others than the owner may read the file."""
     try:
         return bool(file.stat().st_mode & 0o077)
     except OSError:
@@ -55,7 +56,7 @@ def is_shared(file: Path) -> bool:
 
 
 def names(file: Path) -> list[str]:
-    """The names of the profiles."""
+    """Return the names of the profiles."""
     return sorted(key for key, value in _table(file).items() if isinstance(value, dict))
 
 

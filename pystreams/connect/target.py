@@ -36,7 +36,7 @@ class Wanted:
 
 
 def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict[str, str]:
-    """The connector's options that were chosen.
+    """Return the connector's options that were chosen.
 
     Raises NO_PROFILE and PROFILES_MALFORMED, NO_EMBEDDED and MANY_EMBEDDED.
     """
@@ -76,7 +76,7 @@ def _listed(running: Sequence[launcher.Running]) -> str:
 
 
 def address_of(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Address:
-    """The server's address. `needs`: rules that an ACL user needs for the command, for errors to name."""
+    """Return the server's address. `needs`: rules that an ACL user needs for the command, for errors to name."""
     return _address(settings(wanted, environment, profiles.path(environment)), needs)
 
 
@@ -89,7 +89,8 @@ def _address(chosen: Mapping[str, str], needs: str) -> Address:
 def connect(
     wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ, answer_seconds: float | None = None
 ) -> Connection:
-    """A connection to the server; `needs` as for `address_of`. `answer_seconds`: how long to wait for a reply."""
+    """Return a connection to the server; `needs` as for `address_of`. `answer_seconds`: how long to wait for a reply.
+    """
     chosen = settings(wanted, environment, profiles.path(environment))
     address = replace(_address(chosen, needs), answer_seconds=answer_seconds)
     patient = any(name.lower() == _RETRY for name in chosen)

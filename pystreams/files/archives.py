@@ -55,7 +55,7 @@ def written(path: Path) -> Iterator[None]:
 def open_archive(
     path: Path, form: str, columns: Sequence[str] | None, *, resume: bool, one_file: bool = False
 ) -> Archive:
-    """The archive of a path: a new one, or with `resume` the one that is there.
+    """Return the archive of a path: a new one, or with `resume` the one that is there.
 
     `columns`: of CSV and Parquet; None takes the fields of the first entries. `one_file`: also of Parquet, which is a
     directory else. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for columns that there cannot be.
@@ -104,7 +104,7 @@ class _Lines:
         self._file.seek(self._end)
 
     def _find_last(self) -> tuple[bytes | None, int]:
-        """The last whole line, and where it ends."""
+        """Return the last whole line, and where it ends."""
         known = _TAIL
         while True:
             self._file.seek(max(0, self._size - known))
@@ -211,7 +211,7 @@ class _ParquetRows:
         raise NotImplementedError
 
     def _taken(self) -> tuple[Any, str]:
-        """The entries that are held as an Arrow table, and the last one's ID; none are held then."""
+        """Return the entries that are held as an Arrow table, and the last one's ID; none are held then."""
         import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
 
         assert self._table is not None

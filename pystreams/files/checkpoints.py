@@ -43,7 +43,7 @@ class Checkpoint:
 
 
 def read(directory: Place) -> Checkpoint:
-    """The checkpoint in a directory. Raises NO_CHECKPOINT and CHECKPOINT_MALFORMED."""
+    """Return the checkpoint in a directory. Raises NO_CHECKPOINT and CHECKPOINT_MALFORMED."""
     batches, commits = _numbers(directory, "offsets"), _numbers(directory, "commits")
     if not batches:
         fail("NO_CHECKPOINT", directory=directory.shown())
@@ -69,7 +69,9 @@ def _query(directory: Place) -> str:
 
 
 def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
-    """The offsets of the sources of pystreams in a batch, by the source's number: a version line, settings, sources."""
+    """Return the offsets of the sources of pystreams in a batch, by the source's number: a version line, settings,
+    sources.
+    """
     part = f"offsets/{batch}"
     lines = (directory.text(part) or "").splitlines()
     if not lines or lines[0] != "v1":

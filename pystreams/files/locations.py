@@ -29,12 +29,12 @@ class Place(Protocol):
         ...
 
     def shown(self, part: str = "") -> str:
-        """The path of a part, for messages."""
+        """Return the path of a part, for messages."""
         ...
 
 
 def at(text: str) -> Place:
-    """The directory that a path or a URL names. Raises PACKAGE_MISSING where a URL needs a package."""
+    """Return the directory that a path or a URL names. Raises PACKAGE_MISSING where a URL needs a package."""
     if not _URL.match(text):
         return Local(Path(text))
     parts = urlsplit(text)
@@ -97,7 +97,7 @@ class Remote:
         return f"{shown}/{part}" if part else shown
 
     def _asked(self, question: Any, *arguments: Any, **named: Any) -> Any:
-        """The store's answer. Each store has errors of its own, so all mean that it cannot be used."""
+        """Return the store's answer. Each store has errors of its own, so all mean that it cannot be used."""
         try:
             return question(*arguments, **named)
         except FileNotFoundError:

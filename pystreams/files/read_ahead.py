@@ -32,7 +32,7 @@ class ReadAhead:
         return len(self._items) < self._most and self._bytes + size <= self._most_bytes
 
     def get(self, timeout: float | None = None) -> Any:
-        """The next item. Raises TimeoutError where there is none for so many seconds."""
+        """Return the next item. Raises TimeoutError where there is none for so many seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items, timeout):
                 raise TimeoutError

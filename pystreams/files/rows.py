@@ -37,12 +37,12 @@ class Row:
 
 
 def form_of(path: str) -> str | None:
-    """The form that a file's name tells."""
+    """Return the form that a file's name tells."""
     return _SUFFIXES.get(Path(path).suffix.lower())
 
 
 def read(source: BinaryIO, form: str, name: str, *, line_field: bytes = b"line") -> Iterator[Row]:
-    """The rows of an open file, but for Parquet. Raises MALFORMED_ROW with the row's number."""
+    """Yield the rows of an open file, but for Parquet. Raises MALFORMED_ROW with the row's number."""
     if form == "lines":
         for line in source:
             yield Row(None, [line_field, line.rstrip(b"\r\n")])
@@ -61,12 +61,12 @@ class _Number(str):
 
 
 def _loads(text: bytes | str) -> Any:
-    """A JSON document; its numbers are texts."""
+    """Return a JSON document; its numbers are texts."""
     return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
 
 
 def _dumps(value: Any) -> str:
-    """A document of `_loads` as JSON on one line without spaces."""
+    """Return a document of `_loads` as JSON on one line without spaces."""
     if isinstance(value, _Number):
         return str(value)
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def _of_json(line: bytes, name: str, number: int) -> Row:
 
 
 def _value(value: Any) -> bytes:
-    """A member's value; a nested one as JSON."""
+    """Return a member's value; a nested one as JSON."""
     if isinstance(value, list) or (isinstance(value, dict) and set(value) != {"base64"}):
         return _dumps(value).encode()
     return names.from_json(value)
@@ -136,7 +136,7 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
 
 
 def read_parquet(path: Path) -> Iterator[Row]:
-    """The rows of a Parquet file, or of a directory's in the order of their names. Raises MALFORMED_ROW."""
+    """Yield the rows of a Parquet file, or of a directory's in the order of their names. Raises MALFORMED_ROW."""
     import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 

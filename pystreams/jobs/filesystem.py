@@ -101,7 +101,7 @@ class Files:
             system.delete(path, True)
 
     def matching(self, pattern: str) -> list[Found]:
-        """The files that match a glob, by name."""
+        """Return the files that match a glob, by name."""
         with self._at(pattern) as (system, path):
             found = [
                 Found(str(each.getPath().toString()), int(each.getLen()))

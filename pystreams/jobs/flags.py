@@ -67,7 +67,7 @@ class Rate(click.FloatRange):
 
 
 def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The server and the connector's options, for every job."""
+    """Return the server and the connector's options, for every job."""
     return together(
         click.option(
             "--url", metavar="URL", help="The server: redis://host:port, redis+cluster://, redis+sentinel://."
@@ -91,7 +91,7 @@ def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def query_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A streaming query's checkpoint and trigger."""
+    """Return a streaming query's checkpoint and trigger."""
     return together(
         click.option(
             "--checkpoint", metavar="URI", help="Where the query's progress is kept; a restart goes on there."
@@ -139,7 +139,7 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def interval(text: str, flag: str) -> str:
-    """A duration as Spark's SQL has it. INVALID_VALUE if it is none."""
+    """Return a duration as Spark's SQL has it. INVALID_VALUE if it is none."""
     return f"{times.duration(text, flag)} milliseconds"
 
 
@@ -197,12 +197,12 @@ def _text(place: str) -> str:
 
 
 def _word(value: Any) -> str:
-    """A value of the file as the command line would have it."""
+    """Return a value of the file as the command line would have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
-    """The connector's options: those of the file, and in their place those of `--option`."""
+    """Return the connector's options: those of the file, and in their place those of `--option`."""
     given: dict[str, str] = dict(ctx.meta.get(FROM_FILE, {}))
     for text in words:
         name, equals, value = text.partition("=")

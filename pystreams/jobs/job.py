@@ -137,7 +137,7 @@ def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
 
 
 def _line(text: str) -> str:
-    """The line with a condition of Spark's, from that on; else the first; of a traceback its end."""
+    """Return the line with a condition of Spark's, from that on; else the first; of a traceback its end."""
     lines = [line for line in text.splitlines() if line.strip()]
     said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
     if said and said[0].endswith("Traceback (most recent call last):"):

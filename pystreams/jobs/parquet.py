@@ -132,7 +132,7 @@ def in_order_of_ids() -> list[Column]:
 
 
 def found_in(files: Files, directory: str) -> list[Found]:
-    """The Parquet files of a directory, and of its partitions."""
+    """Return the Parquet files of a directory, and of its partitions."""
     return [
         found
         for pattern in _FILES
@@ -142,7 +142,7 @@ def found_in(files: Files, directory: str) -> list[Found]:
 
 
 def read(spark: SparkSession, files: Files, directory: str) -> DataFrame:
-    """The rows of an archive, each once, also while a merge is under way or was interrupted.
+    """Return the rows of an archive, each once, also while a merge is under way or was interrupted.
 
     ARCHIVE_MISSING where there are no files.
     """
@@ -168,12 +168,12 @@ def _journals(files: Files, directory: str) -> dict[str, str]:
 
 
 def _batch_of(name: str) -> int:
-    """The number of the batch in a file's name, the last one of a merged file."""
+    """Return the number of the batch in a file's name, the last one of a merged file."""
     return int(name.rpartition(".")[0].rsplit("-", 2)[-2][1:])
 
 
 def _up_to(some: list[Found], size: int) -> list[Found]:
-    """The oldest of these files, of about that many bytes together."""
+    """Return the oldest of these files, of about that many bytes together."""
     chosen: list[Found] = []
     for found in sorted(some, key=lambda each: _batch_of(each.name)):
         if chosen and sum(each.size for each in chosen) + found.size > 2 * size:

@@ -115,7 +115,9 @@ class Run:
     # The server
 
     def address(self) -> Address:
-        """The server. MISSING_SERVER if none is named: an engine of its own would end with the job, and its data."""
+        """Return the server. MISSING_SERVER if none is named: an engine of its own would end with the job, and its
+        data.
+        """
         named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
         server = of_connector.server(named)
         if isinstance(server, Embedded) and server.directory is None and self.name not in _ON_ITS_OWN:
@@ -145,14 +147,14 @@ class Run:
         self._with(frame.write.format("pystreams").mode("append"), self._writing, options).save()
 
     def _with(self, builder: Builder, given: Mapping[str, str], options: Mapping[str, Any]) -> Builder:
-        """The builder with all options. The user's go before the job's."""
+        """Return the builder with all options. The user's go before the job's."""
         named = {name.lower() for name in (*given, *self._common)}
         mine = {name: value for name, value in options.items() if value is not None and name.lower() not in named}
         made: Builder = builder.options(**self._common, **given, **mine)  # type: ignore[attr-defined]
         return made
 
     def stream_of(self, reading: Reading, *, own_columns: bool = False, **options: Any) -> DataFrame:
-        """The streams as rows; with `own_columns` also the ID, the stream and the time."""
+        """Return the streams as rows; with `own_columns` also the ID, the stream and the time."""
         streams, schema = reading.streams, reading.schema
         if (not streams) == (reading.pattern is None):
             raise click.UsageError("Name the streams: --stream NAME, which may be repeated, or --pattern GLOB.")
@@ -172,13 +174,15 @@ class Run:
     # The query
 
     def need_checkpoint(self) -> str:
-        """The checkpoint. MISSING_CHECKPOINT if none is named."""
+        """Return the checkpoint. MISSING_CHECKPOINT if none is named."""
         if self.checkpoint is None:
             fail("MISSING_CHECKPOINT", job=self.name)
         return self.checkpoint
 
     def take_checkpoint(self, fixed: Mapping[str, object] = _NOTHING) -> str:
-        """The checkpoint, which is from now on this job's with these settings. MISSING_CHECKPOINT, CHECKPOINT_TAKEN."""
+        """Return the checkpoint, which is from now on this job's with these settings. MISSING_CHECKPOINT,
+        CHECKPOINT_TAKEN.
+        """
         place = self.need_checkpoint()
         note = f"{place}/_job"
         mine = json.dumps({"job": self.name, **{name: value for name, value in fixed.items() if value}})
@@ -189,7 +193,7 @@ class Run:
         return place
 
     def query_id(self) -> str:
-        """The ID of the query that the checkpoint belongs to, once it has begun."""
+        """Return the ID of the query that the checkpoint belongs to, once it has begun."""
         text = self.files.read_text(f"{self.need_checkpoint()}/metadata")
         return str(json.loads(text.splitlines()[0])["id"])
 
@@ -308,7 +312,7 @@ class _Progress:
         return f"batch {progress.batchId}: {progress.numInputRows:,} rows{rate}{self._behind(progress)}"
 
     def _behind(self, progress: StreamingQueryProgress) -> str:
-        """How many entries follow in the streams that are read; nothing where it reads none."""
+        """Return how many entries follow in the streams that are read; nothing where it reads none."""
         name = progress.name or ""
         sources = [(source.startOffset, source.endOffset, source.numInputRows) for source in progress.sources]
         self._monitor.latest.pop(name, None)

@@ -23,7 +23,8 @@ _QUIET = {
 
 
 def session(name: str) -> tuple[SparkSession, bool]:
-    """A session for the job, in which `pystreams` is registered, and whether it was made here and is to be stopped.
+    """Return a session for the job, in which `pystreams` is registered, and whether it was made here and is to be
+    stopped.
 
     What the user's configuration does not say: days are those of UTC, and a shuffle has as many partitions as there are
     cores, for Spark's 200 are 200 tasks a batch. Spark's event log and UI show no command line with a login in a URL.

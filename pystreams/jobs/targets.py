@@ -66,7 +66,7 @@ def work_of(run: Run, target: Target) -> Work:
 
 
 def flat(rows: DataFrame) -> DataFrame:
-    """The rows without structs: `window` becomes `window_start` and `window_end`."""
+    """Return the rows without structs: `window` becomes `window_start` and `window_end`."""
     columns = []
     for field in rows.schema.fields:
         if isinstance(field.dataType, StructType):

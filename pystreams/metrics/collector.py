@@ -63,7 +63,7 @@ class Collector:
         self._scrapes = 0
 
     def collect(self, seconds: float) -> list[Sample]:
-        """The samples of now. After that many seconds no further streams are asked for. Raises nothing."""
+        """Return the samples of now. After that many seconds no further streams are asked for. Raises nothing."""
         begin = time.monotonic()
         self._scrapes += 1
         found: list[Sample] = []
@@ -83,7 +83,7 @@ class Collector:
         return [*found, *self._of_itself(time.monotonic() - begin, problem)]
 
     def without_answer(self, seconds: float) -> list[Sample]:
-        """The samples where a server keeps the exporter waiting for longer than that."""
+        """Return the samples where a server keeps the exporter waiting for longer than that."""
         return [Sample(table.UP, 0), *self._of_itself(seconds, "TIMEOUT")]
 
     def close(self) -> None:
@@ -133,7 +133,9 @@ class Collector:
         budget = Budget(_COUNTED)
 
         def asks(group: Group) -> bool:
-            """Whether the consumers are asked for: for samples of their own, or where the group's status needs them."""
+            """Return whether the consumers are asked for: for samples of their own, or where the group's status needs
+            them.
+            """
             needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
             return needed and group.consumer_count > 0 and room(group)
 
@@ -166,7 +168,7 @@ class _Names:
         self._more = False
 
     def now(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> tuple[list[bytes], bool]:
-        """The names, and whether there are more than the limit."""
+        """Return the names, and whether there are more than the limit."""
         end = clock() + _SCAN_SECONDS
         pages = self._pages or self._all_pages(connection)
         self._pages = None

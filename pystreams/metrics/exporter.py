@@ -42,11 +42,11 @@ class Exporter:
                 self._collector.close()
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """The exposition of now, and its content type. `accept`: the header of the request."""
+        """Return the exposition of now, and its content type. `accept`: the header of the request."""
         return exposition.text(self.samples(), accept)
 
     def samples(self) -> list[Sample]:
-        """The samples of now."""
+        """Return the samples of now."""
         with self._lock:
             scrape = self._scrape
             if scrape is None or (scrape.done() and time.monotonic() - self._ended >= _FRESH_SECONDS):

@@ -14,7 +14,7 @@ _NODE = "node"
 
 
 def text(samples: Iterable[Sample], accept: str = "") -> tuple[bytes, str]:
-    """The page, and its content type. `accept`: the header of the request."""
+    """Return the page, and its content type. `accept`: the header of the request."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(samples))
     encode, content_type = choose_encoder(accept)

@@ -20,7 +20,7 @@ _COUNTS = {
 
 
 def fields(text: bytes) -> dict[str, str]:
-    """The lines `name:value` of INFO."""
+    """Return the lines `name:value` of INFO."""
     found: dict[str, str] = {}
     for line in text.decode("utf-8", "backslashreplace").splitlines():
         name, colon, value = line.partition(":")
@@ -30,7 +30,7 @@ def fields(text: bytes) -> dict[str, str]:
 
 
 def of_info(info: Mapping[str, str], node: str = "") -> Iterator[Sample]:
-    """The samples of INFO ALL. A field that the server does not have, or whose value is no number, gives none."""
+    """Yield the samples of INFO ALL. A field that the server does not have, or whose value is no number, gives none."""
     for field, metric in table.OF_INFO.items():
         value = _number(info.get(field))
         if value is not None:
@@ -59,7 +59,7 @@ def of_info(info: Mapping[str, str], node: str = "") -> Iterator[Sample]:
 
 
 def of_slow_log(length: Any, last: Any, node: str = "") -> Iterator[Sample]:
-    """The samples of SLOWLOG LEN and SLOWLOG GET 1; a refused command gives none."""
+    """Yield the samples of SLOWLOG LEN and SLOWLOG GET 1; a refused command gives none."""
     if not isinstance(length, int) or not isinstance(last, Sequence):
         return
     yield Sample(table.SLOWLOG_LENGTH, length, (), node)
@@ -97,7 +97,7 @@ def _of(metric: Metric, text: str | None, labels: tuple[str, ...], node: str, di
 
 
 def _parts(text: str) -> dict[str, str]:
-    """A value of INFO such as `keys=1,expires=0`."""
+    """Return a value of INFO such as `keys=1,expires=0`."""
     return {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
 
 

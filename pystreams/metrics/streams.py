@@ -13,7 +13,7 @@ CONSUMERS = 1000
 
 
 def text(name: bytes) -> str:
-    r"""A name as a label's value: as it is, or with escapes where it is not UTF-8. No two names have the same.
+    r"""Return a name as a label's value: as it is, or with escapes where it is not UTF-8. No two names have the same.
 
     So a name that looks as if it had an escape (`\xff` written out) has its backslashes doubled.
     """
@@ -27,12 +27,12 @@ def text(name: bytes) -> str:
 
 
 def of_stream(row: StreamRow, database: str) -> Iterator[Sample]:
-    """The samples of a stream. `database`: as in `db0`."""
+    """Return the samples of a stream. `database`: as in `db0`."""
     return _samples(measures.STREAM, row, (database, text(row.stream.name)))
 
 
 def of_group(row: GroupRow, database: str, *, consumers: bool) -> Iterator[Sample]:
-    """The samples of a group, and of its consumers if they are wanted. What is unknown gives none."""
+    """Yield the samples of a group, and of its consumers if they are wanted. What is unknown gives none."""
     group = row.group
     labels = (database, text(group.stream.name), text(group.name))
     yield from _samples(measures.GROUP, row, labels)
@@ -46,7 +46,7 @@ def of_group(row: GroupRow, database: str, *, consumers: bool) -> Iterator[Sampl
 
 
 def of_query(row: QueryRow) -> Iterator[Sample]:
-    """The samples of a Spark query's last batch, from the report of `StreamMonitor`."""
+    """Return the samples of a Spark query's last batch, from the report of `StreamMonitor`."""
     return _samples(measures.QUERY, row, (row.report.query, row.report.id))
 
 

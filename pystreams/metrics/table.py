@@ -203,7 +203,7 @@ _STREAM = ("db", "stream")
 
 
 def _of(table: View[Any], labels: tuple[str, ...]) -> dict[str, Metric]:
-    """The metrics of a table of measures, by name."""
+    """Return the metrics of a table of measures, by name."""
     return {name: Metric(name, text, labels) for each in table for name, text in each.metrics}
 
 

@@ -176,6 +176,6 @@ class Output:
 
 
 def _padded(column: Column, cell: str, width: int) -> str:
-    """A cell as wide as its column. Some characters take two places on a terminal."""
+    """Return a cell as wide as its column. Some characters take two places on a terminal."""
     space = " " * (width - cell_len(cell))
     return space + cell if column.right else cell + space

@@ -51,7 +51,7 @@ class Finding:
 
 
 def check(connection: Connection) -> Iterator[Finding]:
-    """All findings, from what the server is to what this user may do."""
+    """Yield all findings, from what the server is to what this user may do."""
     facts = _info(connection)
     yield _release(facts)
     yield _role(facts)

@@ -61,7 +61,7 @@ class Which:
 
 
 def parsed(entry: Entry) -> Letter | None:
-    """The letter that an entry is; None if it is none."""
+    """Return the letter that an entry is; None if it is none."""
     entry_id, words = entry
     if tuple(words[0 : 2 * len(_ORIGIN) : 2]) != _ORIGIN:
         return None
@@ -80,7 +80,8 @@ def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) -> Iterator[list[Letter]]:
-    """The letters that are meant, up to an ID, in pages; none of them is empty. What is no letter is passed over."""
+    """Yield the letters that are meant, up to an ID, in pages; none of them is empty. What is no letter is passed over.
+    """
     if which.ids:
         found = (
             [entry for reply in ask_all(connection, [("XRANGE", stream, one, one) for one in some]) for entry in reply]
@@ -118,7 +119,7 @@ def put_back(
 
 
 def without_fields(letters: Iterable[Letter]) -> int:
-    """How many of these `put_back` leaves alone."""
+    """Return how many of these `put_back` leaves alone."""
     return sum(not letter.words for letter in letters)
 
 

@@ -18,7 +18,7 @@ _LARGEST_PAGE = 2000
 def pages(
     connection: Connection, stream: bytes, after: StreamId, upto: StreamId = LAST, *, most: int | None = None
 ) -> Iterator[list[Entry]]:
-    """The entries in (after, upto], at most `most`, in pages of about a megabyte."""
+    """Yield the entries in (after, upto], at most `most`, in pages of about a megabyte."""
     size = PageSize(_LARGEST_PAGE)
     left = most
     while after < upto and left != 0:
@@ -36,7 +36,7 @@ def pages(
 def pages_back(
     connection: Connection, stream: bytes, upto: StreamId = LAST, *, most: int | None = None
 ) -> Iterator[list[Entry]]:
-    """The entries up to an ID, the last one first, at most `most`, in pages of about a megabyte."""
+    """Yield the entries up to an ID, the last one first, at most `most`, in pages of about a megabyte."""
     size = PageSize(_LARGEST_PAGE)
     left = most
     while left != 0:
@@ -52,7 +52,9 @@ def pages_back(
 
 
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
-    """The ID of the entry behind which the last `count` entries up to `upto` lie, or 0-0; and how many those are."""
+    """Return the ID of the entry behind which the last `count` entries up to `upto` lie, or 0-0; and how many those
+    are.
+    """
     size = PageSize(_LARGEST_PAGE)
     passed = 0
     while True:
@@ -68,7 +70,7 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
 
 
 def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:
-    """The ID of the `count`-th entry behind `after`, or of the last one; and how many entries that is."""
+    """Return the ID of the `count`-th entry behind `after`, or of the last one; and how many entries that is."""
     passed = 0
     for page in pages(connection, stream, after, most=count):
         after = StreamId.parse(page[-1][0])
@@ -85,7 +87,8 @@ def _bytes(page: list[Entry]) -> int:
 
 
 def after_of(connection: Connection, stream: Stream, position: Position, now: int) -> StreamId:
-    """The ID behind which the entries lie that begin at the position; a number of entries counts from the end."""
+    """Return the ID behind which the entries lie that begin at the position; a number of entries counts from the end.
+    """
     if position.kind == "start":
         return ZERO
     if position.kind == "end":
@@ -101,6 +104,6 @@ def after_of(connection: Connection, stream: Stream, position: Position, now: in
 def between(
     connection: Connection, stream: Stream, begin: Position, end: Position, now: int
 ) -> tuple[StreamId, StreamId]:
-    """The IDs (after, upto] of the entries that a range means: from its begin on, before its end."""
+    """Return the IDs (after, upto] of the entries that a range means: from its begin on, before its end."""
     after = after_of(connection, stream, begin, now)
     return after, min(after_of(connection, stream, end, now), stream.generated)

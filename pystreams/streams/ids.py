@@ -25,7 +25,7 @@ REPLY_BYTES = 16 << 20
 
 
 def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
-    """The replies of XINFO STREAM, refusals among them. Entries that may be large are replaced by their IDs."""
+    """Return the replies of XINFO STREAM, refusals among them. Entries that may be large are replaced by their IDs."""
     small = connection.capabilities.small
     plain = [name for name in names if to_shell(name) in small]
     found = dict(zip(plain, connection.pipeline([_state(name) for name in plain]), strict=True))
@@ -36,7 +36,7 @@ def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
 
 
 def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """The same for streams whose entries are large, or not known."""
+    """Return the same for streams whose entries are large, or not known."""
     found: dict[bytes, Any] = {}
     if names and has_nth(connection):
         found = _by_extensions(connection, names)
@@ -53,13 +53,13 @@ def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, An
 
 
 def size_of(connection: Connection, name: bytes) -> int:
-    """How many bytes an entry of the stream is taken to have."""
+    """Return how many bytes an entry of the stream is taken to have."""
     known = connection.capabilities
     return LARGE if to_shell(name) in known.small else known.large.get(to_shell(name), _UNKNOWN)
 
 
 def sent_behind(connection: Connection, name: bytes) -> int:
-    """How many bytes the reply to `first_behind` is taken to have."""
+    """Return how many bytes the reply to `first_behind` is taken to have."""
     told = has_nth(connection) or connection.capabilities.prefers_script(to_shell(name))
     return 0 if told else size_of(connection, name)
 
@@ -126,7 +126,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
 
 
 def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
-    """The IDs of the last entries: those that were last made, but where these were deleted. None: refused."""
+    """Return the IDs of the last entries: those that were last made, but where these were deleted. None: refused."""
     kept = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
     lasts: list[bytes | None] = [None] * len(states)
     for whole in (False, True):
@@ -143,7 +143,7 @@ def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]])
 
 
 def first_behind(connection: Connection, name: bytes, position: StreamId) -> Command:
-    """The command whose reply `first_of` understands: the first entry behind the position."""
+    """Return the command whose reply `first_of` understands: the first entry behind the position."""
     if has_nth(connection):
         return ("PS.NTH", name, str(position), 1)
     if connection.capabilities.prefers_script(to_shell(name)):
@@ -152,12 +152,12 @@ def first_behind(connection: Connection, name: bytes, position: StreamId) -> Com
 
 
 def has_nth(connection: Connection) -> bool:
-    """Whether the server has PS.NTH."""
+    """Return whether the server has PS.NTH."""
     return connection.capabilities.has("PS.NTH")
 
 
 def first_of(reply: Any) -> StreamId | None:
-    """The ID in a reply to `first_behind`; None if there is no entry."""
+    """Return the ID in a reply to `first_behind`; None if there is no entry."""
     if not reply:
         return None
     if isinstance(reply[0], list):

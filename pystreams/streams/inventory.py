@@ -67,7 +67,7 @@ class Stream:
 
 
 def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
-    """The names of the streams that match a glob, each once, as the server finds them, master by master."""
+    """Yield the names of the streams that match a glob, each once, as the server finds them, master by master."""
     seen: set[bytes] = set()
     for page in scan_pages(connection, pattern):
         for name in page:
@@ -77,7 +77,7 @@ def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
 
 
 def scan_pages(connection: Connection, pattern: bytes, kind: str = "stream") -> Iterator[list[bytes]]:
-    """The same page by page, of keys of any kind; a page may be empty, and name a key that an earlier one had."""
+    """Yield the same page by page, of keys of any kind; a page may be empty, and name a key that an earlier one had."""
     for endpoint in connection.topology.masters():
         cursor: bytes | int = 0
         while True:
@@ -124,7 +124,7 @@ def need(connection: Connection, name: bytes) -> Stream:
 
 
 def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
-    """The reply of XINFO STREAM, with its first and last entry or their IDs alone."""
+    """Return the reply of XINFO STREAM, with its first and last entry or their IDs alone."""
     info = pairs(reply)
     first, last = (
         entry[0] if isinstance(entry, list) else entry for entry in map(info.get, (b"first-entry", b"last-entry"))
@@ -143,13 +143,13 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
 
 
 def behind(connection: Connection, stream: Stream, position: StreamId) -> Backlog:
-    """How many entries lie behind a position: counted within a budget, an estimate with bounds beyond it."""
+    """Return how many entries lie behind a position: counted within a budget, an estimate with bounds beyond it."""
     (found,) = backlogs(connection, [(stream.name, stream.state, position)], Budget(), nth=ids.has_nth(connection))
     return found
 
 
 def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:
-    """The streams after so many seconds, with their rates in that time. One that is gone is left out."""
+    """Return the streams after so many seconds, with their rates in that time. One that is gone is left out."""
     begin = time.monotonic()
     before = {stream.name: stream for stream in streams}
     time.sleep(seconds)

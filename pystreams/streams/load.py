@@ -32,7 +32,7 @@ class Measured:
         return self.entries / max(sum(self.seconds), 1e-9)
 
     def percentile(self, percent: int) -> float:
-        """How many milliseconds so many percent of the requests took at most."""
+        """Return how many milliseconds so many percent of the requests took at most."""
         return self.seconds[min(len(self.seconds) - 1, len(self.seconds) * percent // 100)] * 1000
 
 

@@ -27,7 +27,7 @@ _PAGE_BYTES = 1 << 20
 def pages(
     items: Iterable[T], size: int = PAGE, bytes_of: Callable[[T], int] | None = None, most_bytes: int = _PAGE_BYTES
 ) -> Iterator[list[T]]:
-    """The items in lists of at most `size`, which `bytes_of` an item keeps to about `most_bytes`."""
+    """Yield the items in lists of at most `size`, which `bytes_of` an item keeps to about `most_bytes`."""
     page: list[T] = []
     held = 0
     for item in items:
@@ -63,7 +63,7 @@ def failure(connection: Connection, command: Command, reply: Any) -> PystreamsEr
 
 
 def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
-    """The replies to these commands; the first refusal is raised."""
+    """Return the replies to these commands; the first refusal is raised."""
     replies = connection.pipeline(commands)
     for command, reply in zip(commands, replies, strict=True):
         if isinstance(reply, ResponseError):
@@ -72,7 +72,7 @@ def ask_all(connection: Connection, commands: Sequence[Command]) -> list[Any]:
 
 
 def ask(connection: Connection, *command: bytes | str | int) -> Any:
-    """The reply to one command; a refusal is raised."""
+    """Return the reply to one command; a refusal is raised."""
     return ask_all(connection, [command])[0]
 
 
@@ -91,17 +91,17 @@ def ask_server(connection: Connection, endpoint: Endpoint, commands: Sequence[Co
 
 
 def pairs(reply: Sequence[Any]) -> dict[bytes, Any]:
-    """A flat reply of names and values as a map."""
+    """Return a flat reply of names and values as a map."""
     return dict(zip(reply[0::2], reply[1::2], strict=True))
 
 
 def number(value: Any) -> int | None:
-    """A number of a reply, where the server has it."""
+    """Return a number of a reply, where the server has it."""
     return None if value is None else int(value)
 
 
 def now_ms(connection: Connection) -> int:
-    """The server's time, by which IDs are made; this machine's where the user may not ask."""
+    """Return the server's time, by which IDs are made; this machine's where the user may not ask."""
     reply = connection.pipeline([("TIME",)])[0]
     if isinstance(reply, ResponseError):
         return round(time.time() * 1000)

@@ -30,14 +30,14 @@ class Target:
     maxlen: int | None = None
 
     def of(self, words: Sequence[bytes]) -> bytes:
-        """The stream of an entry; one without the key goes where an empty key does."""
+        """Return the stream of an entry; one without the key goes where an empty key does."""
         if self.partitions is None:
             return self.stream
         key = next((words[at + 1] for at in range(0, len(words), 2) if words[at] == self.key_field), b"")
         return b"%b:{%d}" % (self.stream, checksum(key) % self.partitions)
 
     def command(self, words: Sequence[bytes], entry_id: bytes = b"*") -> Command:
-        """The command that adds an entry."""
+        """Return the command that adds an entry."""
         trims: Command = () if self.maxlen is None else ("MAXLEN", "~", self.maxlen)
         return ("XADD", self.of(words), *trims, entry_id, *words)
 
@@ -82,7 +82,7 @@ class Producer:
 
 
 def paced(count: int | None, rate: float | None) -> Iterator[int]:
-    """How many entries are due, again and again, until there were `count`; without a rate many at a time."""
+    """Yield how many entries are due, again and again, until there were `count`; without a rate many at a time."""
     begin = time.monotonic()
     sent = 0
     while count is None or sent < count:

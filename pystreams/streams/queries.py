@@ -37,7 +37,7 @@ class Queries:
         self.latest: dict[str, Reported] = {}
 
     def look(self, connection: Connection, now: int) -> list[Reported]:
-        """The reports that are new, oldest first; at first the last few hundred. `now`: milliseconds since 1970.
+        """Return the reports that are new, oldest first; at first the last few hundred. `now`: milliseconds since 1970.
 
         A key that is no stream, or that the user may not read, has none.
         """

@@ -21,7 +21,7 @@ _SPECIAL = b"\\*?[]"  # what a glob reads otherwise
 
 
 def find(connection: Connection, stream: bytes) -> list[bytes]:
-    """The keys of the records of what was written to the stream."""
+    """Return the keys of the records of what was written to the stream."""
     beside = b"%b{%b}:%b:" % (_PREFIX, same_slot_tag(stream), stream)
     found: dict[bytes, bytes] = {}  # the names of those who wrote, by key
     for page in scan_pages(connection, _literally(beside) + b"*", "hash"):
@@ -45,5 +45,5 @@ def copy(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[
 
 
 def _literally(text: bytes) -> bytes:
-    """A glob that only this text matches."""
+    """Return a glob that only this text matches."""
     return b"".join(b"\\" + bytes([byte]) if byte in _SPECIAL else bytes([byte]) for byte in text)

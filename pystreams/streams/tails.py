@@ -29,7 +29,7 @@ _WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")
 
 
 def present(connection: Connection, spans: Mapping[bytes, tuple[StreamId, StreamId]]) -> Iterator[Found]:
-    """The entries of each stream in its span (after, upto], merged in the order of their IDs."""
+    """Yield the entries of each stream in its span (after, upto], merged in the order of their IDs."""
 
     def one(name: bytes, after: StreamId, upto: StreamId) -> Iterator[tuple[StreamId, bytes, Entry]]:
         for page in entries.pages(connection, name, after, upto):
@@ -88,6 +88,6 @@ def _news(connection: Connection, after: Mapping[bytes, StreamId]) -> list[Found
 
 
 def listed(reply: Any) -> list[Found]:
-    """The entries of a reply to XREAD or XREADGROUP, in the order of their IDs."""
+    """Return the entries of a reply to XREAD or XREADGROUP, in the order of their IDs."""
     found = [(name, (entry[0], entry[1] or [])) for name, page in reply or () for entry in page]
     return sorted(found, key=lambda each: StreamId.parse(each[1][0])) if len(reply or ()) > 1 else found

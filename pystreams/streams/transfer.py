@@ -26,7 +26,7 @@ _KEPT_SECONDS = 7 * 86_400
 
 
 def find(connection: Connection, stream: bytes) -> Stream | None:
-    """A stream that may be missing. Raises NOT_A_STREAM."""
+    """Return a stream that may be missing. Raises NOT_A_STREAM."""
     command: Command = ("XINFO", "STREAM", stream)
     (reply,) = connection.pipeline([command])
     if isinstance(reply, ResponseError):
@@ -38,7 +38,7 @@ def find(connection: Connection, stream: bytes) -> Stream | None:
 
 
 def end_of(connection: Connection, stream: bytes) -> StreamId:
-    """The last ID ever made in a stream; 0-0 if there is none."""
+    """Return the last ID ever made in a stream; 0-0 if there is none."""
     found = find(connection, stream)
     return ZERO if found is None else found.generated
 

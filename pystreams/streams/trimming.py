@@ -14,7 +14,7 @@ _STEP = 10_000  # entries that one command removes at most
 
 
 def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
-    """The smallest ID that any group has yet to read or to acknowledge; None if the stream has no group."""
+    """Return the smallest ID that any group has yet to read or to acknowledge; None if the stream has no group."""
     groups = [pairs(info) for info in ask(connection, "XINFO", "GROUPS", stream)]
     summaries = ask_all(connection, [("XPENDING", stream, group[b"name"]) for group in groups])
     needed = [StreamId.parse(group[b"last-delivered-id"]).next() for group in groups]
@@ -23,7 +23,7 @@ def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
 
 
 def about_before(connection: Connection, stream: Stream, before: StreamId) -> tuple[int, bool]:
-    """How many entries lie before an ID, and whether that is exact; otherwise it is an estimate."""
+    """Return how many entries lie before an ID, and whether that is exact; otherwise it is an estimate."""
     backlog = inventory.behind(connection, stream, before.before())
     return stream.length - backlog.entries, backlog.is_exact
 
@@ -31,7 +31,8 @@ def about_before(connection: Connection, stream: Stream, before: StreamId) -> tu
 def may_remove_needed(
     connection: Connection, stream: Stream, limit: tuple[str, str | int], count: int, needed: StreamId
 ) -> bool:
-    """Whether a limit that removes `count` entries may remove some from `needed` on, as far as they are counted."""
+    """Return whether a limit that removes `count` entries may remove some from `needed` on, as far as they are counted.
+    """
     if not count or stream.first is None:
         return False
     if limit[0] == "MINID":

@@ -47,7 +47,7 @@ class FaultProxy:
             self._left = count
 
     def pending_cut(self) -> bool:
-        """Whether a cut was ordered that has not happened yet."""
+        """Return whether a cut was ordered that has not happened yet."""
         with self._lock:
             return self._left is not None
 

@@ -47,21 +47,22 @@ class Running:
         return f"redis://{self.host}:{self.port}"
 
     def connect(self, timeout: float = DEADLINE) -> socket.socket:
-        """A new connection."""
+        """Return a new connection."""
         connection = socket.create_connection((self.host, self.port), timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on at the moment."""
+    """Return a port of the loopback interface that nobody listens on at the moment."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def tied_to_us(command: list[str]) -> list[str]:
-    """The command, so that its process ends with this one, even where that is killed (where the system can do it).
+    """Return the command, so that its process ends with this one, even where that is killed (where the system can do
+    it).
 
     The tie is to the thread that starts the process, so it is only made by the main one.
     """

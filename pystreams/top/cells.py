@@ -16,7 +16,7 @@ _WIDEST = 60  # places of a name; what is longer is cut
 
 
 def cells(row: StreamRow | GroupRow, view: str) -> list[Text]:
-    """The cells of a row. Nothing of a name is taken for markup or sent to the terminal as it is."""
+    """Return the cells of a row. Nothing of a name is taken for markup or sent to the terminal as it is."""
     return [_cell(column, row) for column in measures.ON_TOP[view]]
 
 
@@ -29,7 +29,7 @@ def _cell(column: Measure[Any], row: StreamRow | GroupRow) -> Text:
 
 
 def headline(snapshot: Snapshot) -> str:
-    """The numbers of all streams together."""
+    """Return the numbers of all streams together."""
     totals = snapshot.totals
     parts = [
         numbers.things(totals.streams, "stream"),

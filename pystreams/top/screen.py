@@ -74,7 +74,7 @@ class Top(App[None]):
         self._state = looking.state
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen."""
+        """Return the parts of the screen."""
         yield Static(id="where")
         yield Static(id="totals")
         table: DataTable[Text] = DataTable(cursor_type="row", zebra_stripes=True)

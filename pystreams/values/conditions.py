@@ -30,7 +30,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def parse(text: str) -> Condition:
-    """The condition that a text says. INVALID_VALUE if it says none."""
+    """Return the condition that a text says. INVALID_VALUE if it says none."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -11,22 +11,22 @@ from typing import Any
 
 
 def from_shell(text: str) -> bytes:
-    """The bytes of a word of the command line."""
+    """Return the bytes of a word of the command line."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def to_shell(value: bytes) -> str:
-    """The reverse of `from_shell`."""
+    """Return the reverse of `from_shell`."""
     return value.decode("utf-8", "surrogateescape")
 
 
 def shown(value: bytes) -> str:
-    """The value for people: bytes that are no UTF-8, and characters that are not printable, as escapes."""
+    """Return the value for people: bytes that are no UTF-8, and characters that are not printable, as escapes."""
     return printable(value.decode("utf-8", "backslashreplace"))
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text with characters that are not printable as escapes, but for those of `keep`."""
+    """Return the text with characters that are not printable as escapes, but for those of `keep`."""
     if text.isprintable():
         return text
     return "".join(
@@ -35,7 +35,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def as_json(value: bytes) -> Any:
-    """The value for JSON: a text, or `{"base64": ...}` where it is not UTF-8."""
+    """Return the value for JSON: a text, or `{"base64": ...}` where it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -43,7 +43,9 @@ def as_json(value: bytes) -> Any:
 
 
 def from_json(value: Any) -> bytes:
-    """The value of what `as_json` made; numbers and true, false and null as JSON writes them. ValueError otherwise."""
+    """Return the value of what `as_json` made; numbers and true, false and null as JSON writes them. ValueError
+    otherwise.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, dict) and set(value) == {"base64"} and type(value["base64"]) is str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 
 def count(value: int | None, *, exact: bool = True) -> str:
-    """A number of things; `~` before an estimate, `-` if it is unknown."""
+    """Return a number of things; `~` before an estimate, `-` if it is unknown."""
     return "-" if value is None else f"{'' if exact else '~'}{value:,}"
 
 
 def things(value: int | None, noun: str, *, exact: bool = True) -> str:
-    """A number, as `count` writes it, with its noun, in the plural where it needs it."""
+    """Return a number, as `count` writes it, with its noun, in the plural where it needs it."""
     several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count(value, exact=exact)} {noun if value == 1 else several}"
 
 
 def size(value: int | None) -> str:
-    """A number of bytes."""
+    """Return a number of bytes."""
     if value is None:
         return "-"
     if value < 1024:
@@ -29,7 +29,7 @@ def size(value: int | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A number of entries per second."""
+    """Return a number of entries per second."""
     if value is None:
         return "-"
     if value >= 10 or value == 0:

@@ -13,7 +13,7 @@ ID, OTHER = "_id", "_other"
 
 
 def columns_of(page: Sequence[Entry]) -> list[str]:
-    """The field names of these entries that can be columns, in the order of their first occurrence."""
+    """Return the field names of these entries that can be columns, in the order of their first occurrence."""
     found: dict[bytes, None] = {}
     for _, words in page:
         found.update(dict.fromkeys(words[0::2]))
@@ -21,7 +21,7 @@ def columns_of(page: Sequence[Entry]) -> list[str]:
 
 
 def is_text(value: bytes) -> bool:
-    """Whether the value is UTF-8."""
+    """Return whether the value is UTF-8."""
     try:
         value.decode()
     except UnicodeDecodeError:
@@ -37,7 +37,7 @@ class Table:
         self._at = {from_shell(name): at for at, name in enumerate(columns)}
 
     def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
-        """The values of the columns, and the other fields. `empty`: whether a column may hold an empty text."""
+        """Return the values of the columns, and the other fields. `empty`: whether a column may hold an empty text."""
         cells: list[str | None] = [None] * len(self.columns)
         others: list[tuple[bytes, bytes]] = []
         for name, value in fields.pairs(words):
@@ -51,12 +51,14 @@ class Table:
 
 
 def _fits_a_line(value: bytes) -> bool:
-    """Whether a value can stand in CSV so that each entry is a line, and it is told from a field that is not there."""
+    """Return whether a value can stand in CSV so that each entry is a line, and it is told from a field that is not
+    there.
+    """
     return bool(value) and b"\n" not in value and b"\r" not in value
 
 
 def csv_cells(table: Table, words: Sequence[bytes]) -> list[str]:
-    """An entry's cells in CSV: its columns, then as JSON what fits none; both may be empty."""
+    """Return an entry's cells in CSV: its columns, then as JSON what fits none; both may be empty."""
     cells, others = table.split(words, empty=False)
     left = [word for pair in others for word in pair]
     return [*(cell or "" for cell in cells), json.dumps(fields.as_json(left), ensure_ascii=False) if left else ""]

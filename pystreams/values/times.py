@@ -16,12 +16,13 @@ _LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
 def is_duration(text: str) -> bool:
-    """Whether the text is a duration such as `90s`, `1h30m` or `250ms`."""
+    """Return whether the text is a duration such as `90s`, `1h30m` or `250ms`."""
     return _DURATION.fullmatch(text) is not None
 
 
 def duration(text: str, name: str) -> int:
-    """The milliseconds of a duration of at most a hundred years; a bare number means seconds. Or INVALID_VALUE."""
+    """Return the milliseconds of a duration of at most a hundred years; a bare number means seconds. Or INVALID_VALUE.
+    """
     given = f"{text}s" if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text) else text
     milliseconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
     if not is_duration(given) or milliseconds > _LONGEST_MS:
@@ -31,7 +32,7 @@ def duration(text: str, name: str) -> int:
 
 
 def moment(text: str) -> int | None:
-    """The milliseconds since 1970 of an ISO 8601 time (UTC where it has no zone); None if it is none.
+    """Return the milliseconds since 1970 of an ISO 8601 time (UTC where it has no zone); None if it is none.
 
     A year or a month alone is its first moment.
     """
@@ -45,7 +46,7 @@ def moment(text: str) -> int | None:
 
 
 def iso(milliseconds: int) -> str | None:
-    """The time in UTC; None where it is beyond the year 9999, as IDs that are no times may be."""
+    """Return the time in UTC; None where it is beyond the year 9999, as IDs that are no times may be."""
     if milliseconds > _LATEST_MS:
         return None
     at = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
@@ -53,7 +54,7 @@ def iso(milliseconds: int) -> str | None:
 
 
 def shown(milliseconds: float | None) -> str:
-    """A duration in its two largest units, `-` if there is none."""
+    """Return a duration in its two largest units, `-` if there is none."""
     if milliseconds is None:
         return "-"
     if milliseconds < 0:

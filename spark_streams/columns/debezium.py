@@ -36,7 +36,7 @@ def values(page: Page) -> Any:
 
 
 def _parts(page: Page) -> tuple[Any, Any]:
-    """The texts of keys and values."""
+    """Return the texts of keys and values."""
     offsets, names, texts = page.fields()
     bounds = offsets.to_numpy()
     sizes, firsts = np.diff(bounds), bounds[:-1]
@@ -52,7 +52,7 @@ def _parts(page: Page) -> tuple[Any, Any]:
 
 
 def _payloads(texts: Any) -> Any:
-    """The payloads of texts that carry a schema; other texts unchanged, and null for null."""
+    """Return the payloads of texts that carry a schema; other texts unchanged, and null for null."""
     texts = pc.if_else(pc.equal(texts, _NULL), pa.scalar(None, texts.type), texts)
     wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
     if not pc.any(wrapped).as_py():
@@ -71,7 +71,7 @@ def _payloads(texts: Any) -> Any:
 
 
 def _head(text: bytes) -> bytes:
-    """The text up to its payload; nothing if it has none behind its schema."""
+    """Return the text up to its payload; nothing if it has none behind its schema."""
     try:
         whole = text.decode("utf-8")
         _, end = _DECODER.raw_decode(whole, len(_SCHEMA))

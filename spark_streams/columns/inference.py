@@ -31,7 +31,9 @@ Entry = dict[bytes, bytes]
 
 
 def schema(entries: Sequence[Entry], json_field: str | None, null_value: str | None) -> spark.StructType:
-    """The connector's own columns, then those of the entries: their fields, or the members of the JSON in one field."""
+    """Return the connector's own columns, then those of the entries: their fields, or the members of the JSON in one
+    field.
+    """
     made = spark.StructType()
     made.add(ID, spark.StringType()).add(STREAM, spark.StringType()).add(TIMESTAMP, spark.TimestampType())
     found = _columns(entries, null_value) if json_field is None else _members(entries, json_field.encode())
@@ -51,7 +53,7 @@ def _columns(entries: Iterable[Entry], null_value: str | None) -> dict[str, spar
 
 
 def text_type(texts: Sequence[bytes]) -> spark.DataType:
-    """The narrowest type that fits all of these texts. Empty ones are nulls, which fit every type."""
+    """Return the narrowest type that fits all of these texts. Empty ones are nulls, which fit every type."""
     there = pa.array([text for text in texts if text], pa.binary())
     if not len(there):
         return spark.StringType()
@@ -64,7 +66,7 @@ def text_type(texts: Sequence[bytes]) -> spark.DataType:
 
 
 def _is_year(kind: spark.DataType, texts: Any) -> bool:
-    """Whether the texts are numbers, which would also read as years or epochs."""
+    """Return whether the texts are numbers, which would also read as years or epochs."""
     numbers = isinstance(kind, (spark.DateType, spark.TimestampType))
     return numbers and not values.from_text(texts, pa.float64()).null_count
 
@@ -92,7 +94,7 @@ _JSON: tuple[tuple[type, Callable[[], spark.DataType]], ...] = (
 
 
 def json_type(value: Any) -> spark.DataType:
-    """The type of a JSON value."""
+    """Return the type of a JSON value."""
     if isinstance(value, dict):
         return spark.StructType([spark.StructField(name, json_type(one)) for name, one in value.items()])
     if isinstance(value, list):
@@ -106,7 +108,7 @@ def json_type(value: Any) -> spark.DataType:
 
 
 def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
-    """The narrowest type for values of both."""
+    """Return the narrowest type for values of both."""
     if isinstance(one, spark.NullType) or one == other:
         return other
     if isinstance(other, spark.NullType):
@@ -124,7 +126,7 @@ def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
 
 
 def _settled(kind: spark.DataType) -> spark.DataType:
-    """The type, with string wherever only nulls were seen."""
+    """Return the type, with string wherever only nulls were seen."""
     if isinstance(kind, spark.NullType):
         return spark.StringType()
     if isinstance(kind, spark.ArrayType):

@@ -30,7 +30,7 @@ _DIGITS = 4000  # Python refuses to make integers of many more
 
 
 def from_text(column: Any, target: Any) -> Converted:
-    """The texts as values of the type `target`."""
+    """Return the texts as values of the type `target`."""
     convert = converter(target)
     # A variant has a null of its own.
     read = (
@@ -72,7 +72,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
 
 
 def _object(text: bytes | None) -> dict[str, Any] | None:
-    """The text's JSON object; None if it is not one."""
+    """Return the text's JSON object; None if it is not one."""
     try:
         row = load(text) if text else {}
     except _WRONG:
@@ -92,7 +92,9 @@ class _Written(decimal.Decimal):
 
 
 def load(text: bytes) -> Any:
-    """The text's JSON value. Numbers with a fraction are decimals, so no digit is lost. ValueError if it is no JSON."""
+    """Return the text's JSON value. Numbers with a fraction are decimals, so no digit is lost. ValueError if it is no
+    JSON.
+    """
     return json.loads(text.decode("utf-8"), parse_float=_Written, parse_int=_whole)
 
 
@@ -101,7 +103,8 @@ def _whole(text: str) -> int | decimal.Decimal:
 
 
 def converter(target: Any) -> Convert:
-    """A function from JSON values to values of the type `target`; it raises ValueError or TypeError for misfits."""
+    """Return a function from JSON values to values of the type `target`; it raises ValueError or TypeError for misfits.
+    """
     inner = _converter(target)
     if variants.is_variant(target):
         return inner  # it has a null of its own
@@ -109,7 +112,7 @@ def converter(target: Any) -> Convert:
 
 
 def _member(row: dict[str, Any], name: str, convert: Convert) -> Any:
-    """The value of a member; None if it is missing."""
+    """Return the value of a member; None if it is missing."""
     return convert(row[name]) if name in row else None
 
 

@@ -75,7 +75,9 @@ def from_text(column: Any, target: Any) -> Converted:
 
 
 def _in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
-    """The column, converted the fast way; if that declines, chunk by chunk, and the chunks that it declines slowly."""
+    """Return the column, converted the fast way; if that declines, chunk by chunk, and the chunks that it declines
+    slowly.
+    """
     found: dict[str, Converted] | None = fast(column)
     if found is not None:
         return found
@@ -100,7 +102,7 @@ def _is_empty(texts: Any) -> Any:
 
 
 def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> dict[str, Any] | None:
-    """The members with these names and types, as Arrow reads them; None to decline."""
+    """Return the members with these names and types, as Arrow reads them; None to decline."""
     if not len(texts) or texts.nbytes > _LARGEST or not _are_objects(texts):
         return None
     buffer = pc.binary_join_element_wise(texts, b"", b"\n").buffers()[2]
@@ -116,7 +118,7 @@ def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> 
 
 
 def _are_objects(texts: Any) -> bool:
-    """Whether the texts meet the conditions of the proof, are UTF-8, and are not nested too deep."""
+    """Return whether the texts meet the conditions of the proof, are UTF-8, and are not nested too deep."""
     try:
         pc.cast(texts, pa.string())
     except pa.ArrowInvalid:
@@ -137,7 +139,7 @@ def _are_objects(texts: Any) -> bool:
 
 
 def _raw(kind: Any) -> Any:
-    """The type that Arrow reads and `_typed` converts to `kind`; None for types that are left to the twin."""
+    """Return the type that Arrow reads and `_typed` converts to `kind`; None for types that are left to the twin."""
     types = pa.types
     if types.is_list(kind):
         inner = _raw(kind.value_type)
@@ -154,7 +156,7 @@ def _raw(kind: Any) -> Any:
 
 
 def _typed(column: Any, kind: Any) -> Any:
-    """The column as `kind`; None if a value does not fit."""
+    """Return the column as `kind`; None if a value does not fit."""
     types = pa.types
     if column.type == kind:
         return column

@@ -24,7 +24,7 @@ from spark_streams.columns.types.table import is_nested, scalar, with_scalars
 
 
 def column(values: Any) -> Any:
-    """A JSON text for each value of an Arrow array, as strings; null for null."""
+    """Return a JSON text for each value of an Arrow array, as strings; null for null."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     kind = values.type
@@ -38,7 +38,7 @@ def column(values: Any) -> Any:
 
 
 def stored_type(kind: Any) -> Any:
-    """The type with integers for dates and times, because Python cannot represent all of Spark's."""
+    """Return the type with integers for dates and times, because Python cannot represent all of Spark's."""
     return with_scalars(kind, lambda one: scalar(one).stored_kind or one)
 
 

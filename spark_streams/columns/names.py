@@ -35,7 +35,7 @@ def check_own(field: spark.StructField) -> None:
 
 
 def is_fields_map(field: spark.StructField) -> bool:
-    """Whether the column is the map of all fields."""
+    """Return whether the column is the map of all fields."""
     kind = field.dataType
     return (
         field.name == FIELDS
@@ -46,7 +46,7 @@ def is_fields_map(field: spark.StructField) -> bool:
 
 
 def has_text(kind: spark.DataType) -> bool:
-    """Whether values of that type have a text form: scalars, and structs, arrays and maps of them, as JSON.
+    """Return whether values of that type have a text form: scalars, and structs, arrays and maps of them, as JSON.
 
     Spark passes year-month intervals to no Python data source.
     """

@@ -74,7 +74,7 @@ class ReadSchema:
 
     @classmethod
     def of(cls, schema: spark.StructType, options: ReadOptions | None = None, home: str = time_zones.UTC) -> ReadSchema:
-        """The schema, if every column can be read: else RESERVED_COLUMN or UNSUPPORTED_TYPE."""
+        """Return the schema, if every column can be read: else RESERVED_COLUMN or UNSUPPORTED_TYPE."""
         corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
             kind = field.dataType
@@ -97,7 +97,7 @@ class ReadSchema:
         )
 
     def in_session(self) -> ReadSchema:
-        """The same, with the zone of the session that runs this task if no option names one."""
+        """Return the same, with the zone of the session that runs this task if no option names one."""
         return self if self.zone is not None else replace(self, zone=zones.of_session() or self.home)
 
     @property
@@ -106,11 +106,11 @@ class ReadSchema:
         return DELIVERIES in self.arrow.names
 
     def field_columns(self) -> list[str]:
-        """The columns that are a field of the entry, or a member of its JSON object; not those of type void."""
+        """Return the columns that are a field of the entry, or a member of its JSON object; not those of type void."""
         return [field.name for field in self.arrow if not self._is_special(field) and not pa.types.is_null(field.type)]
 
     def needed_fields(self) -> list[bytes] | None:
-        """The fields of an entry that columns are made of; None: all of them."""
+        """Return the fields of an entry that columns are made of; None: all of them."""
         if self.is_debezium or any(field.name == FIELDS and pa.types.is_map(field.type) for field in self.arrow):
             return None
         if self.json_field is not None:
@@ -120,7 +120,7 @@ class ReadSchema:
         return [name.encode() for name in dict.fromkeys(self.field_columns())]
 
     def batch(self, page: Page, stream: Origin, deliveries: Any = None, kept: Any = None) -> Any:
-        """The page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
+        """Return the page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
         `deliveries` is an int32 array of each entry's deliveries, or None. In mode FAILFAST
         MALFORMED_ENTRY is raised about the first such entry, whatever the pages are. Raises NULL_IN_COLUMN.
@@ -158,7 +158,7 @@ class ReadSchema:
         return batch
 
     def _members(self, page: Page) -> dict[str, Converted]:
-        """The columns that are members of a JSON object."""
+        """Return the columns that are members of a JSON object."""
         texts = self.objects(page)
         if texts is None:
             return {}
@@ -169,13 +169,13 @@ class ReadSchema:
         return key | (json_values.members(texts, kinds) if kinds else {})
 
     def objects(self, page: Page) -> Any:
-        """The JSON object of each entry, as text, whose members are columns; None where columns are fields."""
+        """Return the JSON object of each entry, as text, whose members are columns; None where columns are fields."""
         if self.is_debezium:
             return debezium.values(page)
         return None if self.json_field is None else page.column(self.json_field.encode())
 
     def _is_special(self, field: Any) -> bool:
-        """Whether a column is not a field of the entry."""
+        """Return whether a column is not a field of the entry."""
         name = field.name
         return name in OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
 
@@ -183,7 +183,7 @@ class ReadSchema:
         return zones.type_in(kind, self.zone or self.home)
 
     def _column(self, field: Any, page: Page, stream: Origin, deliveries: Any, rows: dict[str, Converted]) -> Converted:
-        """A column, and a boolean array of the rows whose value does not fit its type (None: no row)."""
+        """Return a column, and a boolean array of the rows whose value does not fit its type (None: no row)."""
         name, kind = field.name, field.type
         if name == FIELDS and pa.types.is_map(kind):
             return self._map(page, kind)
@@ -230,7 +230,9 @@ class ReadSchema:
         return texts if self.null_value is None else values.without(texts, self.null_value)
 
     def _map(self, page: Page, target: Any) -> Converted:
-        """All fields, without those whose name is not a key; an entry is malformed if a name or value does not fit."""
+        """Return all fields, without those whose name is not a key; an entry is malformed if a name or value does not
+        fit.
+        """
         offsets, names, texts = page.fields()
         texts = self._with_nulls(texts)
         keys = values.from_text(names, target.key_type)
@@ -291,7 +293,7 @@ class ReadSchema:
 
 
 def _stream_at(origin: Origin, row: int) -> str:
-    """The stream of a page's row."""
+    """Return the stream of a page's row."""
     if isinstance(origin, str):
         return origin
     ends = np.cumsum([count for _, count in origin])
@@ -299,7 +301,7 @@ def _stream_at(origin: Origin, row: int) -> str:
 
 
 def _streams(origin: Origin, count: int) -> Any:
-    """The stream of each of `count` rows."""
+    """Return the stream of each of `count` rows."""
     if isinstance(origin, str):
         return pa.repeat(pa.scalar(origin), count)
     places = np.repeat(np.arange(len(origin)), [size for _, size in origin])
@@ -307,12 +309,12 @@ def _streams(origin: Origin, count: int) -> Any:
 
 
 def _counts_before(flags: Any) -> Any:
-    """How many are true before each place of a boolean array, and before its end."""
+    """Return how many are true before each place of a boolean array, and before its end."""
     return np.concatenate(([0], np.cumsum(flags.to_numpy(zero_copy_only=False))))
 
 
 def _any_in_row(offsets: Any, flags: Any) -> Any:
-    """Whether any of a row's fields is flagged. Row `i` has those from `offsets[i]` to `offsets[i + 1]`."""
+    """Return whether any of a row's fields is flagged. Row `i` has those from `offsets[i]` to `offsets[i + 1]`."""
     return pa.array(np.diff(_counts_before(flags)[offsets.to_numpy()]) > 0)
 
 
@@ -325,13 +327,14 @@ def _is_text(value: bytes) -> bool:
 
 
 def _arrow_schema(schema: spark.StructType) -> Any:
-    """The schema that Spark expects of a batch. Only some releases of its function take the zone as an argument."""
+    """Return the schema that Spark expects of a batch. Only some releases of its function take the zone as an argument.
+    """
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def _wrong(text: Any, column: Any, kind: Any) -> Any:
-    """Where a text does not fit the column's type. An empty text is null, as in Spark's CSV source, and fits."""
+    """Return where a text does not fit the column's type. An empty text is null, as in Spark's CSV source, and fits."""
     if column.null_count == text.null_count:
         return None
     wrong = pc.and_(pc.is_valid(text), pc.is_null(column))

@@ -18,7 +18,7 @@ from spark_streams.columns.types.table import scalar
 
 
 def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
-    """The binary array `column` as the type `target`; null where the text is missing or is not of that type.
+    """Return the binary array `column` as the type `target`; null where the text is missing or is not of that type.
 
     A time that names no zone is in the zone of `target`. `epochs`: whether numbers are times, see `moments.epochs_of`.
     """
@@ -34,7 +34,7 @@ def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
 
 
 def from_text_slowly(column: Any, target: Any, epochs: int | None = None) -> Any:
-    """The same, one value at a time: it defines what a text means."""
+    """Return the same, one value at a time: it defines what a text means."""
     if pa.types.is_binary(target):
         return column
     read = scalar(target).read(target, epochs)
@@ -50,7 +50,7 @@ def without(column: Any, text: bytes) -> Any:
 
 
 def to_text(column: Any) -> Any:
-    """The column as a binary array of text, null for null. TypeError for types that have no text.
+    """Return the column as a binary array of text, null for null. TypeError for types that have no text.
 
     A time with a zone is written in that zone, with its offset.
     """

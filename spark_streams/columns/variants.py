@@ -14,14 +14,14 @@ _EXACT = decimal.Context(prec=76)  # twice the digits of Spark's decimals
 
 
 def is_variant(kind: Any) -> bool:
-    """Whether the Arrow type is that of a variant: Spark marks its second field."""
+    """Return whether the Arrow type is that of a variant: Spark marks its second field."""
     return (
         pa.types.is_struct(kind) and kind.num_fields == 2 and (kind.field(1).metadata or {}).get(b"variant") == b"true"
     )
 
 
 def from_json(text: str) -> dict[str, bytes]:
-    """The variant of a JSON text. Raises ValueError if the text is not JSON, or too large for a variant."""
+    """Return the variant of a JSON text. Raises ValueError if the text is not JSON, or too large for a variant."""
     try:
         value, metadata = VariantUtils.parse_json(text)
     except _WRONG as refused:
@@ -30,6 +30,8 @@ def from_json(text: str) -> dict[str, bytes]:
 
 
 def to_python(value: dict[str, bytes]) -> Any:
-    """The value of a variant: dictionaries, lists, texts, bytes, numbers, booleans, dates, times (in UTC) and nulls."""
+    """Return the value of a variant: dictionaries, lists, texts, bytes, numbers, booleans, dates, times (in UTC) and
+    nulls.
+    """
     with decimal.localcontext(_EXACT):  # (Spark multiplies decimals, which the usual context rounds to 28 digits.)
         return VariantUtils.to_python(value["value"], value["metadata"])

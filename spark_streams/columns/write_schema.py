@@ -45,7 +45,8 @@ class WriteSchema:
         json_field: str | None = None,
         zone: str | None = None,
     ) -> WriteSchema:
-        """The schema, if every column can be written: else RESERVED_COLUMN, UNSUPPORTED_TYPE or NO_FIELD_COLUMNS.
+        """Return the schema, if every column can be written: else RESERVED_COLUMN, UNSUPPORTED_TYPE or
+        NO_FIELD_COLUMNS.
 
         Without a zone, times are written in UTC.
         """
@@ -69,7 +70,7 @@ class WriteSchema:
         return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
-        """The fields that are the same in all rows."""
+        """Return the fields that are the same in all rows."""
         if self.json_field is not None:
             columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
             return [(self.json_field.encode(), json_writer.rows(list(self.fields), columns, batch.num_rows))]
@@ -81,7 +82,9 @@ class WriteSchema:
         return pc.fill_null(texts, self.null_value.encode())
 
     def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
-        """The fields in the map column, for each row: offsets, names, values; nulls are omitted. None without a map."""
+        """Return the fields in the map column, for each row: offsets, names, values; nulls are omitted. None without a
+        map.
+        """
         if not self.has_map:
             return None
         column = batch.column(FIELDS)
@@ -109,7 +112,7 @@ class WriteSchema:
 
 
 def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
-    """The column as a binary array of text, nested values as JSON."""
+    """Return the column as a binary array of text, nested values as JSON."""
     column = zones.array_in(column, zone)
     if is_nested(column.type):
         return pc.cast(json_writer.column(column), pa.binary())

@@ -15,18 +15,18 @@ _SETTING = "spark.sql.session.timeZone"
 
 
 def of_session() -> str | None:
-    """The zone of the session that runs this task; None outside of tasks, and if the session has none."""
+    """Return the zone of the session that runs this task; None outside of tasks, and if the session has none."""
     context = TaskContext.get()
     name = context.getLocalProperty(_SETTING) if context is not None else None
     return parsed(_SETTING, time_zones.parse, name) if name else None
 
 
 def type_in(kind: Any, zone: str) -> Any:
-    """The Arrow type with that zone wherever it has one."""
+    """Return the Arrow type with that zone wherever it has one."""
     return with_scalars(kind, lambda one: pa.timestamp(one.unit, zone) if getattr(one, "tz", None) else one)
 
 
 def array_in(column: Any, zone: str) -> Any:
-    """The same moments, in that zone."""
+    """Return the same moments, in that zone."""
     kind = type_in(column.type, zone)
     return column if kind == column.type else column.cast(kind)

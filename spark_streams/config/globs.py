@@ -12,7 +12,7 @@ _PART = re.compile(
 
 
 def of_regex(text: str) -> str:
-    """The glob that matches the same names as the regular expression does as a whole."""
+    """Return the glob that matches the same names as the regular expression does as a whole."""
     glob, at = "", 0
     inner = text.removeprefix("^").removesuffix("$") if not text.endswith("\\$") else text.removeprefix("^")
     while at < len(inner):

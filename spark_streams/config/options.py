@@ -59,12 +59,14 @@ class _Scope:
         return [name for _, _, option in self._found.values() for name in option.names]
 
     def spelling(self, name: str) -> str | None:
-        """The name as it is documented; None if these have no such option."""
+        """Return the name as it is documented; None if these have no such option."""
         found = self._found.get(name.lower())
         return None if found is None else next(each for each in found[2].names if each.lower() == name.lower())
 
     def parse(self, given: Mapping[str, str], *, streaming: bool | None = None) -> list[dict[str, Any]]:
-        """The values of the given options by field, for each of the classes. `streaming`: see `Option.check_use`."""
+        """Return the values of the given options by field, for each of the classes. `streaming`: see
+        `Option.check_use`.
+        """
         values: dict[type[Any], dict[str, Any]] = {each: {} for each in self._classes}
         names: dict[Option, str] = {}
         for name, text in given.items():
@@ -87,7 +89,7 @@ _WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
-    """The options of a read. `streaming`: whether it is a streaming read; None while that is not known."""
+    """Return the options of a read. `streaming`: whether it is a streaming read; None while that is not known."""
     connect, read = _READ.parse(given, streaming=streaming)
     options = ReadOptions(address=ConnectOptions(**connect).server(), **read)
     if streaming is False and options.group is not None and "group" not in options.starting_kinds:
@@ -96,14 +98,14 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> 
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
-    """The options of a write. Those that Spark adds by itself are left out."""
+    """Return the options of a write. Those that Spark adds by itself are left out."""
     own = {name: text for name, text in given.items() if name.lower() not in _SPARKS}
     connect, write = _WRITE.parse(own, streaming=streaming)
     return WriteOptions(address=ConnectOptions(**connect).server(), **write)
 
 
 def server(given: Mapping[str, str]) -> Address | Embedded:
-    """The server that the options of a connection name. Others are refused."""
+    """Return the server that the options of a connection name. Others are refused."""
     (connect,) = _CONNECT.parse(given)
     return ConnectOptions(**connect).server()
 
@@ -116,7 +118,7 @@ def check_names(given: Iterable[str]) -> None:
 
 
 def says_schema(given: Iterable[str]) -> bool:
-    """Whether an option is among these that decides what the schema is if the user gives none."""
+    """Return whether an option is among these that decides what the schema is if the user gives none."""
     table = options_of(ReadOptions)
     deciding = {table[field].name.lower() for field in ("infers", "fields_type")}
     return any(name.lower() in deciding for name in given)

@@ -17,7 +17,7 @@ _NAMED = 20  # streams: of more the rules name the prefix that they share
 
 
 def for_read(options: ReadOptions, address: Address) -> str:
-    """The rules for a read with these options."""
+    """Return the rules for a read with these options."""
     keys = ["~*"] if options.pattern is not None else _keys(options.streams)
     rows = [Need.READ]
     if options.group is not None or options.group_prefix is not None:
@@ -35,7 +35,7 @@ def for_read(options: ReadOptions, address: Address) -> str:
 
 
 def for_write(options: WriteOptions, address: Address, *, overwrite: bool = False) -> str:
-    """The rules for a write with these options. Streams that rows name themselves are shown as `~*`."""
+    """Return the rules for a write with these options. Streams that rows name themselves are shown as `~*`."""
     keys = ["~*" if options.stream is None else f"~{options.stream}{':*' if options.partitions is not None else ''}"]
     rows = [Need.APPEND]
     if options.mode != "append":

@@ -54,17 +54,19 @@ class Positions:
 
 
 def parse_start(text: str, streams: tuple[str, ...] | None) -> Positions:
-    """The positions where a read starts. With `streams` JSON must name exactly these, without it (a pattern) any."""
+    """Return the positions where a read starts. With `streams` JSON must name exactly these, without it (a pattern)
+    any.
+    """
     return _parse(text, streams, lambda one: _position(one, end=False))
 
 
 def parse_end(text: str, streams: tuple[str, ...] | None) -> Positions:
-    """The positions where a read ends; see `parse_start`."""
+    """Return the positions where a read ends; see `parse_start`."""
     return _parse(text, streams, lambda one: _position(one, end=True))
 
 
 def parse_times(text: str, streams: tuple[str, ...] | None, zone: str = time_zones.UTC) -> Positions:
-    """The positions before the first entry at or after a time, given in milliseconds since 1970 or as ISO 8601.
+    """Return the positions before the first entry at or after a time, given in milliseconds since 1970 or as ISO 8601.
 
     A time without a zone is in `zone`.
     """

@@ -22,7 +22,7 @@ _UTC_NAMES = frozenset(("UTC", "GMT", "UT", "Z", "Etc/UTC", "Etc/GMT"))
 
 
 def parse(text: str) -> str:
-    """The zone's name as Arrow spells it: UTC, an offset such as +02:00, or a name of the time zone database."""
+    """Return the zone's name as Arrow spells it: UTC, an offset such as +02:00, or a name of the time zone database."""
     text = text.strip()
     if text in _UTC_NAMES:
         return UTC
@@ -36,7 +36,7 @@ def parse(text: str) -> str:
 
 @functools.cache
 def info(name: str) -> datetime.tzinfo:
-    """The zone of a name that `parse` has returned."""
+    """Return the zone of a name that `parse` has returned."""
     found = _OFFSET.fullmatch(name)
     if found is None:
         return datetime.UTC if name == UTC else zoneinfo.ZoneInfo(name)
@@ -45,7 +45,7 @@ def info(name: str) -> datetime.tzinfo:
 
 
 def of_machine(environment: Mapping[str, str] = os.environ, link: Path = Path("/etc/localtime")) -> str:
-    """The zone of this machine: `TZ`, else what `/etc/localtime` links to, else UTC."""
+    """Return the zone of this machine: `TZ`, else what `/etc/localtime` links to, else UTC."""
     name = environment.get("TZ", "").removeprefix(":")
     if not name and link.is_symlink():
         name = str(link.readlink()).partition("zoneinfo/")[2]

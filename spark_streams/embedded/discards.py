@@ -26,7 +26,7 @@ _NAMED = 3
 
 
 def notices() -> bool:
-    """Whether the embedded engine says where it keeps its data and what it discards."""
+    """Return whether the embedded engine says where it keeps its data and what it discards."""
     return os.environ.get(NOTICES, "").lower() not in ("off", "false", "0")
 
 

@@ -67,19 +67,19 @@ def find(*, kept: bool = False) -> tuple[Process, Path]:
 
 
 def is_ours(driver: Process) -> bool:
-    """Whether this process belongs to that driver."""
+    """Return whether this process belongs to that driver."""
     if os.environ.get(VARIABLE, "").endswith(f"/{driver}"):
         return True
     return driver in (Process.of(os.getpid()), *processes.ancestors())
 
 
 def find_process() -> Process:
-    """The process whose life the engine shares."""
+    """Return the process whose life the engine shares."""
     return _jvm() or Process.of(os.getpid())
 
 
 def _jvm() -> Process | None:
-    """The driver's JVM; None for a program that has not started one."""
+    """Return the driver's JVM; None for a program that has not started one."""
     # The JVM outlives its SparkContext, and serves the next one too.
     jvm = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_jvm", None)
     if jvm is not None:
@@ -115,12 +115,14 @@ def check_service() -> None:
 
 
 def data_directory(directory: Path, place: Path) -> Path:
-    """Where the engine that keeps its data in `place` has its socket and its record, below the driver's directory."""
+    """Return where the engine that keeps its data in `place` has its socket and its record, below the driver's
+    directory.
+    """
     return directory / (_KEPT + sha256(os.fsencode(place)).hexdigest()[:16])
 
 
 def make_directory(driver: Process) -> Path:
-    """The driver's directory, made if it is not there, and safe from other users."""
+    """Return the driver's directory, made if it is not there, and safe from other users."""
     below = Path(f"{PREFIX}{os.getuid()}", str(driver))
     directory = tempfile.gettempdir() / below
     if len(os.fsencode(data_directory(directory, Path("/")) / SOCKET)) > _PATH_BYTES:
@@ -143,7 +145,7 @@ def make_directory(driver: Process) -> Path:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether it is a directory of this user, closed to others."""
+    """Return whether it is a directory of this user, closed to others."""
     try:
         state = path.lstat()
     except OSError:

@@ -56,7 +56,7 @@ _PATIENCE_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
 
 
 def url(data: str | None = None) -> str:
-    """The embedded engine's URL, for programs beside Spark; the engine is started if it does not run yet.
+    """Return the embedded engine's URL, for programs beside Spark; the engine is started if it does not run yet.
 
     `data` is the option `embedded.dir`: the engine that keeps its data there is another one than that in memory.
     """
@@ -80,12 +80,12 @@ def home() -> Path:
 
 
 def started(server: Address | Embedded) -> Address:
-    """The server's address; the embedded engine is started if that is meant and it does not run yet."""
+    """Return the server's address; the embedded engine is started if that is meant and it does not run yet."""
     return server if isinstance(server, Address) else address(server.directory)
 
 
 def address(data: str | None = None) -> Address:
-    """The address of this driver's embedded engine; the engine is started if it does not run yet.
+    """Return the address of this driver's embedded engine; the engine is started if it does not run yet.
 
     Raises EmbeddedError if it does not start, with the place of its output.
     """
@@ -208,7 +208,7 @@ def _check_room(directory: Path) -> None:
 
 
 def _supervisor_of(directory: Path, process: Process) -> list[str]:
-    """The words by which a supervisor's command line names its directory and driver."""
+    """Return the words by which a supervisor's command line names its directory and driver."""
     return [_SUPERVISOR, str(directory), str(process)]
 
 

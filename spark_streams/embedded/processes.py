@@ -42,12 +42,12 @@ class Process:
         return cls(int(pid), started) if pid.isdigit() and started else None
 
     def runs(self) -> bool:
-        """Whether this very process still runs."""
+        """Return whether this very process still runs."""
         return runs(self.pid) and _stat(self.pid)[1] == self.started
 
 
 def runs(pid: int) -> bool:
-    """Whether a process of that number runs. One that has ended and waits for its parent (a zombie) does not."""
+    """Return whether a process of that number runs. One that has ended and waits for its parent (a zombie) does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -58,7 +58,7 @@ def runs(pid: int) -> bool:
 
 
 def ancestors() -> Iterator[Process]:
-    """The parent of this process, its parent, and so on."""
+    """Yield the parent of this process, its parent, and so on."""
     pid = os.getppid()
     while pid > 1:
         parent, started, _ = _stat(pid)
@@ -69,12 +69,12 @@ def ancestors() -> Iterator[Process]:
 
 
 def is_java(pid: int) -> bool:
-    """Whether that process is a Java virtual machine."""
+    """Return whether that process is a Java virtual machine."""
     return Path((_command(pid) or [""])[0]).name == "java"
 
 
 def is_running(words: Sequence[str]) -> bool:
-    """Whether some process has these words, one behind the other, on its command line."""
+    """Return whether some process has these words, one behind the other, on its command line."""
     wanted = list(words)
     for given in _commands():
         if any(given[at : at + len(wanted)] == wanted for at in range(len(given) - len(wanted) + 1)):
@@ -151,7 +151,7 @@ def _stat(pid: int) -> tuple[int, str, str]:
 
 
 def _commands() -> Iterator[list[str]]:
-    """The words of every command line that can be read here."""
+    """Yield the words of every command line that can be read here."""
     if _PROC.joinpath("self").exists():
         yield from (_command(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
         return

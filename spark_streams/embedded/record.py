@@ -30,7 +30,7 @@ class Record:
     missing: str = ""  # the package whose absence is the reason
 
     def usable(self) -> bool:
-        """Whether the engine accepts clients."""
+        """Return whether the engine accepts clients."""
         return self.state is State.READY and self.engine is not None and self.engine.runs()
 
     def write(self, directory: Path) -> None:
@@ -46,7 +46,7 @@ class Record:
 
 
 def read(directory: Path) -> Record | None:
-    """The directory's record; None if it does not exist."""
+    """Return the directory's record; None if it does not exist."""
     try:
         values = json.loads((directory / _NAME).read_text())
     except FileNotFoundError:

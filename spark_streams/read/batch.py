@@ -102,7 +102,7 @@ class BatchReader(DataSourceReader):
             fail("STREAM_MISSING", stream=" or ".join(missing), address=self._address)
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
-        """The ID that a position means in this stream now."""
+        """Return the ID that a position means in this stream now."""
         if position.after is not None:
             return position.after
         if position.kind == "group":
@@ -113,7 +113,7 @@ class BatchReader(DataSourceReader):
 
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
-        """A partition's rows as record batches. Called in the worker."""
+        """Yield a partition's rows as record batches. Called in the worker."""
         worker.spare_modules()
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, RangePartition):

@@ -67,7 +67,8 @@ class StreamCalls(DataSourceStreamReader):
         return source(self._options, self._address)
 
     def _source_of(self, *offsets: Offsets) -> SharedSource | RangeSource:
-        """The query's source. With groupIdPrefix, its group is the one of these offsets; a new query's is new."""
+        """Return the query's source. With groupIdPrefix, its group is the one of these offsets; a new query's is new.
+        """
         if self._source is None:
             known = [each.source.group for each in offsets if each.source is not None and each.source.group]
             group = known[-1] if known else f"{self._options.group_prefix}-{secrets.token_hex(4)}"
@@ -76,7 +77,9 @@ class StreamCalls(DataSourceStreamReader):
         return self._source
 
     def _next(self, start: dict[str, Any], *, unlimited: bool) -> dict[str, Any]:
-        """The end of the batch after `start`; `start` without new entries. Acknowledges everything up to `start`."""
+        """Return the end of the batch after `start`; `start` without new entries. Acknowledges everything up to
+        `start`.
+        """
         begin = self._offset(start)
         end = self._source_of(begin).next(begin, unlimited=unlimited, durable=self._durable)
         if end is begin:
@@ -89,7 +92,7 @@ class StreamCalls(DataSourceStreamReader):
         return form
 
     def _offset(self, form: dict[str, Any]) -> Offsets:
-        """The offset of a stored form: the same object for the same form, so that it is parsed once."""
+        """Return the offset of a stored form: the same object for the same form, so that it is parsed once."""
         for known, offset in self._parsed:
             if known == form:
                 return offset
@@ -102,7 +105,7 @@ class StreamCalls(DataSourceStreamReader):
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The partitions of the batch between two offsets, the same whenever it is replayed."""
+        """Return the partitions of the batch between two offsets, the same whenever it is replayed."""
         offsets = self._offset(start), self._offset(end)
         planned = self._source_of(*offsets).partitions(*offsets)
         if self._first_end is None:
@@ -111,7 +114,7 @@ class StreamCalls(DataSourceStreamReader):
 
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
-        """A partition's rows as record batches. Called in the worker."""
+        """Yield a partition's rows as record batches. Called in the worker."""
         worker.spare_modules()
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, (RangePartition, SharedPartition)):

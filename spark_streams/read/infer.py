@@ -20,7 +20,7 @@ from streamwire.stream_id import LAST, ZERO
 
 
 def schema(options: ReadOptions, address: Address) -> StructType:
-    """The schema of the first `samplingSize` entries of each stream. CANNOT_INFER_SCHEMA without entries."""
+    """Return the schema of the first `samplingSize` entries of each stream. CANNOT_INFER_SCHEMA without entries."""
     entries: list[Entry] = []
     with borrow(address) as connection:
         streams = streams_of(options, open_server(connection))

@@ -47,7 +47,7 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark had it
-        """The end of the next batch; the last one's if there is nothing new. Acknowledges what is finished."""
+        """Return the end of the next batch; the last one's if there is nothing new. Acknowledges what is finished."""
         if self._at is None:
             end = self._source_of().everything()
             self._at = end.to_json()
@@ -58,7 +58,7 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a new query begins: what the end of its first batch says, also when that is repeated."""
+        """Return where a new query begins: what the end of its first batch says, also when that is repeated."""
         if self._initial is None:
             end = Offsets({}) if self._at is None else self._offset(self._at)
             self._initial = self._source_of().initial(end, is_new=not self._goes_on).to_json()
@@ -66,7 +66,7 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The partitions of a batch. An empty one says where a query goes on."""
+        """Return the partitions of a batch. An empty one says where a query goes on."""
         if start != end:
             return super().partitions(start, end)
         self._offset(end)

@@ -30,7 +30,7 @@ _WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def asked_for() -> bool:
-    """Whether this process is the worker in which Spark pushes filters down."""
+    """Return whether this process is the worker in which Spark pushes filters down."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _WORKER in sys.modules or getattr(main, "name", "") == _WORKER
 
@@ -46,7 +46,8 @@ class PushdownReader(BatchReader):
 
 
 def _streams(one: Filter) -> tuple[set[str] | None]:
-    """The only streams whose rows can pass, as a tuple of one; None in it if the filter does not restrict them."""
+    """Return the only streams whose rows can pass, as a tuple of one; None in it if the filter does not restrict them.
+    """
     if getattr(one, "attribute", None) != (STREAM,):
         return (None,)
     if isinstance(one, EqualTo):
@@ -55,7 +56,7 @@ def _streams(one: Filter) -> tuple[set[str] | None]:
 
 
 def _times(one: Filter) -> tuple[StreamId, StreamId]:
-    """A range (after, upto] of IDs. Rows outside it cannot pass the filters."""
+    """Return a range (after, upto] of IDs. Rows outside it cannot pass the filters."""
     value: Any = getattr(one, "value", None)
     if getattr(one, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST

@@ -42,7 +42,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query begins. The same answer every time."""
+        """Return where a new query begins. The same answer every time."""
         if self._initial is None:
             self._initial = self._source_of().initial().to_json()
         return self._initial
@@ -65,11 +65,11 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
 
     @headed
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
+        """Return the end of the next batch; `start` itself if there is none. Acknowledges everything up to `start`."""
         return self._next(start, unlimited=isinstance(limit, ReadAllAvailable))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Where the streams ended when they were last looked at, for the query's progress."""
+        """Return where the streams ended when they were last looked at, for the query's progress."""
         latest = None if self._source is None else self._source.latest
         if latest is None:
             return None

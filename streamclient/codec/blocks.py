@@ -75,7 +75,8 @@ Block = Frames | Columns
 
 
 def blocks(buffer: bytes | bytearray) -> list[Block]:
-    """The blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for what is no such reply."""
+    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for what is no such reply.
+    """
     number, at = array_header(buffer)
     found: list[Block] = []
     for _ in range(number):
@@ -113,7 +114,7 @@ def _block(buffer: bytes | bytearray, count: int, spans: Sequence[_Span | None])
 
 
 def _line(buffer: bytes | bytearray, at: int, kind: bytes) -> tuple[int, int]:
-    """The number in the line that begins here, and where the next one begins."""
+    """Return the number in the line that begins here, and where the next one begins."""
     end = buffer.find(b"\r\n", at)
     if end < 0 or buffer[at : at + 1] != kind:
         raise ValueError(f"a line with {kind!r} was expected, not {bytes(buffer[at : at + 40])!r}")
@@ -125,7 +126,7 @@ def _integer(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _bulk(buffer: bytes | bytearray, at: int) -> tuple[_Span | None, int]:
-    """Where the bulk string's bytes are (None: it is nil), and where it ends."""
+    """Return where the bulk string's bytes are (None: it is nil), and where it ends."""
     size, at = _line(buffer, at, b"$")
     if size < 0:
         return None, at
@@ -135,7 +136,7 @@ def _bulk(buffer: bytes | bytearray, at: int) -> tuple[_Span | None, int]:
 
 
 def pages(buffer: bytes | bytearray, found: Sequence[Block]) -> Iterator[Page]:
-    """The pages of these blocks of a reply, in order. Sixteen bytes behind the last one must be readable."""
+    """Yield the pages of these blocks of a reply, in order. Sixteen bytes behind the last one must be readable."""
     for names, some in groupby(found, lambda block: block.names):
         for block in (parts := list(some)):
             if isinstance(block, Frames):
@@ -183,7 +184,7 @@ class ColumnPage:
         return self._columns[number]
 
     def _found(self, number: int) -> _Column | None:
-        """A field's values in all blocks; None if a block does not have them."""
+        """Return a field's values in all blocks; None if a block does not have them."""
         found = [part.fields[number] for part in self._parts]
         spans = [one for one in found if one is not None]
         if len(spans) < len(found):
@@ -216,7 +217,7 @@ class ColumnPage:
         return ms, seq
 
     def _number(self, name: bytes) -> int | None:
-        """The number of the column with the field's last value; None if there is no such field."""
+        """Return the number of the column with the field's last value; None if there is no such field."""
         return self._last.get(name)
 
     def last_id(self) -> bytes:
@@ -251,19 +252,19 @@ class ColumnPage:
         return None if column is None else column.texts
 
     def integers(self, name: bytes) -> Any:
-        """The field's values as an int32 array; None to decline."""
+        """Return the field's values as an int32 array; None to decline."""
         texts = self._texts(name)
         found = None if texts is None else digits.integers(*texts)
         return None if found is None else pa.array(found)
 
     def floats(self, name: bytes) -> Any:
-        """The field's values as a float64 array; None to decline."""
+        """Return the field's values as a float64 array; None to decline."""
         texts = self._texts(name)
         found = None if texts is None else digits.floats(*texts)
         return None if found is None else pa.array(found)
 
     def fields(self) -> tuple[Any, Any, Any]:
-        """All fields, with null values where these were not sent."""
+        """Return all fields, with null values where these were not sent."""
         names = list(self._last)
         width = len(names)
         # Column behind column, then in the order of the entries.
@@ -275,7 +276,7 @@ class ColumnPage:
 
 
 def _decimals(numbers: NDArray[np.uint64]) -> Any:
-    """The numbers as texts."""
+    """Return the numbers as texts."""
     return pc.cast(pc.cast(pa.array(numbers), pa.string()), pa.binary())
 
 

@@ -32,7 +32,7 @@ _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 228
 
 
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
-    """The page of the `count` frames in `buffer[start:stop]`. ValueError if that is not what is there.
+    """Return the page of the `count` frames in `buffer[start:stop]`. ValueError if that is not what is there.
 
     The quickest way needs sixteen readable bytes after `stop`, with any content, and the line end before `start`.
     """
@@ -43,7 +43,7 @@ def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) ->
 
 
 def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> VectorPage | None:
-    """The page, if numpy proves that `buffer[start:stop]` is `count` frames; None to decline."""
+    """Return the page, if numpy proves that `buffer[start:stop]` is `count` frames; None to decline."""
     size = stop - start
     if count < 1 or size < 1 or size > _MAX_BYTES:
         return None
@@ -69,7 +69,7 @@ _Proven = tuple[_Ints, _Ints, _Ints]
 
 
 def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
-    """The proof for frames that all have the same number of tokens: a table with a frame to each row."""
+    """Return the proof for frames that all have the same number of tokens: a table with a frame to each row."""
     stride, rest = divmod(firsts.size, count)
     if rest or stride < 8 or stride % 4:
         return None
@@ -89,7 +89,7 @@ def _one_shape(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int)
 
 
 def _many_shapes(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: int) -> _Proven | None:
-    """The proof for frames of different widths: each frame's head tells where the next one begins."""
+    """Return the proof for frames of different widths: each frame's head tells where the next one begins."""
     starred = np.flatnonzero(data.take(firsts) == _STAR)
     short = starred[(sizes[starred] > 1) & (sizes[starred] <= _MAX_DIGITS)]
     numbers = np.zeros(firsts.size, np.int64)  # the count in each line that could be an array's head
@@ -125,12 +125,13 @@ def _many_shapes(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, count: in
 
 
 def _read(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, text: bytes) -> bool:
-    """Whether each of these lines reads `text`."""
+    """Return whether each of these lines reads `text`."""
     return bool(np.all(sizes == len(text))) and _begin(data, firsts, text)
 
 
 def _begin(data: NDArray[np.uint8], firsts: _Ints, text: bytes) -> bool:
-    """Whether `text` is at each of these offsets; that many bytes must be there. Eight are compared at a time."""
+    """Return whether `text` is at each of these offsets; that many bytes must be there. Eight are compared at a time.
+    """
     size = len(text)
     if size < 8:
         return all(np.all(data.take(firsts + i) == text[i]) for i in range(size))
@@ -142,7 +143,7 @@ def _begin(data: NDArray[np.uint8], firsts: _Ints, text: bytes) -> bool:
 
 
 def _declared(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints) -> _Ints | None:
-    """The lengths that these lines declare; None if one is not `$` and a plain number."""
+    """Return the lengths that these lines declare; None if one is not `$` and a plain number."""
     longest = int(sizes.max(initial=0))
     if int(sizes.min(initial=2)) < 2 or longest > _MAX_DIGITS or not np.all(data.take(firsts) == _DOLLAR):
         return None
@@ -199,7 +200,7 @@ class VectorPage:
         return bytes(self._buffer[self._start + int(self._begins[token]) : self._start + int(self._ends[token])])
 
     def _shared_names(self) -> list[bytes] | None:
-        """The field names, if every entry has the same ones in the same order."""
+        """Return the field names, if every entry has the same ones in the same order."""
         width = int(self._widths[0])
         if np.any(self._widths != width):
             return None

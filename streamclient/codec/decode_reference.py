@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
-    """The page of `count` frames in `buffer[start:stop]`; ValueError if that is not what lies there.
+    """Return the page of `count` frames in `buffer[start:stop]`; ValueError if that is not what lies there.
 
     Entries without fields (`*-1`, as the history of a consumer shows deleted ones) are left out.
     """
@@ -33,7 +33,7 @@ def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Scala
 
 
 def milliseconds(ids: Sequence[bytes]) -> Any:
-    """The first half of each ID, as an int64 array; null unless it is a number that fits."""
+    """Return the first half of each ID, as an int64 array; null unless it is a number that fits."""
     halves = [entry_id.partition(b"-")[0] for entry_id in ids]
     numbers = [int(half) if half.isdigit() and len(half) <= 20 else 2**63 for half in halves]
     return pa.array([number if number < 2**63 else None for number in numbers], pa.int64())
@@ -79,7 +79,7 @@ class ScalarPage:
 
 
 def _fields(pairs: list[bytes]) -> dict[bytes, bytes]:
-    """An entry's fields. Of a name that occurs twice, only the last field counts, in its position."""
+    """Return an entry's fields. Of a name that occurs twice, only the last field counts, in its position."""
     fields: dict[bytes, bytes] = {}
     for name, value in zip(pairs[0::2], pairs[1::2], strict=True):
         fields.pop(name, None)

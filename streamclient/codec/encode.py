@@ -82,7 +82,7 @@ def encode_adds(
 
 
 def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Sequence[bytes], rows: int) -> Any:
-    """The commands by templates; None if a value is missing, or if there would be too many templates."""
+    """Return the commands by templates; None if a value is missing, or if there would be too many templates."""
     if rows < _FEWEST_ROWS or any(values.null_count for _, values in columns) or (ids is not None and ids.null_count):
         return None
     words = 3 + len(options) + 2 * len(columns)

@@ -14,7 +14,7 @@ class ReplyError(Exception):
 
 
 def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int]:
-    """The number of elements of the array that begins at `position` (-1: null), and where the first one begins.
+    """Return the number of elements of the array that begins at `position` (-1: null), and where the first one begins.
 
     Raises `ReplyError` for an error reply and ValueError for anything that is not an array.
     """
@@ -30,7 +30,7 @@ def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int
 
 
 def last_of(names: Sequence[bytes]) -> dict[bytes, int]:
-    """The number of each name's last field, which is the one that counts. In the order of these numbers."""
+    """Return the number of each name's last field, which is the one that counts. In the order of these numbers."""
     last = {name: number for number, name in enumerate(names)}
     return last if len(last) == len(names) else dict(sorted(last.items(), key=lambda item: item[1]))
 
@@ -44,27 +44,27 @@ class Page(Protocol):
         ...
 
     def last_id(self) -> bytes:
-        """The last entry's ID; only for a page that is not empty."""
+        """Return the last entry's ID; only for a page that is not empty."""
         ...
 
     def ids(self) -> Any: ...
 
     def milliseconds(self) -> Any:
-        """An int64 array: the first half of each ID."""
+        """Return an int64 array: the first half of each ID."""
         ...
 
     def column(self, name: bytes) -> Any:
-        """The values of one field, null where an entry does not have it."""
+        """Return the values of one field, null where an entry does not have it."""
         ...
 
     def integers(self, name: bytes) -> Any:
-        """The values of one field as an array of whole numbers; None unless all are plain whole numbers."""
+        """Return the values of one field as an array of whole numbers; None unless all are plain whole numbers."""
         ...
 
     def floats(self, name: bytes) -> Any:
-        """The values of one field as a float64 array; None unless all are plain numbers."""
+        """Return the values of one field as a float64 array; None unless all are plain numbers."""
         ...
 
     def fields(self) -> tuple[Any, Any, Any]:
-        """All fields: int32 offsets (count + 1), names, values."""
+        """Return all fields: int32 offsets (count + 1), names, values."""
         ...

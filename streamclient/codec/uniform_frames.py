@@ -76,7 +76,7 @@ class AlikePage:
         self._walker = walker
 
     def _tokens(self, column: int) -> Any:
-        """A column's tokens: every other element of an array that alternates tokens and gaps."""
+        """Return a column's tokens: every other element of an array that alternates tokens and gaps."""
         tokens = self._columns[column]
         offsets = np.empty(2 * self.count, np.int32)
         offsets[0::2] = tokens.begins
@@ -86,7 +86,7 @@ class AlikePage:
         return both.take(pa.array(np.arange(0, 2 * self.count, 2, dtype=np.int32)))
 
     def _number(self, name: bytes) -> int | None:
-        """The number of the column with the field's last value; None if there is no such field."""
+        """Return the number of the column with the field's last value; None if there is no such field."""
         last = self._last.get(name)
         return None if last is None else last + 1
 
@@ -112,19 +112,19 @@ class AlikePage:
         return pa.nulls(self.count, pa.binary()) if column is None else self._tokens(column)
 
     def integers(self, name: bytes) -> Any:
-        """The field's values as an int32 array; None to decline."""
+        """Return the field's values as an int32 array; None to decline."""
         column = self._number(name)
         found = None if column is None else digits.integers(*self._texts(self._columns[column]))
         return None if found is None else pa.array(found)
 
     def floats(self, name: bytes) -> Any:
-        """The field's values as a float64 array; None to decline."""
+        """Return the field's values as a float64 array; None to decline."""
         column = self._number(name)
         found = None if column is None else digits.floats(*self._texts(self._columns[column]))
         return None if found is None else pa.array(found)
 
     def _texts(self, column: Bulks) -> tuple[Words, Lengths]:
-        """The first eight bytes of each token, and its length; bytes after a short token are arbitrary."""
+        """Return the first eight bytes of each token, and its length; bytes after a short token are arbitrary."""
         if not column.skipped:
             return self._walker.words(column.begins), column.sizes
         bits = 8 * column.skipped

@@ -181,7 +181,9 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """The address that a URL names. `InvalidTextError` shows no more of it than its scheme: it may hold a password."""
+    """Return the address that a URL names. `InvalidTextError` shows no more of it than its scheme: it may hold a
+    password.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:

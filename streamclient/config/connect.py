@@ -111,7 +111,8 @@ class ConnectOptions:
             )
 
     def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
-        """The server's address, or which embedded engine is meant where neither option nor environment names one.
+        """Return the server's address, or which embedded engine is meant where neither option nor environment names
+        one.
 
         The environment is the driver's: it is read here, once, because a worker's may differ.
         """

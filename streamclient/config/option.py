@@ -58,14 +58,14 @@ class Option:
             fail("INVALID_OPTION", option=self.name, value=self.show(value), expected=expected)
 
     def parse(self, text: str, name: str = "") -> Any:
-        """The value of a text that was given under `name`, one of the option's."""
+        """Return the value of a text that was given under `name`, one of the option's."""
         return parsed(name or self.name, self.kind.parse, text, secret=self.secret)
 
     def show(self, value: Any) -> str:
         return _SECRET if self.secret else self.kind.show(value)
 
     def shown_default(self) -> str:
-        """The default as the documents show it; empty without a default."""
+        """Return the default as the documents show it; empty without a default."""
         return self.default_text or ("" if self.default in (None, ()) else self.kind.show(self.default))
 
 
@@ -88,17 +88,17 @@ def option(
 
 
 def options_of(section: type[Any]) -> dict[str, Option]:
-    """The options of a dataclass, inherited ones included, by the names of their fields."""
+    """Return the options of a dataclass, inherited ones included, by the names of their fields."""
     return {each.name: each.metadata[_KEY] for each in fields(section) if _KEY in each.metadata}
 
 
 def name_of(options: object, field: str) -> str:
-    """The name of the option that fills this field."""
+    """Return the name of the option that fills this field."""
     return options_of(type(options))[field].name
 
 
 def parsed(name: str, parse: Callable[[str], Value], text: str, *, secret: bool = False) -> Value:
-    """The value of a text that was given as `name`. INVALID_OPTION if `parse` refuses it."""
+    """Return the value of a text that was given as `name`. INVALID_OPTION if `parse` refuses it."""
     try:
         return parse(text)
     except InvalidTextError as refused:

@@ -185,7 +185,7 @@ class RedisEntries:
         return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
 
     def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
-        """The IDs of the first few entries of the range at or behind each probe."""
+        """Return the IDs of the first few entries of the range at or behind each probe."""
         windows: list[Sequence[StreamId]] = []
         if self._known.prefers_script(whole.stream):
             for at in probes:

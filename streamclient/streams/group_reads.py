@@ -129,7 +129,7 @@ class _Delivery:
             yield from self._deliver(some, counts)
 
     def _together(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
-        """The batches in groups, each of one node's streams, with not too many entries."""
+        """Yield the batches in groups, each of one node's streams, with not too many entries."""
         nodes: dict[Endpoint | None, list[Batch]] = {}
         for batch in batches:
             nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)
@@ -171,7 +171,7 @@ class _Delivery:
             yield
 
     def _remaining(self, wanted: Sequence[Sequence[Range]]) -> list[Command]:
-        """The commands that deliver what the group has not got of the ranges of these streams."""
+        """Return the commands that deliver what the group has not got of the ranges of these streams."""
         states = self._states.of([parts[0].stream for parts in wanted], self._group)
         left = [
             (parts, state.group.last_delivered_id)
@@ -181,7 +181,7 @@ class _Delivery:
         return [command for page in self._commands(left, {}) for command in page]
 
     def _commands(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[list[Command]]:
-        """The commands that deliver what lies behind the positions, page by page.
+        """Yield the commands that deliver what lies behind the positions, page by page.
 
         Where replies are skipped, each stream's end with one that reads nothing, and each page does.
         """
@@ -206,7 +206,9 @@ class _Delivery:
     def _due(
         self, parts: Sequence[Range], position: StreamId, counts: Mapping[Range, int]
     ) -> Iterator[tuple[str, int]]:
-        """How many entries each consumer gets, a page at most; `counts` are numbers behind the position, if known."""
+        """Yield how many entries each consumer gets, a page at most; `counts` are numbers behind the position, if
+        known.
+        """
         for part in parts:
             if part.upto <= position:
                 continue

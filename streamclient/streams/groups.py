@@ -118,7 +118,8 @@ class Groups:
 def pending_of(
     connection: Connection, streams: Sequence[str], group: str, prefix: str
 ) -> dict[str, tuple[StreamId, dict[bytes, int], int]]:
-    """The group's largest pending ID, the query's consumers with their pending entries, and the others' entries."""
+    """Return the group's largest pending ID, the query's consumers with their pending entries, and the others' entries.
+    """
     ours = re.compile(re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}")  # of a partition, or of a batch and one
     found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}
     replies = connection.pipeline([("XPENDING", stream, group) for stream in streams])
@@ -132,5 +133,7 @@ def pending_of(
 
 
 def _entries_read(read: int | None) -> Command:
-    """The words of XGROUP that say how far a group has read. Known only where the server counts, and has the words."""
+    """Return the words of XGROUP that say how far a group has read. Known only where the server counts, and has the
+    words.
+    """
     return () if read is None else ("ENTRIESREAD", read)

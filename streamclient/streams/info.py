@@ -25,12 +25,14 @@ def checked(connection: Connection, stream: str, reply: Any, command: str) -> An
 
 
 def pairs(reply: Any) -> dict[bytes, Any]:
-    """A reply of names and values in turn, as a dictionary."""
+    """Return a reply of names and values in turn, as a dictionary."""
     return dict(zip(reply[0::2], reply[1::2], strict=True))
 
 
 def stream_state(reply: Any, group: GroupState | None) -> StreamState:
-    """The state that XINFO STREAM tells, or the script that leaves the entries' values out; with that of a group."""
+    """Return the state that XINFO STREAM tells, or the script that leaves the entries' values out; with that of a
+    group.
+    """
     info = pairs(reply)
     first = info.get(b"first-entry")
     return StreamState(
@@ -44,7 +46,7 @@ def stream_state(reply: Any, group: GroupState | None) -> StreamState:
 
 
 def group_state(replies: Any, group: str | None) -> GroupState | None:
-    """The state of that group among those that XINFO GROUPS tells; None if it is not there."""
+    """Return the state of that group among those that XINFO GROUPS tells; None if it is not there."""
     for info in map(pairs, replies or ()):
         if group is not None and info[b"name"] == group.encode():
             return GroupState(

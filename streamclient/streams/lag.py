@@ -43,7 +43,8 @@ class Budget:
 
     @classmethod
     def deciding(cls, limit: int | None) -> Budget:
-        """The budget of a comparison with a limit, which may need more entries than a figure; bounded as well."""
+        """Return the budget of a comparison with a limit, which may need more entries than a figure; bounded as well.
+        """
         if limit is None:
             return cls()
         entries = max(cls.entries, min(_MOST_DECIDING, 4 * (limit + 1)))
@@ -77,11 +78,12 @@ class _Count:
         self.total = state.exact_backlog(position)
 
     def is_settled(self, enough: int | None) -> bool:
-        """Whether more counting would change nothing."""
+        """Return whether more counting would change nothing."""
         return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
 
     def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
-        """The next page's command, in the direction that is due; how many entries it looks at, and their bytes."""
+        """Return the next page's command, in the direction that is due; how many entries it looks at, and their bytes.
+        """
         name = self.stream.decode("utf-8", "surrogateescape")
         size = known.large.get(name, _SMALL)
         self.backward = (self.behind > self.before or False in self.refused) and True not in self.refused
@@ -163,7 +165,7 @@ def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, 
 def _page(
     counts: Iterator[_Count], known: Capabilities, share: int, budget: Budget, spared: Budget
 ) -> list[tuple[_Count, Command, int]]:
-    """The next pages of as many streams as one pipeline may ask."""
+    """Return the next pages of as many streams as one pipeline may ask."""
     page: list[tuple[_Count, Command, int]] = []
     entries = min(_PIPELINE, budget.entries - spared.entries)
     size = min(_PIPELINE_BYTES, budget.bytes - spared.bytes)

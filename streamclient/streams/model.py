@@ -86,7 +86,8 @@ class StreamState:
     max_deleted_id: StreamId = ZERO
 
     def backlog(self, after: StreamId) -> tuple[int, bool]:
-        """The number of entries behind `after`, and whether it is an upper bound; otherwise it is an estimate."""
+        """Return the number of entries behind `after`, and whether it is an upper bound; otherwise it is an estimate.
+        """
         if after >= self.last_id or not self.length or self.first_id is None:
             return 0, True
         if self.group is not None and self.group.last_delivered_id == after and self.group.lag is not None:
@@ -98,12 +99,12 @@ class StreamState:
         return max(1, round(self.length * part)), False
 
     def exact_backlog(self, after: StreamId) -> int | None:
-        """The number of entries behind `after`; None if they would have to be counted."""
+        """Return the number of entries behind `after`; None if they would have to be counted."""
         if after >= self.last_id or not self.length or self.first_id is None:
             return 0
         return self.length if after < self.first_id else None
 
 
 def last_id_of(state: StreamState | None) -> StreamId:
-    """The last ID ever generated in the stream; 0-0 for a stream that does not exist (None)."""
+    """Return the last ID ever generated in the stream; 0-0 for a stream that does not exist (None)."""
     return ZERO if state is None else state.last_id

@@ -58,7 +58,8 @@ def run(server: StreamServer, planning: Planning[T]) -> T:
 
 
 def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
-    """The results of all steps, in their order. If what is found about streams is an error, all are looked at first.
+    """Return the results of all steps, in their order. If what is found about streams is an error, all are looked at
+    first.
 
     Then the first such error is raised, and says how many there are.
     """
@@ -138,7 +139,7 @@ def _entry_bytes(server: StreamServer, asked: list[Any]) -> Sequence[float]:
 
 
 def state(stream: str, group: str) -> Steps[StreamState | None]:
-    """The stream's state, with that of the group."""
+    """Return the stream's state, with that of the group."""
     found: StreamState | None = yield Ask(_state, (stream, group))
     return found
 
@@ -148,7 +149,7 @@ def _state(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | Non
 
 
 def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
-    """The same, of one moment."""
+    """Return the same, of one moment."""
     found: StreamState | None = yield Ask(_state_at_once, (stream, group))
     return found
 
@@ -168,7 +169,7 @@ def _consumers(server: StreamServer, asked: list[Any]) -> Sequence[list[tuple[by
 
 
 def is_held(stream: str, name: str) -> Steps[bool]:
-    """Whether anybody has the lease of that name beside the stream."""
+    """Return whether anybody has the lease of that name beside the stream."""
     found: bool = yield Ask(_is_held, (stream, name))
     return found
 

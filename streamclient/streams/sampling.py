@@ -45,14 +45,16 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
 
 
 def grid_of(count: int) -> int:
-    """The grid of marks on the way to an entry so far on, the last of which is that entry; `count` if there is none."""
+    """Return the grid of marks on the way to an entry so far on, the last of which is that entry; `count` if there is
+    none.
+    """
     if count < _MANY or count > _MANY * _MANY:
         return count
     return next((count // number for number in _MARKS if count % number == 0), count)
 
 
 def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
-    """The IDs to sample at: equal distances in time, or in sequence numbers within a single millisecond."""
+    """Return the IDs to sample at: equal distances in time, or in sequence numbers within a single millisecond."""
     count = parts * _PROBES_PER_PART
     if upto.ms > after.ms:
         step = (upto.ms - after.ms) / count
@@ -66,7 +68,7 @@ def probes(after: StreamId, upto: StreamId, parts: int) -> list[StreamId]:
 def estimated(
     at: Sequence[StreamId], windows: Sequence[Sequence[StreamId]], upto: StreamId, parts: int
 ) -> list[StreamId]:
-    """The ends of at most `parts` ranges with equal estimated numbers of entries.
+    """Return the ends of at most `parts` ranges with equal estimated numbers of entries.
 
     `windows[i]` has the IDs of the first `WINDOW` entries at or behind `at[i]`.
     """

@@ -56,7 +56,7 @@ class Ids:
 
 
 def state_of(stream: str | bytes) -> Command:
-    """The script that replies as XINFO STREAM does, with IDs in place of entries, and behind them `entry-bytes`.
+    """Return the script that replies as XINFO STREAM does, with IDs in place of entries, and behind them `entry-bytes`.
 
     That is the size of the larger of the two entries.
     """
@@ -64,11 +64,13 @@ def state_of(stream: str | bytes) -> Command:
 
 
 def ids_of(stream: str | bytes, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Command:
-    """The script that replies with `Ids` of at most `count` entries: marks are the first-th, every step-th behind."""
+    """Return the script that replies with `Ids` of at most `count` entries: marks are the first-th, every step-th
+    behind.
+    """
     return ("EVAL", _IDS, 1, stream, f"({after}", str(upto), count, first, step)
 
 
 def parsed_ids(reply: Any) -> Ids:
-    """The reply to `ids_of`."""
+    """Return the reply to `ids_of`."""
     count, size, last, *marks = reply
     return Ids(int(count), int(size), None if last is None else StreamId.parse(last), [*map(StreamId.parse, marks)])

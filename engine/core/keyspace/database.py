@@ -139,7 +139,7 @@ class Database:
         return value
 
     def stream(self, key: bytes) -> Stream | None:
-        """The stream at ``key``, or None."""
+        """Return the stream at ``key``, or None."""
         stream: Stream | None = self.typed(key, Stream)
         return stream
 
@@ -149,12 +149,12 @@ class Database:
         return stream
 
     def keys(self) -> list[bytes]:
-        """All live keys, in no particular order."""
+        """Return all live keys, in no particular order."""
         due = self._deadlines.due(self.changes.now) if self._expires and not self.changes.replaying else None
         return [key for key in self._values if key not in due] if due else list(self._values)
 
     def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int], Slots]:
-        """The internal tables: the values by key, the deadlines by key, and the names of the keys."""
+        """Return the internal tables: the values by key, the deadlines by key, and the names of the keys."""
         return self._values, self._expires, self._slots
 
     def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
@@ -163,7 +163,7 @@ class Database:
             yield key, self._values[key], self._expires.get(key)
 
     def streams(self) -> list[Stream]:
-        """All streams."""
+        """Return all streams."""
         return [value for value in self._values.values() if type(value) is Stream]
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:

@@ -58,15 +58,15 @@ class Plain:
         return self.ms[-1] << 64 | self.seq[-1]
 
     def id_at(self, index: int) -> int:
-        """The ID of the entry at ``index``."""
+        """Return the ID of the entry at ``index``."""
         return self.ms[index] << 64 | self.seq[index]
 
     def position(self, entry_id: int) -> int:
-        """The index of the first entry whose ID is not below ``entry_id``."""
+        """Return the index of the first entry whose ID is not below ``entry_id``."""
         return position(self.ms, self.seq, entry_id)
 
     def id_columns(self, low: int, high: int) -> IdColumns:
-        """The IDs of the entries [low, high)."""
+        """Return the IDs of the entries [low, high)."""
         return self.ms[low:high], self.seq[low:high]
 
     def _end(self, index: int) -> int:
@@ -84,7 +84,7 @@ class Plain:
         return bytes(self.data[self.offsets[index] : self._end(index + 1)])
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """The frames [low, high) one by one."""
+        """Return the frames [low, high) one by one."""
         data = self.data
         return [bytes(data[begin:end]) for begin, end in pairwise([*self.offsets[low:high], self._end(high)])]
 
@@ -121,7 +121,7 @@ class Plain:
         self.data = memoryview(self.data)
 
     def copy(self) -> Plain:
-        """An independent copy; frozen entries share their buffers with it."""
+        """Return an independent copy; frozen entries share their buffers with it."""
         # Skip __init__: its empty buffers are costly when an image copies a million small streams.
         other = Plain.__new__(Plain)
         if isinstance(self.data, bytearray):

@@ -73,7 +73,7 @@ class Producers:
         return sum(map(len, self.by_producer.values()))
 
     def copy(self) -> Producers:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Producers(self.duration, self.maxsize)
         other.by_producer = {producer: dict(sent) for producer, sent in self.by_producer.items()}
         other.added, other.duplicates = self.added, self.duplicates

@@ -168,7 +168,7 @@ class Command:
         return [(key, use) for key in keys]
 
     def categories(self) -> frozenset[str]:
-        """The ACL categories (without @), including implied ones, as ``COMMAND INFO`` shows them."""
+        """Return the ACL categories (without @), including implied ones, as ``COMMAND INFO`` shows them."""
         names = set(self.acl)
         if "write" in self.flags:
             names.add("write")

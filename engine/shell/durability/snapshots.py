@@ -113,7 +113,7 @@ class Snapshots:
         return self._core.config.value("save", tuple)
 
     def due(self) -> bool:
-        """Whether the ``save`` directive requires a snapshot now."""
+        """Return whether the ``save`` directive requires a snapshot now."""
         if not self.points or self._clock() < self._retry_at:
             return False
         since = (self._now_ms() - self.last_save_ms) / 1000

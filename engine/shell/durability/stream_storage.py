@@ -141,7 +141,7 @@ class StreamStorage:
         self._background(work, ended)
 
     def wants_new_base(self) -> bool:
-        """Whether the log's base holds at least a full segment file's worth of dead records."""
+        """Return whether the log's base holds at least a full segment file's worth of dead records."""
         now = self._clock()
         if now < self._check_at or not self.segments.is_in_use:
             return False

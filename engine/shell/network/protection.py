@@ -9,7 +9,7 @@ from engine.settings.config import Config
 
 
 def is_local(peer: Any) -> bool:
-    """Whether a client, by its transport's peer name, is on this machine: on loopback, or on a Unix socket."""
+    """Return whether a client, by its transport's peer name, is on this machine: on loopback, or on a Unix socket."""
     if not isinstance(peer, tuple):
         return True
     host = str(peer[0]).removeprefix("::ffff:")
@@ -17,5 +17,5 @@ def is_local(peer: Any) -> bool:
 
 
 def is_refused(config: Config, accounts: Accounts, peer: Any) -> bool:
-    """Whether to reject a new client: it is remote, and could log in without a password."""
+    """Return whether to reject a new client: it is remote, and could log in without a password."""
     return config.flag("protected-mode") and accounts.default.nopass and not is_local(peer)

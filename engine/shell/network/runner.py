@@ -116,7 +116,7 @@ class Runner:
                 connection.parser.trusted = session.authenticated
 
     def is_full(self) -> bool:
-        """Whether there is no room for another client, counting those in a TLS handshake."""
+        """Return whether there is no room for another client, counting those in a TLS handshake."""
         return len(self.connections) + self.traffic.handshaking >= self.limits.max_clients
 
     def closed(self, connection: Connection) -> None:
@@ -206,7 +206,9 @@ class Runner:
         self.loop.call_soon(self._step, connection, connection.session, reply)
 
     def _is_http(self, connection: Connection, argv: list[bytes], reply: Reply, out: Out) -> bool:
-        """Whether the command is HTTP, as sent by a tricked browser; if so, request that the connection is closed."""
+        """Return whether the command is HTTP, as sent by a tricked browser; if so, request that the connection is
+        closed.
+        """
         if type(reply) is not CommandError or argv[0].lower() not in (b"post", b"host:"):
             return False
         LOG.warning("HTTP request from %r, connection closed", connection.session.addr)
@@ -226,7 +228,7 @@ class Runner:
         return False
 
     def _has_used_its_share(self, connection: Connection, out: Out, began: int) -> bool:
-        """Whether other clients come first: this one does not read, or its commands have used up its share."""
+        """Return whether other clients come first: this one does not read, or its commands have used up its share."""
         if sum(map(len, out)) > _FLUSH_BYTES:
             self.delivery.flush(connection, out[:])
             out.clear()

@@ -28,7 +28,7 @@ class Clients(Protocol):
     traffic: Traffic
 
     def is_full(self) -> bool:
-        """Whether there is no room for another client, counting those in a handshake."""
+        """Return whether there is no room for another client, counting those in a handshake."""
 
 
 class TlsListener:

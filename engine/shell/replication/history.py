@@ -103,7 +103,7 @@ class History:
             self._held -= len(blocks.popleft())
 
     def covers(self, history_id: bytes, offset: int) -> bool:
-        """Whether a replica that has this history up to ``offset`` - 1 can continue from here."""
+        """Return whether a replica that has this history up to ``offset`` - 1 can continue from here."""
         if history_id == self.id:
             known = True
         else:

@@ -25,7 +25,9 @@ class Reader:
         self._again = again  # whether entries may be pending that were not given out
 
     def read(self, *, most: int | None, wait: bool, lost: Callable[[str], None]) -> list[Entry]:
-        """The next entries, at most `most`. With `wait` a second for them, and for ever for a server that is gone."""
+        """Return the next entries, at most `most`. With `wait` a second for them, and for ever for a server that is
+        gone.
+        """
         count = _COUNT if most is None else min(_COUNT, most)
         if not wait:
             return self._once(count, wait=False)

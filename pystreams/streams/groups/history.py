@@ -23,7 +23,7 @@ class History:
         self._swept = 0
 
     def judge(self, group: Group) -> Status:
-        """The status of the group, of which this is the newest look."""
+        """Return the status of the group, of which this is the newest look."""
         now = group.sample
         looks = self._looks.setdefault((group.stream.name, group.name), deque())
         status = judge([*looks, now])

@@ -62,13 +62,15 @@ class Which:
 
 
 def total(connection: Connection, stream: bytes, group: bytes) -> int:
-    """The number of all pending entries. Raises NO_SUCH_STREAM and NO_SUCH_GROUP."""
+    """Return the number of all pending entries. Raises NO_SUCH_STREAM and NO_SUCH_GROUP."""
     ask(connection, "XINFO", "STREAM", stream)
     return int(ask(connection, "XPENDING", stream, group)[0])
 
 
 def find(connection: Connection, stream: bytes, group: bytes, which: Which) -> Iterator[list[Pending]]:
-    """The entries that are meant, in the order of their IDs, in pages of at most a thousand; none of them is empty."""
+    """Yield the entries that are meant, in the order of their IDs, in pages of at most a thousand; none of them is
+    empty.
+    """
     if which.ids:
         for some in pages(dict.fromkeys(which.ids), _PAGE):
             replies = ask_all(connection, [("XPENDING", stream, group, each, each, 1) for each in some])
@@ -117,7 +119,9 @@ def claim(
 
 
 def is_unknown(refusal: ResponseError) -> bool:
-    """Whether the server does not know the command, or does not let this user call it: there must be another way."""
+    """Return whether the server does not know the command, or does not let this user call it: there must be another
+    way.
+    """
     return "unknown command" in str(refusal).lower() or str(refusal).startswith("NOPERM")
 
 

@@ -35,7 +35,7 @@ class Move:
     stopped_before: StreamId | None = None
 
     def lag(self, connection: Connection) -> tuple[int | None, bool]:
-        """The group's lag afterwards, and whether it is exact."""
+        """Return the group's lag afterwards, and whether it is exact."""
         stream = self.group.stream
         if self.read is not None and stream.added is not None:
             return max(0, stream.added - self.read), True
@@ -54,7 +54,7 @@ class Move:
 
 
 def to_position(connection: Connection, group: Group, position: Position, now: int, *, beyond: bool = False) -> Move:
-    """The move to a position; a number of entries counts from where the group is.
+    """Return the move to a position; a number of entries counts from where the group is.
 
     `beyond`: whether it may lie beyond the stream's end, where the move stops otherwise.
     """
@@ -73,7 +73,7 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
 
 
 def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
-    """The move to an ID; how many entries lie before it is known at the stream's ends alone."""
+    """Return the move to an ID; how many entries lie before it is known at the stream's ends alone."""
     stream = group.stream
     stopped_before = target if target > stream.generated and not beyond else None
     if stopped_before is not None:
@@ -115,7 +115,9 @@ def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> No
 
 
 def owner(group: Group) -> tuple[str, str] | None:
-    """The consumer prefix and the way of consuming ("range", "shared") of a Spark query that uses the group, if any."""
+    """Return the consumer prefix and the way of consuming ("range", "shared") of a Spark query that uses the group, if
+    any.
+    """
     for consumer in group.consumers or ():
         for pattern, consume in ((_QUERY, "range"), (_SHARED, "shared")):
             found = pattern.fullmatch(consumer.name)

@@ -67,7 +67,7 @@ class Group:
         return (self.lag, self.lag) if self.exact else (self.least, self.most)
 
     def may_exceed(self, limit: int) -> bool:
-        """Whether the lag may be larger than a limit, as far as it is known."""
+        """Return whether the lag may be larger than a limit, as far as it is known."""
         most = self.bounds[1]
         return most is None or most > limit
 
@@ -141,7 +141,7 @@ class Asked:
 def groups(
     connection: Connection, names: Iterable[bytes], now: int, *, details: bool = True, budget: Budget | None = None
 ) -> Iterator[Group]:
-    """The groups of these streams; see `groups_of`."""
+    """Return the groups of these streams; see `groups_of`."""
     return groups_of(connection, look(connection, names, memory=False), now, details=details, budget=budget)
 
 
@@ -154,7 +154,7 @@ def groups_of(
     consumers: Callable[[Group], bool] = _always,
     budget: Budget | None = None,
 ) -> Iterator[Group]:
-    """The groups of these streams. Without `details` one question for each stream, and none for a group.
+    """Yield the groups of these streams. Without `details` one question for each stream, and none for a group.
 
     `consumers`: whether those of a group are asked for. They come all at once, however many there are.
     `budget`: what may be spent on counting lags that the server does not tell; None for a budget of this call alone.
@@ -180,7 +180,7 @@ def groups_of(
 
 
 def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """The groups in pages to be `detailed`: few of them at a time, where large entries must be sent for it."""
+    """Return the groups in pages to be `detailed`: few of them at a time, where large entries must be sent for it."""
 
     def sent(group: Group) -> int:
         return ids.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
@@ -189,7 +189,7 @@ def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list
 
 
 def lag_range(group: Group) -> str:
-    """The bounds of a group's lag for people."""
+    """Return the bounds of a group's lag for people."""
     least, most = group.bounds
     return "unknown" if least is None or most is None else f"between {least:,} and {most:,}"
 
@@ -225,7 +225,7 @@ def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
 
 
 def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> list[Group]:
-    """The same groups, with the lags that the server does not tell counted as far as the budget goes."""
+    """Return the same groups, with the lags that the server does not tell counted as far as the budget goes."""
     open_lags = [at for at, group in enumerate(found) if group.lag is None and not group.is_beyond]
     if not open_lags:
         return list(found)
@@ -248,7 +248,7 @@ def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> 
 def detailed(
     connection: Connection, found: Sequence[Group], consumers: Callable[[Group], bool] = _always
 ) -> list[Group]:
-    """The same groups with their consumers, the first pending entry and the first that was not delivered."""
+    """Return the same groups with their consumers, the first pending entry and the first that was not delivered."""
     commands: list[Command] = []
     asked: list[tuple[Group, list[str]]] = []
     for group in found:

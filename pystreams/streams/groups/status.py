@@ -68,7 +68,7 @@ class Sample:
 
 
 def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
-    """The status that these looks at a group show, the last one being now. There is at least one."""
+    """Return the status that these looks at a group show, the last one being now. There is at least one."""
     now = samples[-1]
     if any(later.position < earlier.position for earlier, later in pairwise(samples)):
         return Status.REWIND
@@ -90,6 +90,6 @@ def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
 
 
 def _grows(lags: Sequence[int | None]) -> bool:
-    """Whether each lag is larger than the one before."""
+    """Return whether each lag is larger than the one before."""
     known = [lag for lag in lags if lag is not None]
     return len(known) == len(lags) and all(a < b for a, b in pairwise(known))

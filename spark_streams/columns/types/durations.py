@@ -25,7 +25,7 @@ _LARGEST = 2**63  # microseconds
 
 
 def read_time(text: str) -> datetime.time | None:
-    """The time of day; None if the text is not one. Digits below a microsecond are dropped."""
+    """Return the time of day; None if the text is not one. Digits below a microsecond are dropped."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -51,13 +51,13 @@ def _micros(fraction: str | None) -> int:
 
 
 def show_time(value: datetime.time) -> str:
-    """The time of day, without zeros at the end of its fraction."""
+    """Return the time of day, without zeros at the end of its fraction."""
     text = value.isoformat()
     return text.rstrip("0") if "." in text else text
 
 
 def show_interval(value: datetime.timedelta) -> str:
-    """The interval in days, hours, minutes and seconds, without those that are zero."""
+    """Return the interval in days, hours, minutes and seconds, without those that are zero."""
     micros = value // _MICRO
     sign, micros = ("-", -micros) if micros < 0 else ("", micros)
     days, micros = divmod(micros, _UNITS[1])

@@ -26,7 +26,8 @@ _USUAL_MICROS = _USUAL_DAYS[0] * calendar.DAY, _USUAL_DAYS[1] * calendar.DAY
 
 
 def epochs_of(name: str) -> int | None:
-    """The microseconds in a timestamp format's unit; 0 if a number's size says it, None if numbers are no times."""
+    """Return the microseconds in a timestamp format's unit; 0 if a number's size says it, None if numbers are no times.
+    """
     return {"epoch": 0, "seconds": 10**6, "milliseconds": 10**3, "microseconds": 1}.get(name)
 
 
@@ -44,7 +45,7 @@ def _has_year(year: str, text: Any) -> bool:
 
 
 def _from_json(read: Read, of_epoch: Read, value: Any) -> Any:
-    """A text; or a number, which is a year, or an epoch whose size says the unit."""
+    """Return a text; or a number, which is a year, or an epoch whose size says the unit."""
     return parsed(read, value) if isinstance(value, str) else parsed(of_epoch, str(number(value)))
 
 
@@ -71,7 +72,7 @@ def _dates(column: Any, kind: Any, _epochs: int | None) -> Any:
 
 
 def _date_texts(column: Any) -> Any:
-    """The days as Spark writes them."""
+    """Return the days as Spark writes them."""
     return mixed(
         column.cast(pa.int32()),
         _USUAL_DAYS,
@@ -204,7 +205,7 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
 
 
 def _epochs(column: Any, kind: Any, unit: int) -> Any:
-    """The column, if all of it is whole numbers of one unit: `unit`, else see `_UNITS`."""
+    """Return the column, if all of it is whole numbers of one unit: `unit`, else see `_UNITS`."""
     if not len(column) or column.null_count == len(column) or not made_of(b"0123456789", column):
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
@@ -256,13 +257,13 @@ def _zoned_text(micros: Any, zone: str) -> Any:
 
 
 def _local(micros: Any, zone: str) -> tuple[Any, Any]:
-    """The times that clocks in the zone show, and by how much they are ahead of UTC, in microseconds."""
+    """Return the times that clocks in the zone show, and by how much they are ahead of UTC, in microseconds."""
     local = pc.cast(pc.local_timestamp(pc.cast(micros, pa.timestamp("us", zone))), pa.int64())
     return local, pc.subtract(local, micros)
 
 
 def _offset_texts(offsets: Any, colon: str) -> Any:
-    """The text of each offset. A zone has few."""
+    """Return the text of each offset. A zone has few."""
     coded = offsets.dictionary_encode()
     texts = [calendar.offset_text(offset).replace(":", colon) for offset in coded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(coded.indices)
@@ -317,7 +318,7 @@ def _iso_zoned_text(micros: Any, zone: str) -> Any:
 
 
 def _iso_text(micros: Any) -> Any:
-    """The times with a T, without a fraction that is zero."""
+    """Return the times with a T, without a fraction that is zero."""
     text = pc.binary_replace_slice(pc.cast(_clock_text(micros), pa.binary()), 10, 11, b"T")
     is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, calendar.SECOND), calendar.SECOND)), 0)
     return pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())

@@ -116,7 +116,7 @@ def _show_floats(column: Any) -> Any:
 
 
 def number(value: Any) -> int | decimal.Decimal:
-    """The JSON value, if it is a number; numbers with a fraction are decimals. Raises TypeError."""
+    """Return the JSON value, if it is a number; numbers with a fraction are decimals. Raises TypeError."""
     if isinstance(value, bool) or not isinstance(value, (int, decimal.Decimal)):
         raise TypeError(value)
     return value
@@ -131,7 +131,7 @@ def _float_from_json(value: Any) -> float:
 
 
 def float_to_json(value: float) -> str:
-    """The number as JSON; NaN and infinities as strings."""
+    """Return the number as JSON; NaN and infinities as strings."""
     if math.isfinite(value):
         return repr(value)
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
@@ -200,7 +200,7 @@ def _decimal_reader(kind: Any, _epochs: int | None = None) -> Any:
 
 
 def decimal_to_json(value: decimal.Decimal) -> str:
-    """The number with all its digits."""
+    """Return the number with all its digits."""
     return format(value, "f")
 
 

@@ -55,7 +55,9 @@ def as_is(kind: Any) -> Any:
 
 
 def made_of(characters: bytes, column: Any) -> bool:
-    """Whether all text consists of these characters only. Arrow also reads other forms, such as hexadecimal numbers."""
+    """Return whether all text consists of these characters only. Arrow also reads other forms, such as hexadecimal
+    numbers.
+    """
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return True
@@ -70,13 +72,13 @@ def if_made_of(characters: bytes, column: Any, target: Any) -> Any:
 
 
 def within(limits: tuple[int, int], numbers: Any) -> bool:
-    """Whether all numbers are at or above the first limit and below the second one."""
+    """Return whether all numbers are at or above the first limit and below the second one."""
     found = pc.min_max(pc.cast(numbers, pa.int64())).as_py()
     return found["min"] is None or (limits[0] <= found["min"] and found["max"] < limits[1])
 
 
 def mixed(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slow: Callable[[int], str]) -> Any:
-    """The texts of numbers: by `fast`, of the whole array, within the limits, by `slow` of the few outside."""
+    """Return the texts of numbers: by `fast`, of the whole array, within the limits, by `slow` of the few outside."""
     if within(limits, numbers):
         return fast(numbers)
     outside = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater_equal(numbers, limits[1])), False)
@@ -85,17 +87,17 @@ def mixed(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slo
 
 
 def shown(show: Callable[[Any], str], column: Any) -> Any:
-    """The values as a binary array of texts, one at a time."""
+    """Return the values as a binary array of texts, one at a time."""
     return pa.array([None if value is None else show(value).encode() for value in column.to_pylist()], pa.binary())
 
 
 def arrow_text(column: Any) -> Any:
-    """The column as Arrow shows it, a binary array."""
+    """Return the column as Arrow shows it, a binary array."""
     return pc.cast(pc.cast(column, pa.string()), pa.binary())
 
 
 def of(kind: type, value: Any) -> Any:
-    """The JSON value, if it is of that type of Python's. Raises TypeError."""
+    """Return the JSON value, if it is of that type of Python's. Raises TypeError."""
     if not isinstance(value, kind):
         raise TypeError(value)
     return value
@@ -106,13 +108,13 @@ def refuse(value: Any) -> Any:
 
 
 def parsed(read: Read, text: str) -> Any:
-    """The value of a text in JSON. Raises ValueError if it is not of the type."""
+    """Return the value of a text in JSON. Raises ValueError if it is not of the type."""
     found = reading(read, text.encode("utf-8", "surrogatepass"))
     return refuse(text) if found is None else found
 
 
 def reading(read: Read, text: bytes) -> Any:
-    """The value of a text; None if it is not of the type."""
+    """Return the value of a text; None if it is not of the type."""
     try:
         return read(text.decode("utf-8"))
     except (ValueError, ArithmeticError, OSError, zoneinfo.ZoneInfoNotFoundError):  # UnicodeDecodeError is a ValueError

@@ -15,12 +15,12 @@ _PLAIN = r'^[^"\\\x00-\x1f\x7f]*$'
 
 
 def dump(value: Any) -> str:
-    """The JSON text of a value. Decimals become doubles."""
+    """Return the JSON text of a value. Decimals become doubles."""
     return json.dumps(value, ensure_ascii=False, default=float, separators=(",", ":"))
 
 
 def quoted(value: str) -> str:
-    """The text as JSON."""
+    """Return the text as JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -27,12 +27,12 @@ def scalar(kind: Any) -> ScalarType:
 
 
 def is_nested(kind: Any) -> bool:
-    """Whether a field's text must be JSON to be of this type."""
+    """Return whether a field's text must be JSON to be of this type."""
     return bool(pa.types.is_list(kind) or pa.types.is_struct(kind) or pa.types.is_map(kind))
 
 
 def with_scalars(kind: Any, changed: Callable[[Any], Any]) -> Any:
-    """The type with each scalar type in it replaced. A variant stays what it is."""
+    """Return the type with each scalar type in it replaced. A variant stays what it is."""
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(with_scalars(kind.value_type, changed)))
     if pa.types.is_map(kind):

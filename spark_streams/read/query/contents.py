@@ -57,7 +57,9 @@ class Read:
         self.sure = id_at(last)
 
     def is_overtaken(self, part: Range, state: StreamState) -> bool:
-        """Whether entries may have been trimmed before they were read, if that state is later than the last page."""
+        """Return whether entries may have been trimmed before they were read, if that state is later than the last
+        page.
+        """
         if self.overtaken or self.sure is None:
             return self.overtaken
         in_one_page = self.pages == 1 and self.sure >= part.upto
@@ -67,7 +69,7 @@ class Read:
 def expect(
     parts: Sequence[Range], states: Mapping[str, StreamState | None], *, counts_cheaply: bool
 ) -> Planning[list[Range]]:
-    """The ranges with their number of entries; or with their first one, if the server counts by sending them.
+    """Return the ranges with their number of entries; or with their first one, if the server counts by sending them.
 
     `states` are those of all streams that exist; other ranges stay as they are.
     """
@@ -90,7 +92,7 @@ def expect(
 
 
 def _deduced(part: Range, state: StreamState | None) -> Range:
-    """The range with what the stream's state says of its contents."""
+    """Return the range with what the stream's state says of its contents."""
     if part.count is not None or state is None:
         return part
     if state.first_id is None or part.upto < state.first_id or part.after >= state.last_id:
@@ -102,7 +104,7 @@ def _deduced(part: Range, state: StreamState | None) -> Range:
 
 
 def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
-    """The loss in the range; None if no loss is known.
+    """Return the loss in the range; None if no loss is known.
 
     `known` is what was known of the stream when the range was planned, and `state` is later than all that was read.
     Without `read` nothing was read yet.
@@ -142,7 +144,7 @@ def _miscounted(part: Range, count: int, read: Read) -> Loss | None:
 
 
 def _front(state: StreamState | None) -> StreamId:
-    """The smallest ID that may still be in the stream."""
+    """Return the smallest ID that may still be in the stream."""
     if state is None:
         return LAST
     return state.last_id.next() if state.first_id is None else state.first_id

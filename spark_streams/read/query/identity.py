@@ -22,7 +22,7 @@ _log = logging.getLogger("spark_streams")
 
 
 def source_of(options: ReadOptions, address: Address, begin: Offsets | None = None) -> Source:
-    """The identity of a query with these options, for its offsets; the query's ID is the previous offset's."""
+    """Return the identity of a query with these options, for its offsets; the query's ID is the previous offset's."""
     pattern = options.pattern
     streams = tuple(sorted(options.streams)) if pattern is None else ()
     return Source(options.consume, streams, pattern, options.group, query_of(begin), address.login.database)
@@ -36,7 +36,7 @@ def source_without_begin(options: ReadOptions, address: Address) -> Source:
 
 
 def query_of(begin: Offsets | None) -> str:
-    """The ID of the query that has this offset; a new one for a new query.
+    """Return the ID of the query that has this offset; a new one for a new query.
 
     An offset of an earlier version has none: its ID follows from the offset, so a restart finds the same.
     """
@@ -48,7 +48,7 @@ def query_of(begin: Offsets | None) -> str:
 
 
 def same_streams(options: ReadOptions, begin: Offsets) -> bool:
-    """Whether the query finds its streams in the same way as when the offset was made, as far as is known."""
+    """Return whether the query finds its streams in the same way as when the offset was made, as far as is known."""
     source = begin.source
     return source is None or (source.pattern, set(source.streams)) == (options.pattern, set(options.streams))
 
@@ -94,5 +94,5 @@ def _names(streams: Iterable[str]) -> str:
 
 
 def _positions(begin: Offsets) -> str:
-    """The positions of the checkpoint as a value of startingOffsets."""
+    """Return the positions of the checkpoint as a value of startingOffsets."""
     return json.dumps({stream: f"({after}" for stream, after in sorted(begin.streams.items())})

@@ -195,7 +195,7 @@ class Lease:
 
 
 def lease_name(options: ReadOptions, *, shared: bool) -> str:
-    """The subject of a query's lease: its group, or, in a `shared` group, the names of its consumers."""
+    """Return the subject of a query's lease: its group, or, in a `shared` group, the names of its consumers."""
     group = options.group or ""
     return f"{len(group)}:{group}" + (f":{options.consumer}" if shared else "")
 

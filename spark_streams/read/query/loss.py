@@ -51,12 +51,12 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, state: StreamState) -> Known:
-        """The facts in a state."""
+        """Return the facts in a state."""
         removed = None if state.entries_added is None else state.entries_added - state.length
         return cls(state.last_id, state.entries_added, state.first_id, removed, state.max_deleted_id)
 
     def upto(self, upto: StreamId, added: int | None) -> Known:
-        """The facts at an ID up to which the stream is read; `added`: entries ever added up to there.
+        """Return the facts at an ID up to which the stream is read; `added`: entries ever added up to there.
 
         What lies behind is left to the next batch: a failover may lose it, and others may write it again.
         """
@@ -86,7 +86,7 @@ class Loss:
         return 1 if self.count is None else self.count
 
     def error(self, stream: str, baseline: Baseline, address: Address) -> PystreamsError:
-        """The error STREAM_LOST or ENTRIES_LOST for this loss."""
+        """Return the error STREAM_LOST or ENTRIES_LOST for this loss."""
         after = baseline.after
         if self.upto is None:
             return error("STREAM_LOST", stream=stream, address=address, offset=after, found=self.found)
@@ -127,7 +127,7 @@ def find_another(known: Known, state: StreamState) -> Loss | None:
 
 
 def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None) -> Loss | None:
-    """The loss after the baseline's position; None if no loss is known.
+    """Return the loss after the baseline's position; None if no loss is known.
 
     `backlog` is the exact number of entries that are there behind the position; None if it was not counted.
     """
@@ -147,7 +147,7 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
 
 
 def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss | None:
-    """The loss among the entries that a consumer group has yet to read; None if no loss is known.
+    """Return the loss among the entries that a consumer group has yet to read; None if no loss is known.
 
     `known` is what `group_baseline` said of an earlier state: then only what has gone since counts. Without it, entries
     that were deleted one by one do not count for a group that has read nothing: that may have been before there was the
@@ -190,7 +190,7 @@ def group_baseline(state: StreamState, known: Baseline | None = None) -> Baselin
 
 
 def _last_missing(baseline: Baseline, state: StreamState) -> StreamId:
-    """The last ID that may be missing: before the first entry if the head was trimmed, otherwise anywhere."""
+    """Return the last ID that may be missing: before the first entry if the head was trimmed, otherwise anywhere."""
     if state.first_id is not None and state.first_id > baseline.after:
         return max(state.first_id.before(), state.max_deleted_id)
     return state.max_deleted_id if state.max_deleted_id > baseline.after else state.last_id

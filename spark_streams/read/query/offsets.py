@@ -126,11 +126,11 @@ class Offsets:
     starts: Mapping[str, StreamId] | None = None
 
     def of(self, stream: str) -> StreamId:
-        """The stream's position."""
+        """Return the stream's position."""
         return self.streams.get(stream, ZERO)
 
     def is_another(self, begin: Offsets, stream: str) -> bool:
-        """Whether the stream is another one here than at `begin`, before, as far as the two offsets say."""
+        """Return whether the stream is another one here than at `begin`, before, as far as the two offsets say."""
         first, was = self.firsts.get(stream), begin.firsts.get(stream)
         added, counted = self.added.get(stream), begin.added.get(stream)
         return (
@@ -140,7 +140,9 @@ class Offsets:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The form that Spark stores, of the newest version. Spark compares it as text: streams are in sorted order."""
+        """Return the form that Spark stores, of the newest version. Spark compares it as text: streams are in sorted
+        order.
+        """
         version = _WITHOUT_STARTS if self.starts is None else VERSION
         form: dict[str, Any] = {"version": version, "streams": _sorted(self.streams, str)}
         names = list(form["streams"])
@@ -171,7 +173,7 @@ class Offsets:
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Offsets:
-        """The offset of a stored form, of any version. Raises OFFSET_VERSION or OFFSET_MALFORMED."""
+        """Return the offset of a stored form, of any version. Raises OFFSET_VERSION or OFFSET_MALFORMED."""
         version = form.get("version")
         if isinstance(version, int) and version > VERSION:
             fail("OFFSET_VERSION", version=version, known=VERSION)
@@ -229,7 +231,7 @@ def _firsts(form: Mapping[str, Any], names: Sequence[str]) -> dict[str, StreamId
 def _in_order(
     values: Mapping[str, Any], names: Sequence[str], text: Callable[[Any], Any]
 ) -> list[Any] | dict[str, Any]:
-    """The values of these names, None for a missing one; by name if there are other names too."""
+    """Return the values of these names, None for a missing one; by name if there are other names too."""
     if not values.keys() <= set(names):
         return _sorted(values, text)
     return [text(values[name]) if name in values else None for name in names] if values else []

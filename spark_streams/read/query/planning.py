@@ -30,7 +30,7 @@ States = Mapping[str, StreamState | None]
 
 
 def unlimited(limits: LimitOptions) -> LimitOptions:
-    """The limits of partitions alone, without those of a micro-batch."""
+    """Return the limits of partitions alone, without those of a micro-batch."""
     return LimitOptions(
         min_partitions=limits.min_partitions,
         max_partitions=limits.max_partitions,
@@ -41,7 +41,7 @@ def unlimited(limits: LimitOptions) -> LimitOptions:
 def read_once(
     starts: Ids, ends: Ids, states: States, limits: LimitOptions, *, counts_cheaply: bool, cores: int
 ) -> Planning[list[tuple[Range, ...]]]:
-    """The ranges of each task of a batch read between two positions, with what they must contain."""
+    """Return the ranges of each task of a batch read between two positions, with what they must contain."""
     found = yield from cuts(starts, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
     sizes = estimates(starts, states)
     whole = yield from expect(ranges(starts, ends, found, sizes=sizes), states, counts_cheaply=counts_cheaply)
@@ -49,7 +49,7 @@ def read_once(
 
 
 def estimates(starts: Ids, states: States) -> dict[str, int]:
-    """The number of entries behind each position, or an estimate of it."""
+    """Return the number of entries behind each position, or an estimate of it."""
     return {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
 
 
@@ -63,7 +63,7 @@ def cuts(
     counts_cheaply: bool,
     exact: bool,
 ) -> Planning[dict[str, Sequence[Cut]]]:
-    """Where streams are cut into partitions. Streams that need no cut are left out.
+    """Return where streams are cut into partitions. Streams that need no cut are left out.
 
     `counts`: known numbers of entries between two positions. `exact`: count the entries of every part.
     """
@@ -94,7 +94,7 @@ def ranges(
     counts: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> list[Range]:
-    """The ranges between two positions: one for each stream that has moved, or as many as it has cuts.
+    """Return the ranges between two positions: one for each stream that has moved, or as many as it has cuts.
 
     `counts` are the known numbers of entries of streams that are not cut; `sizes` are estimates.
     """
@@ -114,7 +114,8 @@ def ranges(
 
 
 def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[int, ...]:
-    """How many of the ranges, which stay in their order, each task reads; empty if each range has a task of its own.
+    """Return how many of the ranges, which stay in their order, each task reads; empty if each range has a task of its
+    own.
 
     The limits are on the number of tasks and on the entries of each. Without a limit there is a task for each core, or
     more if there are so many entries that they are worth it.
@@ -143,7 +144,7 @@ def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[in
 
 
 def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
-    """The ranges of each task: as many as `tasks` says, in order. If there are others, each has its own."""
+    """Return the ranges of each task: as many as `tasks` says, in order. If there are others, each has its own."""
     if sum(tasks) != len(ranges):
         return [(one,) for one in ranges]
     ends = list(itertools.accumulate(tasks))
@@ -151,7 +152,7 @@ def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...
 
 
 def parts(sizes: Mapping[str, int], at_least: int, most: int | None) -> dict[str, int]:
-    """The number of partitions of each stream that has entries.
+    """Return the number of partitions of each stream that has entries.
 
     `sizes` are numbers of entries. No partition gets more than `most` entries; all streams together get `at_least`
     partitions, in proportion to their sizes, but no stream gets more partitions than it has entries.

@@ -13,7 +13,7 @@ from streamclient.streams.server import StreamServer
 
 
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
-    """The streams that the options name, or those that match their pattern now."""
+    """Return the streams that the options name, or those that match their pattern now."""
     return options.streams if options.pattern is None else server.streams.find(options.pattern)
 
 
@@ -27,7 +27,7 @@ class Selection:
         self._due = 0.0
 
     def streams(self, server: StreamServer) -> Sequence[str]:
-        """The streams that the options name, or those that their pattern matched when it was looked up last."""
+        """Return the streams that the options name, or those that their pattern matched when it was looked up last."""
         if self._found is None or (self._options.pattern is not None and self._clock() >= self._due):
             self._found = streams_of(self._options, server)
             self._due = self._clock() + self._options.pattern_refresh / 1000
@@ -35,7 +35,7 @@ class Selection:
 
 
 def start_of(options: ReadOptions, stream: str, otherwise: Position, state: StreamState | None) -> Position:
-    """Where reading starts in a stream; `otherwise` if the user does not say.
+    """Return where reading starts in a stream; `otherwise` if the user does not say.
 
     Raises NO_ENTRY_AT_TIME where reading is to start at a time that the stream has not reached, if that is an error.
     """
@@ -49,5 +49,5 @@ def start_of(options: ReadOptions, stream: str, otherwise: Position, state: Stre
 
 
 def end_of(options: ReadOptions, stream: str, otherwise: Position) -> Position:
-    """Where reading ends in a stream; `otherwise` if the user does not say."""
+    """Return where reading ends in a stream; `otherwise` if the user does not say."""
     return otherwise if options.ending is None else options.ending.get(stream, otherwise)

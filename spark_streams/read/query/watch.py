@@ -38,7 +38,9 @@ class Watch:
         self._until = 0.0
 
     def due(self, server: StreamServer, begin: Offsets, streams: Sequence[str], *, waits: bool) -> Sequence[str]:
-        """The streams to look at for a batch after `begin`. With `waits` the server may take its time to find one."""
+        """Return the streams to look at for a batch after `begin`. With `waits` the server may take its time to find
+        one.
+        """
         now = self._clock()
         if self._after is not begin or now >= self._until:
             self._until = now + _LOOK_SECONDS + _STREAM_SECONDS * len(streams)

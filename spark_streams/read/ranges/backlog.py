@@ -10,7 +10,9 @@ from streamwire.stream_id import StreamId
 
 
 def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """The exact number of entries behind `after` in that state; None where the server would have to send them all."""
+    """Return the exact number of entries behind `after` in that state; None where the server would have to send them
+    all.
+    """
     if state is None:
         return 0
     backlog = state.exact_backlog(after)
@@ -21,6 +23,6 @@ def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: S
 
 
 def added_upto(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """How many entries were ever added to the stream up to `after`; None if the server cannot tell."""
+    """Return how many entries were ever added to the stream up to `after`; None if the server cannot tell."""
     backlog = yield from counted_backlog(server, stream, after, state)
     return None if state is None or backlog is None or state.entries_added is None else state.entries_added - backlog

@@ -90,7 +90,7 @@ class Continuity:
     def begins(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
     ) -> dict[str, Begin]:
-        """Where the next batch begins in these streams, behind what was lost."""
+        """Return where the next batch begins in these streams, behind what was lost."""
         found = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
         begins = rounds.for_each(server, found)
         self.see(states)
@@ -127,7 +127,7 @@ class Continuity:
         return Begin((yield from baseline_of(server, stream, after, state)), jumps=found.recreated, loss=found)
 
     def _is_read(self, begin: Offsets, stream: str) -> bool:
-        """Whether all of a stream that a pattern found had been read, as far as was ever seen."""
+        """Return whether all of a stream that a pattern found had been read, as far as was ever seen."""
         if self._options.pattern is None or stream in begin.unread:
             return False
         return self._seen.get(stream, ZERO) <= begin.of(stream)
@@ -135,7 +135,7 @@ class Continuity:
     def _backlog(
         self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None
     ) -> Steps[int | None]:
-        """The exact number of entries behind a position; None if it is unknown.
+        """Return the exact number of entries behind a position; None if it is unknown.
 
         They are counted only if entries were removed from the stream since they were last counted with none missing,
         or if its first entry is another one. Otherwise there are as many as were added. So a trigger costs the same
@@ -196,13 +196,13 @@ class Continuity:
 
 
 def baseline_in(offset: Offsets, stream: str) -> Baseline:
-    """An offset's facts of a stream."""
+    """Return an offset's facts of a stream."""
     first = offset.firsts.get(stream)
     return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
 
 
 def baseline_of(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[Baseline]:
-    """The present facts of a stream, at the start of reading: earlier losses are not counted."""
+    """Return the present facts of a stream, at the start of reading: earlier losses are not counted."""
     if state is None:
         return Baseline(after, 0 if after == ZERO else None)
     backlog = yield from counted_backlog(server, stream, after, state)

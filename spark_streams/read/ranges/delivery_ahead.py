@@ -36,7 +36,7 @@ class DeliveryAhead:
         self._begun: dict[str, _Begun] = {}
 
     def furthest(self, stream: str) -> StreamId | None:
-        """The furthest position of the stream's group after a delivery ahead; None without one."""
+        """Return the furthest position of the stream's group after a delivery ahead; None without one."""
         begun = self._begun.get(stream)
         return None if begun is None else begun.reached or LAST
 
@@ -62,7 +62,7 @@ class DeliveryAhead:
         return found
 
     def _free_names(self, taken: set[bytes], parts: int) -> list[str]:
-        """The query's first `count` consumer names that are free, in order."""
+        """Return the query's first `count` consumer names that are free, in order."""
         for first in itertools.count(0, parts):
             names = [f"{self._options.consumer}-{first + part}" for part in range(parts)]
             if taken.isdisjoint(name.encode() for name in names):

@@ -65,7 +65,7 @@ class OwnedGroup:
         resumes: bool,
         changes: bool = True,
     ) -> Steps[StreamId]:
-        """Where a new query begins that is to begin at `after`; the group, which exists, is moved there.
+        """Return where a new query begins that is to begin at `after`; the group, which exists, is moved there.
 
         `resumes`: an existing group is not moved, and the query begins where it is. Nor is it unless this `changes`
         the group. Raises GROUP_IN_USE for a group that other programs use.
@@ -120,13 +120,14 @@ class OwnedGroup:
     def _count(
         self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None
     ) -> Steps[int | None]:
-        """How many entries were ever added up to `after`, for the group to know; None if it is not to be told."""
+        """Return how many entries were ever added up to `after`, for the group to know; None if it is not to be told.
+        """
         if not self._tells_count:
             return None
         return (yield from added_upto(server, stream, after, state))
 
     def check_consumers(self, stream: str) -> Steps[bool]:
-        """Whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others.
+        """Return whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others.
 
         Those that a query with consume=shared has left are no others, unless that query runs.
         """
@@ -192,7 +193,7 @@ class OwnedGroup:
     def _mark_large(
         self, server: StreamServer, group: str, wanted: Mapping[str, Delivered], aside: Collection[str]
     ) -> set[str]:
-        """The streams to which so much is delivered that it is done in the background, each with a mark.
+        """Return the streams to which so much is delivered that it is done in the background, each with a mark.
 
         The mark is a consumer whose name says how far it goes. It is there until all is delivered: if the driver is
         killed before that, and the batch finished all the same, the next run knows why the group is behind.
@@ -246,7 +247,7 @@ class OwnedGroup:
         server.groups.delete_consumers([(stream, self._mark_name(upto).encode()) for stream, upto in done], group)
 
     def _undelivered(self, server: StreamServer, group: str, wanted: Mapping[str, Delivered]) -> dict[str, Delivered]:
-        """The rest of a delivery, with the group's position. Deleted entries are not delivered."""
+        """Return the rest of a delivery, with the group's position. Deleted entries are not delivered."""
         behind: dict[str, Delivered] = {}
         for stream, state in server.states.of(list(wanted), group).items():
             parts, _ = wanted[stream]
@@ -311,7 +312,7 @@ class OwnedGroup:
         _log.warning("The group %s of %s was moved from %s to %s; all is read.", group, stream, expected, position)
 
     def _has_pending(self, group: str, stream: str) -> Steps[bool]:
-        """Whether the query, or an earlier run of it, has entries pending."""
+        """Return whether the query, or an earlier run of it, has entries pending."""
         return (yield from rounds.first_pending_id(stream, group, self._options.consumer)) is not None
 
     def _catch_up(self, group: str, stream: str, position: StreamId, after: StreamId, added: int | None) -> Steps[None]:
@@ -330,7 +331,7 @@ class OwnedGroup:
         yield from rounds.set_position(stream, group, after, added)
 
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
-        """Whether the group may be behind only because a failover lost the last batch's delivery.
+        """Return whether the group may be behind only because a failover lost the last batch's delivery.
 
         That batch is finished and none of its entries is missing, or the stream's state would have shown it.
         """

@@ -11,7 +11,7 @@ from streamwire.stream_id import ZERO, StreamId
 
 
 def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
-    """The ranges of the batch between two offsets; `sizes` are estimates of their numbers of entries."""
+    """Return the ranges of the batch between two offsets; `sizes` are estimates of their numbers of entries."""
     was = begin.streams
     ends = {stream: upto for stream, upto in end.streams.items() if was.get(stream) != upto or stream in end.begins}
     starts = {stream: end.begins.get(stream, begin.of(stream)) for stream in ends}
@@ -19,7 +19,8 @@ def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None
 
 
 def whole_from(state: StreamState | None) -> StreamId:
-    """Where a part of a stream begins that has all that the query may still have to read, as far as its group tells.
+    """Return where a part of a stream begins that has all that the query may still have to read, as far as its group
+    tells.
 
     What lies before is read too where that is wrong, in the first partition.
     """
@@ -28,7 +29,7 @@ def whole_from(state: StreamState | None) -> StreamId:
 
 
 def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
-    """The ranges of the batch between two offsets, those of each task together."""
+    """Return the ranges of the batch between two offsets, those of each task together."""
     if end.starts is None:
         return planning.shared(ranges_between(begin, end), end.tasks)
     counts = _entries_between(begin, end, end.streams)
@@ -53,7 +54,7 @@ def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
 
 
 def ranges_of_whole(end: Offsets, sizes: Mapping[str, int] | None = None) -> list[Range]:
-    """The ranges of a read of everything up to an offset; `sizes` are estimates of their numbers of entries."""
+    """Return the ranges of a read of everything up to an offset; `sizes` are estimates of their numbers of entries."""
     return planning.ranges(dict.fromkeys(end.streams, ZERO), end.streams, end.cuts, sizes=sizes)
 
 

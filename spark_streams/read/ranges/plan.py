@@ -116,7 +116,9 @@ class Question:
     parts: int = 1
 
     def has_all(self, state: StreamState) -> bool:
-        """Whether the stream's state shows that nothing is gone behind `after`, and is not that of a smaller stream."""
+        """Return whether the stream's state shows that nothing is gone behind `after`, and is not that of a smaller
+        stream.
+        """
         if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
             return False
         if state.first_id > self.after:
@@ -163,7 +165,9 @@ class _Admitted:
 
 
 def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPlan]:
-    """The batch after `begin`: as many entries as the limits allow; none while fewer than their minimum are there."""
+    """Return the batch after `begin`: as many entries as the limits allow; none while fewer than their minimum are
+    there.
+    """
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
     admitted = (yield from _admit(facts, limits)) if facts.has_news else None
@@ -181,7 +185,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
 
 
 def first_offset(baselines: Mapping[str, Baseline], states: States, source: Source | None) -> Offsets:
-    """Where a new query begins that reads each stream from its baseline on; that may be ahead of the stream."""
+    """Return where a new query begins that reads each stream from its baseline on; that may be ahead of the stream."""
     lasts = {stream: last_id_of(state) for stream, state in states.items()}
     ahead = {stream: known.after for stream, known in baselines.items() if known.after > lasts[stream]}
     there = {stream: state for stream, state in states.items() if state is not None}
@@ -203,7 +207,7 @@ def first_offset(baselines: Mapping[str, Baseline], states: States, source: Sour
 def plan_without_begin(
     starts: Ids, states: States, source: Source, limits: LimitOptions, *, counts_cheaply: bool, cores: int
 ) -> Planning[Offsets]:
-    """The end of a batch whose start is unknown: the end of the streams. A new query begins after `starts`."""
+    """Return the end of a batch whose start is unknown: the end of the streams. A new query begins after `starts`."""
     ends = {stream: last_id_of(state) for stream, state in states.items()}
     wholes = {stream: whole_from(state) for stream, state in states.items()}
     cuts = yield from planning.cuts(wholes, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
@@ -224,7 +228,7 @@ def plan_without_begin(
 
 
 def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
-    """The entries that the limits admit; None to wait for more of them."""
+    """Return the entries that the limits admit; None to wait for more of them."""
     if limits.max_entries is None and limits.min_entries is None and limits.max_bytes is None:
         return _Admitted(facts.reach, {})
     backlogs = yield from _backlogs(facts)
@@ -241,7 +245,7 @@ def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
 
 
 def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
-    """The number of entries that each stream has for the batch, and whether that is certain."""
+    """Return the number of entries that each stream has for the batch, and whether that is certain."""
     found: dict[str, tuple[int, bool]] = {}
     asked: list[tuple[str, StreamId, StreamId]] = []
     for stream, end in facts.reach.items():
@@ -263,7 +267,7 @@ def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
 
 
 def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[int, bool]]) -> Planning[bool]:
-    """Whether the minimum is reached, or the longest delay is over. Trigger.AvailableNow does not wait."""
+    """Return whether the minimum is reached, or the longest delay is over. Trigger.AvailableNow does not wait."""
     missing = limits.min_entries
     if missing is None or facts.targets is not None or facts.waited is None or facts.waited >= limits.max_delay:
         return True
@@ -278,7 +282,7 @@ def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[
 
 
 def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Planning[int | None]:
-    """The maximum number of entries; a limit in bytes is divided by the average size of the next entries."""
+    """Return the maximum number of entries; a limit in bytes is divided by the average size of the next entries."""
     limit, most_bytes = limits.max_entries, limits.max_bytes
     if most_bytes is None:
         return limit
@@ -297,7 +301,7 @@ def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Plan
 def _offset(
     begin: Offsets, facts: Facts, limits: LimitOptions, admitted: _Admitted, seen: Mapping[str, StreamState]
 ) -> Planning[Offsets]:
-    """The offset at the end of a batch: positions, and everything that reading it again needs.
+    """Return the offset at the end of a batch: positions, and everything that reading it again needs.
 
     Streams that are not `seen` stay where they were.
     """
@@ -342,7 +346,7 @@ def _offset(
 
 
 def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
-    """Where the batch begins in the streams of which the offset before does not say it for good."""
+    """Return where the batch begins in the streams of which the offset before does not say it for good."""
     # If the first batch is repeated, Spark asks again where the query begins, and the streams end elsewhere then.
     latest = {
         stream: after
@@ -353,7 +357,7 @@ def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
 
 
 def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -> Planning[dict[str, int]]:
-    """The number of entries ever added to each stream up to the end of a batch, where that can be known."""
+    """Return the number of entries ever added to each stream up to the end of a batch, where that can be known."""
     added: dict[str, int] = {}
     uncounted: list[tuple[str, StreamId, StreamId]] = []
     for stream, state in seen.items():
@@ -385,7 +389,7 @@ def _parts(
     seen: Mapping[str, StreamState],
     added: Mapping[str, int],
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
-    """Where the streams are cut into partitions, and what a part must contain if two offsets do not say it.
+    """Return where the streams are cut into partitions, and what a part must contain if two offsets do not say it.
 
     That is a number of entries, which is written down as a cut, or else the ID of the first entry, the head. Returns
     the cuts and the heads.
@@ -426,7 +430,7 @@ def _parts(
 
 
 def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...]]:
-    """The cuts of the streams that have more than one part."""
+    """Return the cuts of the streams that have more than one part."""
     return {stream: tuple(found) for stream, found in cuts.items() if len(found) > 1}
 
 

@@ -72,7 +72,7 @@ class RangeSource:
         return self._latest
 
     def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
-        """Where a new query begins. With a group, that is fixed in the group.
+        """Return where a new query begins. With a group, that is fixed in the group.
 
         `end`: the end of its first batch, if that says where it begins. `is_new`: no earlier run has seen it.
         """
@@ -92,7 +92,9 @@ class RangeSource:
         return first_offset(baselines, states, source)
 
     def everything(self) -> Offsets:
-        """The end of a batch of which nobody has said where it begins: where the streams end now. Changes no server."""
+        """Return the end of a batch of which nobody has said where it begins: where the streams end now. Changes no
+        server.
+        """
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
@@ -107,7 +109,7 @@ class RangeSource:
         return end
 
     def _streams(self, server: StreamServer, begin: Offsets | None = None) -> list[str]:
-        """The query's streams: those named, or those the pattern matches now and those it matched before."""
+        """Return the query's streams: those named, or those the pattern matches now and those it matched before."""
         found = self._selection.streams(server)
         if begin is None:
             return list(found)
@@ -124,7 +126,7 @@ class RangeSource:
     def _begins(
         self, server: StreamServer, states: States, starts: Mapping[str, StreamId], *, changes: bool = True
     ) -> dict[str, StreamId]:
-        """The position in each stream after which a new query begins: in those of `starts`, there.
+        """Return the position in each stream after which a new query begins: in those of `starts`, there.
 
         The group is made or moved accordingly, unless nothing `changes`.
         """
@@ -155,7 +157,8 @@ class RangeSource:
         self._targets = {stream: (state.last_id, state.entries_added) for stream, state in present}
 
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
-        """The end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough yet.
+        """Return the end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough
+        yet.
 
         Acknowledges everything up to `begin`. `durable`: no restart asks for anything before it; None if unknown.
         """
@@ -224,7 +227,8 @@ class RangeSource:
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
-        """The partitions of the batch between two offsets. Unless their tasks do it, they are delivered to the group.
+        """Return the partitions of the batch between two offsets. Unless their tasks do it, they are delivered to the
+        group.
 
         Raises ENTRIES_LOST or STREAM_LOST if the batch cannot be read as planned, and GROUP_BEHIND.
         """

@@ -55,7 +55,7 @@ class RangePartition(InputPartition):
     known: tuple[tuple[str, Known], ...] = ()
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """The entries as record batches of that schema. Raises STREAM_LOST, ENTRIES_LOST or FIELDS_MISSING."""
+        """Yield the entries as record batches of that schema. Raises STREAM_LOST, ENTRIES_LOST or FIELDS_MISSING."""
         launcher.check_reach(self.address)
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
@@ -99,7 +99,7 @@ class RangePartition(InputPartition):
                 yield page, [(part, page.count)]
 
     def _delivery(self, connection: Connection, group: str, part: Range, state: StreamState | None) -> Delivery | None:
-        """How to deliver the range's entries to the group, from that state on; None if the group is gone."""
+        """Return how to deliver the range's entries to the group, from that state on; None if the group is gone."""
         stream = part.stream
 
         def position() -> StreamId | None:
@@ -113,7 +113,7 @@ class RangePartition(InputPartition):
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
     def _losses(self, connection: Connection, progress: Mapping[Range, Read]) -> Iterator[tuple[str, PystreamsError]]:
-        """The streams that have lost entries of a range, and the errors that say so."""
+        """Yield the streams that have lost entries of a range, and the errors that say so."""
         known = dict(self.known)
         states = open_server(connection).states.of([*dict.fromkeys(part.stream for part in progress)], None)
         for part, found in progress.items():

@@ -103,7 +103,7 @@ def _one_slot(connection: Connection, task: SharedTask) -> bool:
 
 
 def _notes_key(task: SharedTask) -> bytes:
-    """The key of the notes. It is in the target's slot."""
+    """Return the key of the notes. It is in the target's slot."""
     origin = f"{len(task.stream)}:{task.stream}:{len(task.group)}:{task.group}".encode()
     return b"pystreams:{" + same_slot_tag((task.dead_letters or "").encode()) + b"}:dead:" + origin
 
@@ -191,7 +191,7 @@ class _Noted:
         return commands
 
     def _pending(self, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes, int]]:
-        """The consumer and the number of deliveries of those that are pending."""
+        """Return the consumer and the number of deliveries of those that are pending."""
         task = self._task
         commands: list[Command] = [("XPENDING", task.stream, task.group, each, each, 1) for each in ids]
         replies = self._connection.pipeline(commands)
@@ -209,7 +209,7 @@ def _failure(connection: Connection, task: SharedTask, command: str, reply: Resp
 
 
 def _words(stream: str, entry_id: bytes, reason: str, deliveries: int, pairs: Sequence[bytes]) -> list[bytes | str]:
-    """A dead letter's field names and values, in turn."""
+    """Return a dead letter's field names and values, in turn."""
     origin: dict[str, bytes | str] = {
         "_original_stream": stream,
         "_original_id": entry_id,
@@ -220,7 +220,7 @@ def _words(stream: str, entry_id: bytes, reason: str, deliveries: int, pairs: Se
 
 
 def _pairs(page: Page, row: int) -> list[bytes]:
-    """An entry's field names and values, in turn."""
+    """Return an entry's field names and values, in turn."""
     offsets, names, values = page.fields()
     first, last = offsets[row].as_py(), offsets[row + 1].as_py()
     keys, texts = names.slice(first, last - first).to_pylist(), values.slice(first, last - first).to_pylist()

@@ -35,7 +35,7 @@ Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
 
 
 def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedTask]]:
-    """The tasks in their order: some that may read together, or one. All that they read is in memory at once.
+    """Yield the tasks in their order: some that may read together, or one. All that they read is in memory at once.
 
     `size` is learned as they read: those of entries of many megabytes read in pairs.
     """
@@ -54,7 +54,7 @@ def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedT
 
 
 def _is_plain(task: SharedTask) -> bool:
-    """Whether nothing but new entries is wanted: then those of several tasks are one page."""
+    """Return whether nothing but new entries is wanted: then those of several tasks are one page."""
     return bool(task.reads) and not task.claims and not task.counts and task.max_deliveries is None
 
 
@@ -100,7 +100,8 @@ def _apart(
     fresh: Sequence[SharedTask],
     pages: Sequence[list[Page] | None] | None,
 ) -> tuple[list[Found], list[SharedTask]]:
-    """The pages of each task, with the number of deliveries where it is asked for; and the tasks that are left."""
+    """Return the pages of each task, with the number of deliveries where it is asked for; and the tasks that are left.
+    """
     if pages is None:
         return [], list(tasks)
     done = {task: its for task, its in zip(fresh, pages, strict=True) if its is not None}
@@ -115,7 +116,7 @@ def _apart(
 
 
 def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Claim]]:
-    """The pending entries of other consumers that each task is to claim. Raises RefusedForNowError."""
+    """Return the pending entries of other consumers that each task is to claim. Raises RefusedForNowError."""
     claiming = [task for task in tasks if task.claims]
     listed = link.pipeline([("XINFO", "CONSUMERS", task.stream, task.group) for task in claiming])
     asked: list[tuple[SharedTask, int]] = []
@@ -135,7 +136,7 @@ def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Cl
 
 
 def _answered(reply: Any) -> Any:
-    """The reply. A refusal is left to the way of single tasks, which knows what it means."""
+    """Return the reply. A refusal is left to the way of single tasks, which knows what it means."""
     if isinstance(reply, ResponseError):
         raise RefusedForNowError(str(reply))
     return reply

@@ -34,7 +34,7 @@ class Facts:
 
 
 def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets:
-    """The batch of that number, which counts on from `since`. It is empty if the group has nothing for it."""
+    """Return the batch of that number, which counts on from `since`. It is empty if the group has nothing for it."""
     lag = facts.lag
     if limits.max_entries is not None:
         left = max(0, limits.max_entries - sum(facts.claims.values()))
@@ -59,7 +59,7 @@ def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets
 
 
 def _equal_parts(count: int, parts: int, most: int) -> tuple[int, ...]:
-    """The number of entries of each part: equal numbers, none above `most`."""
+    """Return the number of entries of each part: equal numbers, none above `most`."""
     parts = max(1, min(parts, count))
     count = min(count, parts * most)
     return tuple(count * (part + 1) // parts - count * part // parts for part in range(parts))

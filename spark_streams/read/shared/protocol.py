@@ -68,19 +68,20 @@ class SharedTask:
 
 
 def ledger_key(stream: str, group: str, prefix: str) -> bytes:
-    """The key of the ledger. It is in the stream's slot."""
+    """Return the key of the ledger. It is in the stream's slot."""
     tag = same_slot_tag(stream.encode())
     return b"pystreams:{" + tag + b"}:taken:" + f"{len(stream)}:{stream}:{len(group)}:{group}:{prefix}".encode()
 
 
 def batch_of(consumer: bytes, prefix: str) -> int | None:
-    """The number of the batch that a consumer belongs to; None if it is not one of this query's."""
+    """Return the number of the batch that a consumer belongs to; None if it is not one of this query's."""
     found = re.fullmatch(re.escape(prefix.encode()) + rb"-([0-9]+)-[0-9]+", consumer)
     return int(found[1]) if found else None
 
 
 def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
-    """The consumers, of a reply of XINFO CONSUMERS, from which the task may claim entries; how idle they must be."""
+    """Yield the consumers, of a reply of XINFO CONSUMERS, from which the task may claim entries; how idle they must be.
+    """
     for reply in consumers:
         info = dict(zip(reply[0::2], reply[1::2], strict=True))
         batch = batch_of(info[b"name"], task.prefix)
@@ -90,6 +91,6 @@ def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[byte
 
 
 def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Command:
-    """The command that lists pending entries of a consumer, at most so many, that are idle for that long."""
+    """Return the command that lists pending entries of a consumer, at most so many, that are idle for that long."""
     condition: Command = ("IDLE", idle) if idle else ()
     return ("XPENDING", task.stream, task.group, *condition, "-", "+", most, consumer)

@@ -97,7 +97,7 @@ class SharedSource:
             )
 
     def _starts(self, states: Mapping[str, StreamState | None]) -> dict[str, StreamId]:
-        """Where a new query's groups begin in the streams that do not have them."""
+        """Return where a new query's groups begin in the streams that do not have them."""
         starts: dict[str, StreamId] = {}
         for stream, state in states.items():
             if state is None or state.group is None:
@@ -107,7 +107,7 @@ class SharedSource:
         return starts
 
     def everything(self) -> Offsets:
-        """A batch of all that is there, without knowing the one before. Changes no server.
+        """Return a batch of all that is there, without knowing the one before. Changes no server.
 
         The last batch may be in Spark's log and nowhere else. No two batches may have one number, so this one's is the
         time in milliseconds. If clocks go back, what it was to read is left for the next batch.
@@ -133,7 +133,7 @@ class SharedSource:
         return plan(number, since, facts, planning.unlimited(self._options))
 
     def _last_batch(self, connection: Connection, server: StreamServer, streams: Sequence[str]) -> int:
-        """The largest batch number in the streams' ledgers and among the consumers of their groups."""
+        """Return the largest batch number in the streams' ledgers and among the consumers of their groups."""
         done = connection.commands([("HGET", self._ledger_key(stream), protocol.DONE) for stream in streams])
         consumers = itertools.chain.from_iterable(server.groups.consumers(streams, self._group).values())
         batches = (protocol.batch_of(name, self._options.consumer) for name, _ in consumers)
@@ -150,7 +150,7 @@ class SharedSource:
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
-        """The next batch after `begin`, if the group has anything for it; `begin` itself otherwise.
+        """Return the next batch after `begin`, if the group has anything for it; `begin` itself otherwise.
 
         Finished entries are acknowledged and trimmed whether or not `begin` is `durable`: a restart goes on where the
         group is.
@@ -179,7 +179,7 @@ class SharedSource:
             return end
 
     def _found(self, server: StreamServer) -> Sequence[str]:
-        """The query's streams now. One that was deleted is another one if it returns."""
+        """Return the query's streams now. One that was deleted is another one if it returns."""
         streams = self._selection.streams(server)
         if streams is not self._streams:
             self._streams = streams
@@ -204,7 +204,8 @@ class SharedSource:
         return Facts(lag, claims, source, cores=os.cpu_count() or 1)
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
-        """The streams in which there is nothing to read before they or their group change, and nothing to claim."""
+        """Return the streams in which there is nothing to read before they or their group change, and nothing to claim.
+        """
         waits = self._options.claim_idle is not None  # what is pending may be idle for long enough at any time
         return {
             stream: state
@@ -217,7 +218,7 @@ class SharedSource:
     def _counted_on(
         self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
     ) -> SharedBatch:
-        """The batch to count on from: `last`, or a later one that an earlier run began and did not write down.
+        """Return the batch to count on from: `last`, or a later one that an earlier run began and did not write down.
 
         With asynchronous progress tracking, and with an old copy of a checkpoint, the group has seen batches that the
         checkpoint does not know. What of them is pending was perhaps never output: it is claimed, as by a new query.
@@ -230,7 +231,7 @@ class SharedSource:
         return max(self._base, last, key=lambda batch: batch.number)
 
     def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:
-        """The batch of an offset of this query; the errors of `identity.check` for one of another."""
+        """Return the batch of an offset of this query; the errors of `identity.check` for one of another."""
         if not self._checked:
             identity.check(self._options, self._address, offset, streams)
             self._checked = streams is not None
@@ -239,7 +240,9 @@ class SharedSource:
         return offset.shared
 
     def _look(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[int]:
-        """The number of entries that the group has yet to read; what is missing is created, what is lost reported."""
+        """Return the number of entries that the group has yet to read; what is missing is created, what is lost
+        reported.
+        """
         has_group = yield from self._ensure_group(begin, stream, state)
         yield from self._check_loss(stream, state)
         if not has_group or state is None:
@@ -287,7 +290,7 @@ class SharedSource:
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
     def _lag(self, server: StreamServer, stream: str, state: StreamState) -> Steps[int]:
-        """The number of entries that the group has yet to read; an estimate where the server cannot tell."""
+        """Return the number of entries that the group has yet to read; an estimate where the server cannot tell."""
         position = state.group.last_delivered_id if state.group is not None else ZERO
         end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
         if position >= end:
@@ -303,7 +306,7 @@ class SharedSource:
     def _claimable(
         self, connection: Connection, server: StreamServer, states: States, last: SharedBatch
     ) -> dict[str, int]:
-        """How many pending entries of other consumers may be claimed now, in the streams where there are any."""
+        """Return how many pending entries of other consumers may be claimed now, in the streams where there are any."""
         idle = self._options.claim_idle
         streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
         asked: list[tuple[str, Command]] = []
@@ -321,7 +324,7 @@ class SharedSource:
         return found
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
-        """The partitions of the batch that `end` describes; each has one consumer of it or more."""
+        """Return the partitions of the batch that `end` describes; each has one consumer of it or more."""
         del begin
         batch = self._shared(end, self._options.streams or None)
         options = self._options
@@ -406,7 +409,7 @@ class SharedSource:
 
 
 def _most_unread(state: StreamState | None, start: StreamId | None) -> int:
-    """The most entries that a group can have yet to read, which begins at `start` if there is none."""
+    """Return the most entries that a group can have yet to read, which begins at `start` if there is none."""
     if state is None:
         return 0
     position = start if start is not None or state.group is None else state.group.last_delivered_id

@@ -59,7 +59,7 @@ class SharedPartition(InputPartition):
     checks_fields: bool = False
 
     def batches(self, schema: ReadSchema) -> Iterator[Any]:
-        """The entries as record batches of that schema. Raises GROUP_LOST, ENTRIES_LOST and FIELDS_MISSING."""
+        """Yield the entries as record batches of that schema. Raises GROUP_LOST, ENTRIES_LOST and FIELDS_MISSING."""
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
         launcher.check_reach(self.address)
@@ -154,7 +154,7 @@ def _check_loss(connection: Connection, task: SharedTask, state: StreamState | N
 def _attempt(
     connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes
 ) -> Iterable[Pending] | None:
-    """The partition's entries; None if the ledger was changed meanwhile."""
+    """Return the partition's entries; None if the ledger was changed meanwhile."""
     server = open_server(connection)
     streams = [task.stream] if task.reads else []
     # The states go first: EXEC ends a WATCH.
@@ -192,7 +192,7 @@ def _attempt(
 
 
 def _claims(connection: Connection, task: SharedTask, consumer: Consumer) -> list[Claim]:
-    """The pending entries of other consumers that the task is to claim."""
+    """Return the pending entries of other consumers that the task is to claim."""
 
     def ask(*words: bytes | str | int) -> Any:
         (reply,) = connection.pipeline([words])
@@ -215,7 +215,9 @@ def _claims(connection: Connection, task: SharedTask, consumer: Consumer) -> lis
 def _delivered(
     connection: Connection, task: SharedTask, consumer: Consumer, page: Page, counts: Any, ours: Any
 ) -> Iterator[Delivered]:
-    """The page with its entries' numbers of deliveries; entries that were delivered too often become dead letters."""
+    """Yield the page with its entries' numbers of deliveries; entries that were delivered too often become dead
+    letters.
+    """
     most = task.max_deliveries
     if counts is None and (most is not None or task.counts):
         counts = xreadgroup.deliveries(connection, consumer, page.ids().to_pylist())

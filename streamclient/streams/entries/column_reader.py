@@ -87,7 +87,7 @@ def _learn(size: PageSize, buffer: bytearray, found: Sequence[Block]) -> None:
 
 
 def _last_id(buffer: bytearray, last: Block) -> StreamId | None:
-    """The ID of a block's last entry; of frames most likely."""
+    """Return the ID of a block's last entry; of frames most likely."""
     if isinstance(last, Frames):
         return xrange.last_id(buffer, last.span[1])
     return StreamId.parse(blocks.ColumnPage(buffer, [last]).last_id())

@@ -40,7 +40,7 @@ class _Request:
 
 
 def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Sequence[bytes] | None = None) -> Pages:
-    """The entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
+    """Return the entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
 
     Of other fields than `fields` pages may have nothing but the names (None: all fields are needed).
     """
@@ -62,7 +62,7 @@ def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Se
 
 
 def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
-    """The ranges of each node: a request goes to one."""
+    """Return the ranges of each node: a request goes to one."""
     nodes: dict[Endpoint | None, list[Range]] = {}
     for part in ranges:
         nodes.setdefault(connection.node_of(part.stream), []).append(part)
@@ -74,7 +74,7 @@ def _expected(part: Range) -> int:
 
 
 def _is_large(part: Range, size: PageSize) -> bool:
-    """Whether the range fills a page by itself."""
+    """Return whether the range fills a page by itself."""
     return _expected(part) >= size.now
 
 
@@ -96,7 +96,7 @@ def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request
 
 
 def joined(bodies: Sequence[bytes], count: int) -> Page:
-    """The page of the `count` entries that these replies have behind their first line."""
+    """Return the page of the `count` entries that these replies have behind their first line."""
     body = b"".join((_LINE, *bodies, _SPARE))
     return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
 
@@ -104,7 +104,7 @@ def joined(bodies: Sequence[bytes], count: int) -> Page:
 def _received(
     connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
 ) -> Pages:
-    """The entries of a request's ranges: those that came as planned in one page, the others behind."""
+    """Return the entries of a request's ranges: those that came as planned in one page, the others behind."""
     buffer, stop = connection.receive(request.token)
     bodies: list[bytes] = []
     found: list[tuple[Range, int]] = []

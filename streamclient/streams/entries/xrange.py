@@ -61,7 +61,7 @@ def pages(
     delivery: Delivery | None = None,
     size: PageSize | None = None,
 ) -> Iterator[Page]:
-    """The entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
+    """Yield the entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
 
     `size` is what was learned from pages before.
 
@@ -108,14 +108,16 @@ def pages(
 
 
 def fields_at(buffer: bytearray, start: int) -> int:
-    """How many fields the entry that begins there has, most likely; 0 if it is no plain entry."""
+    """Return how many fields the entry that begins there has, most likely; 0 if it is no plain entry."""
     head = bytes(buffer[start : start + _HEAD_BYTES]).split(b"\r\n", 4)
     width = head[3][1:] if len(head) == 5 else b""
     return int(width) // 2 if width.isdigit() else 0
 
 
 def last_id(buffer: bytearray, stop: int) -> StreamId | None:
-    """The last entry's ID, most likely. A value may look like the head of an entry, so decoding has to confirm it."""
+    """Return the last entry's ID, most likely. A value may look like the head of an entry, so decoding has to confirm
+    it.
+    """
     at = buffer.rfind(_HEAD, 0, stop)
     if at < 0:
         return None
@@ -194,7 +196,7 @@ def _counted(
 
 
 def short_ids(connection: Connection, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> Iterator[list[bytes]]:
-    """The IDs of the first entries of each (stream, after, count, upto); `count` is their largest number.
+    """Yield the IDs of the first entries of each (stream, after, count, upto); `count` is their largest number.
 
     Many ranges are read at a time.
     """
@@ -214,7 +216,7 @@ def short_ids(connection: Connection, asked: Sequence[tuple[str, StreamId, int, 
 
 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
-    """The average size on the wire, in bytes, of the next entries after `after`; 0 without entries.
+    """Return the average size on the wire, in bytes, of the next entries after `after`; 0 without entries.
 
     At most `sample` of them are read: one, then more and more until they have some hundred kilobytes together.
     """
@@ -235,12 +237,12 @@ def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sa
 
 
 def command(stream: str, after: StreamId, upto: StreamId, count: int) -> Command:
-    """The command that reads at most `count` entries in (after, upto]."""
+    """Return the command that reads at most `count` entries in (after, upto]."""
     return ("XRANGE", stream, f"({after}", str(upto), "COUNT", count)
 
 
 def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, int]:
-    """The number of entries in a reply, and the position of the first one."""
+    """Return the number of entries in a reply, and the position of the first one."""
     try:
         return array_header(buffer)
     except ReplyError as refusal:
@@ -248,7 +250,7 @@ def _head(connection: Connection, stream: str, buffer: bytearray) -> tuple[int, 
 
 
 def failure(connection: Connection, stream: str, command: str, refusal: ReplyError) -> PystreamsError:
-    """The error for a refused command that reads entries: NOT_A_STREAM or SERVER_REFUSED."""
+    """Return the error for a refused command that reads entries: NOT_A_STREAM or SERVER_REFUSED."""
     if str(refusal).startswith("WRONGTYPE"):
         return error("NOT_A_STREAM", stream=stream, address=connection.address)
     return refused(connection.address, command, refusal, stream)
@@ -260,7 +262,7 @@ def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> 
 
 
 def empty_read(stream: str) -> Command:
-    """A command that reads nothing, to be sent behind commands whose replies are suppressed.
+    """Return a command that reads nothing, to be sent behind commands whose replies are suppressed.
 
     Their refusals are suppressed as well. What the server refuses to them (the key has moved, say) it refuses to this
     one too, so the refusal is seen.
@@ -271,7 +273,9 @@ def empty_read(stream: str) -> Command:
 def _with_delivery(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> list[Command]:
-    """The commands that deliver the page's entries, and those behind. Without suppressed replies it delivers now."""
+    """Return the commands that deliver the page's entries, and those behind. Without suppressed replies it delivers
+    now.
+    """
     last = StreamId.parse(page.last_id())
     if last <= delivery.position:
         return behind

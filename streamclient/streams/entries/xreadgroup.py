@@ -161,7 +161,7 @@ def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Pa
 
 
 def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[tuple[int, int, bool]]]] | None:
-    """Where the replies with entries begin and end, of each read, and whether the entries are new ones.
+    """Return where the replies with entries begin and end, of each read, and whether the entries are new ones.
 
     None if nothing is known to have been executed.
     """
@@ -198,7 +198,7 @@ def deliver_again(connection: Connection, link: Link, consumer: Consumer, first:
 
 
 def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
-    """The entries that are pending for the consumer; nothing is counted as a delivery.
+    """Yield the entries that are pending for the consumer; nothing is counted as a delivery.
 
     Pages, with an int32 array of each entry's deliveries, a boolean array of those that are pending for the consumer
     (None: all), and the IDs of entries before the page's end that are pending but gone. Raises GROUP_LOST and
@@ -218,7 +218,7 @@ def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, 
 def _pending_entries(
     connection: Connection, consumer: Consumer, counts: dict[bytes, int]
 ) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
-    """The entries with these IDs, which are in order. Mostly they lie together, so ranges are read."""
+    """Yield the entries with these IDs, which are in order. Mostly they lie together, so ranges are read."""
     left = list(counts)
     while left:
         last = left[-1]
@@ -254,7 +254,7 @@ def deliveries_of(connection: Connection, pages: Sequence[tuple[Consumer, Sequen
 
 
 def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes]) -> Any:
-    """How often each of these entries was delivered: an int32 array.
+    """Return how often each of these entries was delivered: an int32 array.
 
     The IDs are in order, and pending for the consumer.
     """
@@ -270,7 +270,7 @@ def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes])
 
 
 def _pending(connection: Connection, consumer: Consumer, first: str, last: str) -> Any:
-    """A page of the consumer's pending entries: ID, consumer, idle time, number of deliveries."""
+    """Return a page of the consumer's pending entries: ID, consumer, idle time, number of deliveries."""
     return connection.command(*_xpending(consumer, first, last))
 
 
@@ -283,14 +283,14 @@ def _xreadgroup(consumer: Consumer, count: int, after: str) -> Command:
 
 
 def _page(buffer: bytearray, start: int, stop: int, *, nested: bool) -> Page | None:
-    """The entries of a reply, None without entries. Those of XREADGROUP are nested after the stream's name."""
+    """Return the entries of a reply, None without entries. Those of XREADGROUP are nested after the stream's name."""
     count, at = _nested(buffer, start) if nested else array_header(buffer, start)
     page = decode_page(buffer, at, stop, count) if count > 0 else None
     return page if page is not None and page.count else None
 
 
 def _nested(buffer: bytearray, start: int) -> tuple[int, int]:
-    """The number of entries in a reply of XREADGROUP, and the position of the first; 0 without any."""
+    """Return the number of entries in a reply of XREADGROUP, and the position of the first; 0 without any."""
     count, at = array_header(buffer, start)
     if count <= 0:
         return 0, at

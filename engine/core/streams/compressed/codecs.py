@@ -41,7 +41,7 @@ class Decompressor(Protocol):
 
 
 def decompressor(codec: str) -> Decompressor:
-    """A new decompressor for ``codec``."""
+    """Return a new decompressor for ``codec``."""
     return _Zstd() if codec == "zstd" else _Lz4()
 
 

@@ -84,19 +84,19 @@ class Stored:
         return found
 
     def id_at(self, index: int) -> int:
-        """The ID of the entry at ``index``."""
+        """Return the ID of the entry at ``index``."""
         return self.last_id if index == self._count - 1 else self.packed().id_at(index)
 
     def position(self, entry_id: int) -> int:
-        """The index of the first entry whose ID is not below ``entry_id``."""
+        """Return the index of the first entry whose ID is not below ``entry_id``."""
         return self.packed().position(entry_id)
 
     def id_columns(self, low: int, high: int) -> IdColumns:
-        """The IDs of the entries [low, high)."""
+        """Return the IDs of the entries [low, high)."""
         return self.packed().id_columns(low, high)
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """The frames [low, high) in as many buffers as they lie in."""
+        """Return the frames [low, high) in as many buffers as they lie in."""
         return self.packed().views(low, high)
 
     def frame_at(self, index: int) -> bytes:
@@ -104,7 +104,7 @@ class Stored:
         return self.packed().frame_at(index)
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """The frames [low, high) one by one."""
+        """Return the frames [low, high) one by one."""
         return self.packed().frames(low, high)
 
     def pairs(self, low: int, high: int) -> Iterator[tuple[int, bytes]]:

@@ -159,7 +159,7 @@ class Packed:
         return None if span is None or span.plain is None else (span.plain, span.first)
 
     def id_at(self, index: int) -> int:
-        """The ID of the entry at ``index``."""
+        """Return the ID of the entry at ``index``."""
         chunk = bisect_right(self.starts, index) - 1
         indexed = self._indexed(chunk)
         if indexed is not None:
@@ -174,7 +174,7 @@ class Packed:
         return self.firsts_ms[chunk] + delta << 64 | seq
 
     def position(self, entry_id: int) -> int:
-        """The index of the first entry whose ID is not below ``entry_id``."""
+        """Return the index of the first entry whose ID is not below ``entry_id``."""
         chunk = position(self.firsts_ms, self.firsts_seq, entry_id) - 1
         if chunk < 0:
             return 0
@@ -198,7 +198,7 @@ class Packed:
         return first + low + bisect_left(range(len(sums)), rest, key=lambda at: at + sums[at])
 
     def id_columns(self, low: int, high: int) -> IdColumns:
-        """The IDs of the entries [low, high)."""
+        """Return the IDs of the entries [low, high)."""
         indexed = self._indexed_for(low, high)
         if indexed is not None:
             plain, first = indexed
@@ -229,7 +229,7 @@ class Packed:
         return self.offsets[chunk] + inside * self.least[chunk] + sum(self.sizes[at : at + inside])
 
     def _lengths(self, low: int, high: int) -> Iterator[int]:
-        """The sizes of the frames [low, high)."""
+        """Yield the sizes of the frames [low, high)."""
         chunk = bisect_right(self.starts, low) - 1
         while low < high:
             first, end, least = self.starts[chunk], min(self.starts[chunk + 1], high), self.least[chunk]
@@ -304,7 +304,7 @@ class Packed:
         return span
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """The frames [low, high) in as many buffers as they lie in."""
+        """Return the frames [low, high) in as many buffers as they lie in."""
         indexed = self._indexed_for(low, high)
         if indexed is not None:
             plain, first = indexed
@@ -316,7 +316,7 @@ class Packed:
         return b"".join(self._slices(index, index + 1))
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """The frames [low, high) one by one."""
+        """Return the frames [low, high) one by one."""
         data = b"".join(self._slices(low, high))
         return [data[begin:end] for begin, end in pairwise(accumulate(self._lengths(low, high), initial=0))]
 
@@ -333,7 +333,7 @@ class Packed:
         return None
 
     def copy(self, cache: SpanCache) -> Packed:
-        """The same entries with another cache."""
+        """Return the same entries with another cache."""
         other = type(self)(self.codec, self.last_id, cache)
         for name in Packed.__slots__:
             if name not in ("number", "cache"):

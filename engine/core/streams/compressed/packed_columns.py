@@ -258,7 +258,7 @@ class PackedColumns(Packed):
         return span.reads >= layout.SHORT_READS
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """The frames [low, high) in as many buffers as they lie in."""
+        """Return the frames [low, high) in as many buffers as they lie in."""
         return [
             data if isinstance(data, bytes) else data[edges[0] : edges[-1]]
             for data, edges in self._stretches(low, high)
@@ -269,5 +269,5 @@ class PackedColumns(Packed):
         return b"".join(self.views(index, index + 1))
 
     def frames(self, low: int, high: int) -> list[bytes]:
-        """The frames [low, high) one by one."""
+        """Return the frames [low, high) one by one."""
         return [bytes(data[begin:end]) for data, edges in self._stretches(low, high) for begin, end in pairwise(edges)]

@@ -28,7 +28,7 @@ _WORK, _REST = 0.0004, 0.00005
 
 
 def is_rdb(data: memoryview) -> bool:
-    """Whether a file starts like an RDB file, of any server."""
+    """Return whether a file starts like an RDB file, of any server."""
     return bytes(data[:16]).startswith(reader.MAGICS)
 
 

@@ -163,7 +163,7 @@ def _write(
 
 
 def is_snapshot(data: memoryview) -> bool:
-    """Whether a file starts like a snapshot."""
+    """Return whether a file starts like a snapshot."""
     return bytes(data[:9]) == MAGIC[:9]
 
 

@@ -47,7 +47,7 @@ class LogSwitch:
     # -- CONFIG SET ---------------------------------------------------------------------------------------------------
 
     def differs(self) -> bool:
-        """Whether the configuration requires the other state."""
+        """Return whether the configuration requires the other state."""
         return self._config.flag("appendonly") is not self.is_wanted
 
     def turn_on(self) -> None:

@@ -80,7 +80,7 @@ class Rewrites:
         return self._clock() >= self._retry_at
 
     def is_prepared(self) -> bool:
-        """Whether the fsync at the start of a rewrite will be short; call this repeatedly until it is."""
+        """Return whether the fsync at the start of a rewrite will be short; call this repeatedly until it is."""
         if not self._log.is_nearly_synced() and self._checks < _MAX_CHECKS:
             self._checks += 1
             return False
@@ -88,7 +88,7 @@ class Rewrites:
         return True
 
     def has_grown(self) -> bool:
-        """Whether the log has grown enough over its base for a rewrite by auto-aof-rewrite-percentage."""
+        """Return whether the log has grown enough over its base for a rewrite by auto-aof-rewrite-percentage."""
         config = self._core.config
         percentage, size = config.integer("auto-aof-rewrite-percentage"), self._appendonly.size
         if not percentage or size < config.integer("auto-aof-rewrite-min-size"):

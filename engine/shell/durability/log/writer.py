@@ -136,7 +136,7 @@ class Log:
         return True
 
     def is_nearly_synced(self) -> bool:
-        """Whether an fsync of the file would be short. If not, one is started in a thread."""
+        """Return whether an fsync of the file would be short. If not, one is started in a thread."""
         if self._file.state is not _OPEN:
             return True
         if not self._syncing and self.written - self.synced > _SHORT_SYNC:

@@ -379,7 +379,9 @@ class Connection(asyncio.Protocol):
             self.replies.send(self, parts, size)
 
     def _is_too_much(self, size: int) -> bool:
-        """Whether this many more bytes would exceed the hard output limit; if so, the client is disconnected first."""
+        """Return whether this many more bytes would exceed the hard output limit; if so, the client is disconnected
+        first.
+        """
         hard, _, _ = self.limits.output(self.session)
         waiting = self.held_size + self.transport.get_write_buffer_size() + size
         if not hard or waiting < hard:
@@ -407,7 +409,7 @@ class Connection(asyncio.Protocol):
             self.check_output()
 
     def has_taken(self) -> bool:
-        """Whether it is reading a long reply: some of it waits, and some has left since the last call."""
+        """Return whether it is reading a long reply: some of it waits, and some has left since the last call."""
         waiting = self.held_size + self.transport.get_write_buffer_size()
         before, self.taken = self.taken, self.sent - waiting
         return self.taken > before and (waiting > 0 or self.pieces is not None)
