@@ -234,7 +234,8 @@ def key_of(command: Command) -> bytes | None:
 
 
 def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
-    """Return the key that routes each command. One without (MULTI, EXEC) goes with the next that has one, or the last.
+    """Return the key that routes each command. One without (MULTI, EXEC) goes with the next that has one,
+    or the last.
     """
     keys = [key_of(command) for command in commands]
     last = next((key for key in reversed(keys) if key is not None), None)

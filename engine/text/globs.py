@@ -258,7 +258,8 @@ def _element_size(element: _Element) -> int:
 
 
 def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
-    """Return where a part first stands in text[at:end], and the steps that are left; -1 where it does not, or none are.
+    """Return where a part first stands in text[at:end], and the steps that are left; -1 where it does not,
+    or none are.
     """
     needle, offset = _longest_text(part)
     if len(needle) == size:

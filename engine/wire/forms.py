@@ -88,7 +88,8 @@ def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
 
 
 def head_size(words: list[bytes]) -> int:
-    """Return how many words stand before the fields, 0 if that is unknown, or if the command cannot be part of a run.
+    """Return how many words stand before the fields, 0 if that is unknown, or if the command cannot be part
+    of a run.
     """
     options, at = divide(words)
     if len(options) > 1 or (options and not ADD_OPTIONS[options[0].token].uniform) or at == len(words):

@@ -34,7 +34,8 @@ def path(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def read(file: Path, name: str | None) -> dict[str, str] | None:
-    """Return the options of a profile: the named one, else the file's default; None without either. Raises NO_PROFILE.
+    """Return the options of a profile: the named one, else the file's default; None without either. Raises
+    NO_PROFILE.
     """
     table = _table(file)
     chosen = name if name is not None else table.get(DEFAULT)

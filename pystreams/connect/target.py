@@ -89,7 +89,8 @@ def _address(chosen: Mapping[str, str], needs: str) -> Address:
 def connect(
     wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ, answer_seconds: float | None = None
 ) -> Connection:
-    """Return a connection to the server; `needs` as for `address_of`. `answer_seconds`: how long to wait for a reply.
+    """Return a connection to the server; `needs` as for `address_of`. `answer_seconds`: how long to wait
+    for a reply.
     """
     chosen = settings(wanted, environment, profiles.path(environment))
     address = replace(_address(chosen, needs), answer_seconds=answer_seconds)

@@ -80,7 +80,8 @@ def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) -> Iterator[list[Letter]]:
-    """Yield the letters that are meant, up to an ID, in pages; none of them is empty. What is no letter is passed over.
+    """Yield the letters that are meant, up to an ID, in pages; none of them is empty. What is no letter is
+    passed over.
     """
     if which.ids:
         found = (

@@ -87,7 +87,8 @@ def _bytes(page: list[Entry]) -> int:
 
 
 def after_of(connection: Connection, stream: Stream, position: Position, now: int) -> StreamId:
-    """Return the ID behind which the entries lie that begin at the position; a number of entries counts from the end.
+    """Return the ID behind which the entries lie that begin at the position; a number of entries counts
+    from the end.
     """
     if position.kind == "start":
         return ZERO

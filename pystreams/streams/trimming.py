@@ -31,7 +31,8 @@ def about_before(connection: Connection, stream: Stream, before: StreamId) -> tu
 def may_remove_needed(
     connection: Connection, stream: Stream, limit: tuple[str, str | int], count: int, needed: StreamId
 ) -> bool:
-    """Return whether a limit that removes `count` entries may remove some from `needed` on, as far as they are counted.
+    """Return whether a limit that removes `count` entries may remove some from `needed` on, as far as they
+    are counted.
     """
     if not count or stream.first is None:
         return False

@@ -31,7 +31,8 @@ class Position:
 
 
 def parse(text: str, name: str, *, signs: str = "-10") -> Position:
-    """Return the position that the text means. INVALID_VALUE if it is none; `signs` shows which numbers may be given.
+    """Return the position that the text means. INVALID_VALUE if it is none; `signs` shows which numbers may
+    be given.
     """
     word = text.strip().lower()
     if word in ("start", "earliest", "-"):

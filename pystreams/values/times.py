@@ -21,7 +21,8 @@ def is_duration(text: str) -> bool:
 
 
 def duration(text: str, name: str) -> int:
-    """Return the milliseconds of a duration of at most a hundred years; a bare number means seconds. Or INVALID_VALUE.
+    """Return the milliseconds of a duration of at most a hundred years; a bare number means seconds. Or
+    INVALID_VALUE.
     """
     given = f"{text}s" if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text) else text
     milliseconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))

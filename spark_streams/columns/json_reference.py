@@ -103,7 +103,8 @@ def _whole(text: str) -> int | decimal.Decimal:
 
 
 def converter(target: Any) -> Convert:
-    """Return a function from JSON values to values of the type `target`; it raises ValueError or TypeError for misfits.
+    """Return a function from JSON values to values of the type `target`; it raises ValueError or TypeError
+    for misfits.
     """
     inner = _converter(target)
     if variants.is_variant(target):

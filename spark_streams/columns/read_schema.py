@@ -327,7 +327,8 @@ def _is_text(value: bytes) -> bool:
 
 
 def _arrow_schema(schema: spark.StructType) -> Any:
-    """Return the schema that Spark expects of a batch. Only some releases of its function take the zone as an argument.
+    """Return the schema that Spark expects of a batch. Only some releases of its function take the zone as
+    an argument.
     """
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)

@@ -67,7 +67,8 @@ class StreamCalls(DataSourceStreamReader):
         return source(self._options, self._address)
 
     def _source_of(self, *offsets: Offsets) -> SharedSource | RangeSource:
-        """Return the query's source. With groupIdPrefix, its group is the one of these offsets; a new query's is new.
+        """Return the query's source. With groupIdPrefix, its group is the one of these offsets; a new
+        query's is new.
         """
         if self._source is None:
             known = [each.source.group for each in offsets if each.source is not None and each.source.group]

@@ -46,7 +46,8 @@ class PushdownReader(BatchReader):
 
 
 def _streams(one: Filter) -> tuple[set[str] | None]:
-    """Return the only streams whose rows can pass, as a tuple of one; None in it if the filter does not restrict them.
+    """Return the only streams whose rows can pass, as a tuple of one; None in it if the filter does not
+    restrict them.
     """
     if getattr(one, "attribute", None) != (STREAM,):
         return (None,)

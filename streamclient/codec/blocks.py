@@ -75,7 +75,8 @@ Block = Frames | Columns
 
 
 def blocks(buffer: bytes | bytearray) -> list[Block]:
-    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for what is no such reply.
+    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for what is no
+    such reply.
     """
     number, at = array_header(buffer)
     found: list[Block] = []

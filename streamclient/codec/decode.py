@@ -130,7 +130,8 @@ def _read(data: NDArray[np.uint8], firsts: _Ints, sizes: _Ints, text: bytes) -> 
 
 
 def _begin(data: NDArray[np.uint8], firsts: _Ints, text: bytes) -> bool:
-    """Return whether `text` is at each of these offsets; that many bytes must be there. Eight are compared at a time.
+    """Return whether `text` is at each of these offsets; that many bytes must be there. Eight are compared
+    at a time.
     """
     size = len(text)
     if size < 8:

@@ -118,7 +118,8 @@ class Groups:
 def pending_of(
     connection: Connection, streams: Sequence[str], group: str, prefix: str
 ) -> dict[str, tuple[StreamId, dict[bytes, int], int]]:
-    """Return the group's largest pending ID, the query's consumers with their pending entries, and the others' entries.
+    """Return the group's largest pending ID, the query's consumers with their pending entries, and the
+    others' entries.
     """
     ours = re.compile(re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}")  # of a partition, or of a batch and one
     found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}

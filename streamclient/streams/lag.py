@@ -43,7 +43,8 @@ class Budget:
 
     @classmethod
     def deciding(cls, limit: int | None) -> Budget:
-        """Return the budget of a comparison with a limit, which may need more entries than a figure; bounded as well.
+        """Return the budget of a comparison with a limit, which may need more entries than a figure;
+        bounded as well.
         """
         if limit is None:
             return cls()
@@ -82,7 +83,8 @@ class _Count:
         return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
 
     def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
-        """Return the next page's command, in the direction that is due; how many entries it looks at, and their bytes.
+        """Return the next page's command, in the direction that is due; how many entries it looks at, and
+        their bytes.
         """
         name = self.stream.decode("utf-8", "surrogateescape")
         size = known.large.get(name, _SMALL)

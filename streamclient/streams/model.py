@@ -86,7 +86,8 @@ class StreamState:
     max_deleted_id: StreamId = ZERO
 
     def backlog(self, after: StreamId) -> tuple[int, bool]:
-        """Return the number of entries behind `after`, and whether it is an upper bound; otherwise it is an estimate.
+        """Return the number of entries behind `after`, and whether it is an upper bound; otherwise it is an
+        estimate.
         """
         if after >= self.last_id or not self.length or self.first_id is None:
             return 0, True

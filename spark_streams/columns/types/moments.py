@@ -26,7 +26,8 @@ _USUAL_MICROS = _USUAL_DAYS[0] * calendar.DAY, _USUAL_DAYS[1] * calendar.DAY
 
 
 def epochs_of(name: str) -> int | None:
-    """Return the microseconds in a timestamp format's unit; 0 if a number's size says it, None if numbers are no times.
+    """Return the microseconds in a timestamp format's unit; 0 if a number's size says it, None if numbers
+    are no times.
     """
     return {"epoch": 0, "seconds": 10**6, "milliseconds": 10**3, "microseconds": 1}.get(name)
 

@@ -120,7 +120,8 @@ class OwnedGroup:
     def _count(
         self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None
     ) -> Steps[int | None]:
-        """Return how many entries were ever added up to `after`, for the group to know; None if it is not to be told.
+        """Return how many entries were ever added up to `after`, for the group to know; None if it is not
+        to be told.
         """
         if not self._tells_count:
             return None

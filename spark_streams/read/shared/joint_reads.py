@@ -100,7 +100,8 @@ def _apart(
     fresh: Sequence[SharedTask],
     pages: Sequence[list[Page] | None] | None,
 ) -> tuple[list[Found], list[SharedTask]]:
-    """Return the pages of each task, with the number of deliveries where it is asked for; and the tasks that are left.
+    """Return the pages of each task, with the number of deliveries where it is asked for; and the tasks
+    that are left.
     """
     if pages is None:
         return [], list(tasks)

@@ -80,7 +80,8 @@ def batch_of(consumer: bytes, prefix: str) -> int | None:
 
 
 def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
-    """Yield the consumers, of a reply of XINFO CONSUMERS, from which the task may claim entries; how idle they must be.
+    """Yield the consumers, of a reply of XINFO CONSUMERS, from which the task may claim entries; how idle
+    they must be.
     """
     for reply in consumers:
         info = dict(zip(reply[0::2], reply[1::2], strict=True))

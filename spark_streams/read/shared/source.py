@@ -204,7 +204,8 @@ class SharedSource:
         return Facts(lag, claims, source, cores=os.cpu_count() or 1)
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
-        """Return the streams in which there is nothing to read before they or their group change, and nothing to claim.
+        """Return the streams in which there is nothing to read before they or their group change, and
+        nothing to claim.
         """
         waits = self._options.claim_idle is not None  # what is pending may be idle for long enough at any time
         return {
