@@ -51,6 +51,57 @@ _TABLE: dict[str, Condition] = {
     "CONFLICTING_OPTIONS": Condition(
         OptionsError, "Options '{option}' and '{other}' exclude each other.", "Set only one of the two."
     ),
+    "REGISTRY_UNREACHABLE": Condition(
+        ServerError,
+        "The schema registry at {registry} does not answer: {reason}.",
+        "Check the option schemaRegistry.url (scheme, host, port, path), and that the registry is running there. Of a "
+        "private CA, schemaRegistry.caFile names the certificate. schemaRegistry.timeoutMs is the longest wait.",
+    ),
+    "REGISTRY_LOGIN_REFUSED": Condition(
+        ServerError,
+        "The schema registry at {registry} refused {request} with status {status}: {reason}.",
+        "Correct the options schemaRegistry.user and schemaRegistry.password, or schemaRegistry.token, or the rights "
+        "of that login.",
+    ),
+    "REGISTRY_REFUSED": Condition(
+        ServerError,
+        "The schema registry at {registry} answered {request} with status {status}: {reason}.",
+        "See that the option schemaRegistry.url is that of a registry with Confluent's interface, with its path, and "
+        "what its log says.",
+    ),
+    "SCHEMA_INCOMPATIBLE": Condition(
+        WriteError,
+        "The schema registry at {registry} refuses a new schema for the subject '{subject}', because it is not "
+        "compatible with those that readers have: {reason}.",
+        "Give the columns the types that the subject has, and new ones a default (valueSchema, with null as the first "
+        "type of a union). Or set schemaRegistry.register to false, which writes with the subject's latest schema, or "
+        "another schemaRegistry.subject, or a weaker compatibility in the registry.",
+    ),
+    "SCHEMA_UNUSABLE": Condition(
+        OptionsError, "The schema {source} cannot be used: {reason}.", "Correct it, or name another one."
+    ),
+    "SCHEMA_MISSING": Condition(
+        OptionsError,
+        "Values in the format {format} need a schema, and none is named.",
+        "Give the schema itself (valueSchema), a file (valueSchemaFile), or a registry (schemaRegistry.url). On the "
+        "command line: --schema or --registry.",
+    ),
+    "MESSAGE_MISSING": Condition(
+        OptionsError,
+        "The schema {source} has no message '{message}'. Its messages: {known}.",
+        "Correct the option valueMessage, on the command line --message.",
+    ),
+    "PROTO_TEXT": Condition(
+        OptionsError,
+        "The schema {source} is the text of a .proto file, which only a compiler can read.",
+        "Install one (pip install grpcio-tools), or compile it: protoc --include_imports --descriptor_set_out=FILE, "
+        "and name that file. A registry that knows format=serialized needs neither.",
+    ),
+    "FORMAT_PACKAGE_MISSING": Condition(
+        OptionsError,
+        "Values in the format {format} need the package '{package}', which this Python does not have.",
+        "Install it wherever the driver and tasks run: pip install 'pystreams[{extra}]'.",
+    ),
     "SERVER_UNREACHABLE": Condition(
         ServerError,
         "Cannot connect to {address}: {reason}.",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pystreams.output.console import Output
 from pystreams.values import fields as values
 from pystreams.values import names
+from pystreams.values.decoding import Decoding
 from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells
 
 FORMATS = ("table", "json", "csv")
@@ -20,6 +21,7 @@ class Lines:
     `columns`: those of CSV, if not one for each of the fields. What fits no column of CSV is in `_other`, as in an
     export.
     `several`: whether entries of several streams come, so that each names its own.
+    `decoding`: what decodes values; None writes them as they are.
     """
 
     def __init__(
@@ -30,12 +32,14 @@ class Lines:
         *,
         several: bool,
         columns: Sequence[str] | None = None,
+        decoding: Decoding | None = None,
     ) -> None:
         self._out = out
         self._form = "json" if out.json else form
         self._fields = fields
         self._several = several
         self._columns = columns
+        self._decoding = decoding
         self._table: Table | None = None
 
     def write(self, stream: bytes, entry_id: bytes, words: Sequence[bytes]) -> None:
@@ -43,12 +47,15 @@ class Lines:
         if self._fields is not None:
             chosen = [pair for name in self._fields for pair in values.pairs(words) if pair[0] == name]
             words = [word for pair in chosen for word in pair]
+        if self._decoding is not None and self._form != "json":
+            words = self._decoding.as_texts(words)
         if self._form == "csv":
             self._csv(stream, entry_id, words)
             return
         if self._form == "json":
             where = {"stream": names.as_json(stream)} if self._several else {}
-            self._out.document({**where, "id": entry_id.decode(), "fields": values.as_json(words)})
+            as_json = values.as_json if self._decoding is None else self._decoding.as_json
+            self._out.document({**where, "id": entry_id.decode(), "fields": as_json(words)})
             return
         pairs = (
             f"{names.shown(name)}={names.shown(value)}" for name, value in zip(words[0::2], words[1::2], strict=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pystreams.testing.clock import Clock
     from pystreams.testing.proxy import FaultProxy, proxy
     from pystreams.testing.queries import assert_stream_equal, run_available_now
+    from pystreams.testing.registry import SchemaRegistry, schema_registry
     from pystreams.testing.servers import engine, redis
     from pystreams.testing.streams import Entry, Server, add, entries
     from pystreams.testing.waiting import wait_until
@@ -22,6 +23,7 @@ __all__ = [
     "Clock",
     "Entry",
     "FaultProxy",
+    "SchemaRegistry",
     "Server",
     "add",
     "assert_stream_equal",
@@ -30,6 +32,7 @@ __all__ = [
     "proxy",
     "redis",
     "run_available_now",
+    "schema_registry",
     "wait_until",
 ]
 
@@ -37,6 +40,7 @@ _MODULES = {
     "clock": ("Clock",),
     "proxy": ("FaultProxy", "proxy"),
     "queries": ("assert_stream_equal", "run_available_now"),
+    "registry": ("SchemaRegistry", "schema_registry"),
     "servers": ("engine", "redis"),
     "streams": ("Entry", "Server", "add", "entries"),
     "waiting": ("wait_until",),

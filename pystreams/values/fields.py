@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pystreams.values import names
@@ -16,9 +16,13 @@ def pairs(words: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     return list(zip(words[0::2], words[1::2], strict=True))
 
 
-def as_json(words: Sequence[bytes]) -> Any:
-    """Field names and values in turn as an object; as a list of pairs where a name occurs twice or is no text."""
-    found = [(names.as_json(name), names.as_json(value)) for name, value in pairs(words)]
+def as_json(words: Sequence[bytes], value_of: Callable[[bytes, bytes], Any] | None = None) -> Any:
+    """Field names and values in turn as an object; as a list of pairs where a name occurs twice or is no text.
+
+    `value_of`: what the value of a field is in JSON, from its name and its bytes.
+    """
+    shown = value_of or (lambda _, value: names.as_json(value))
+    found = [(names.as_json(name), shown(name, value)) for name, value in pairs(words)]
     keys = [key for key, _ in found]
     if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
         return dict(found)

@@ -16,7 +16,13 @@ from pystreams.streams import entries, inventory, tails
 from pystreams.streams.groups import group_reader, seeks
 from pystreams.streams.tails import Found
 from pystreams.values import conditions, names, numbers, positions
+from pystreams.values.decoding import Decoding
 from pystreams.values.fields import Entry, as_text
+from streamclient.config.address import Tls
+from streamclient.config.option import parsed
+from streamclient.formats.decoder import Decoder
+from streamclient.formats.schemas import FORMATS as FORMATS_OF_VALUES
+from streamclient.formats.schemas import Format
 from streamwire.stream_id import ZERO, StreamId
 
 
@@ -38,6 +44,7 @@ def _fields(text: str | None) -> list[bytes] | None:
         "pystreams tail orders -f --from -100",
         "pystreams tail 'sensors:*' -f --where 'temp > 30' --fields station,temp",
         "pystreams tail orders --from 1h -o csv > last-hour.csv",
+        "pystreams tail orders --decode avro --registry http://registry:8081 --where 'amount > 100'",
     ),
 )
 @click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
@@ -50,6 +57,11 @@ def _fields(text: str | None) -> list[bytes] | None:
 )
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
+@click.option("--decode", "decode", type=click.Choice(FORMATS_OF_VALUES), help="Format of the values, shown as JSON.")
+@click.option("--decode-fields", "decoded", metavar="NAME,...", help="Fields to decode.  [default: all]")
+@click.option("--schema", "schema", type=click.Path(dir_okay=False), help="File with the schema of Avro or Protobuf.")
+@click.option("--message", metavar="NAME", help="Message of the Protobuf schema.  [default: the first one]")
+@click.option("--registry", envvar="PYSTREAMS_REGISTRY", metavar="URL", help="Schema registry: https://user:word@host.")
 @_format_option()
 def tail(
     run: Run,
@@ -59,15 +71,25 @@ def tail(
     condition: str | None,
     fields: str | None,
     limit: int | None,
+    decode: Format | None,
+    decoded: str | None,
+    schema: str | None,
+    message: str | None,
+    registry: str | None,
     form: str,
 ) -> None:
     """Show entries of streams, named or by globs, in the order of their IDs. No group is involved.
 
     A condition compares fields with numbers and texts: ==, !=, <, <=, >, >=, in, and, or, not; field('a-b') names a
-    field that is no word.
+    field that is no word. With --decode it also sees the members of decoded values. Values that cannot be decoded are
+    shown as they are. `--decode auto` recognises JSON, MessagePack, and with a registry what names its schema.
     """
     position = positions.parse(start, "--from")
     wanted = None if condition is None else conditions.parse(condition)
+    decoding = None
+    if decode is not None:
+        decoding = Decoding(_decoder(run, decode, schema, message, registry), _fields(decoded))
+    members = as_text if decoding is None else decoding.members
     spans: dict[bytes, tuple[StreamId, StreamId]] = {}
     for word in streams:
         name = names.from_shell(word)
@@ -76,13 +98,15 @@ def tail(
     if not spans:
         run.out.note("No stream matches.")
         return
-    lines = Lines(run.out, form, _fields(fields), several=len(spans) > 1 or any(map(is_glob, streams)))
+    lines = Lines(
+        run.out, form, _fields(fields), several=len(spans) > 1 or any(map(is_glob, streams)), decoding=decoding
+    )
     left = [limit]
 
     def show(found: Iterable[Found]) -> bool:
         """Write entries; whether more are wanted."""
         for name, (entry_id, words) in found:
-            if wanted is None or wanted(as_text(words)):
+            if wanted is None or wanted(members(words)):
                 lines.write(name, entry_id, words)
                 if left[0] is not None:
                     left[0] -= 1
@@ -98,6 +122,17 @@ def tail(
         run.out.flush()
         if not more:
             return
+
+
+def _decoder(run: Run, form: Format, schema: str | None, message: str | None, registry: str | None) -> Decoder:
+    if schema is not None:
+        return Decoder.of_file(form, schema, message)
+    if registry is None:
+        return Decoder(form)
+    from streamclient.formats.registry import Registry  # noqa: PLC0415 - HTTP takes time to import
+
+    tls = Tls(ca_file=run.wanted.given.get("tls.caFile"))
+    return Decoder(form, parsed("--registry", lambda text: Registry.at(text, tls=tls), registry))
 
 
 def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:

@@ -10,11 +10,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import redis
 
 from pystreams.streams import tails
+from pystreams.testing import schema_registry
 from spark_streams.errors import PystreamsError
 from streamclient.config.address import Address
 from streamclient.connection import Connection
@@ -210,3 +212,34 @@ def test_a_consumer_may_have_an_empty_name(cli_of: Cli, streams: redis.Redis) ->
     """It is that consumer then, and none that is made up."""
     cli_of("consume", "a", "-g", "g", "-c", "", "--create", "-n", "1")
     assert [each["name"] for each in streams.xinfo_consumers("a", "g")] == [b""]
+
+
+ORDER = (
+    '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]}'
+)
+
+
+def test_values_are_decoded(cli_of: Cli, client: redis.Redis, tmp_path: Path) -> None:
+    """By a registry, a schema's file or themselves; conditions see their members; others stay as they are."""
+    client.xadd("s", {"value": b"\0\0\0\0\1\x54\x06ann", "n": "1"}, id="1-0")
+    client.xadd("s", {"value": b"\0\0\0\0\1\x02\x06bob", "n": '{"a": [2]}'}, id="2-0")
+    client.xadd("s", {"value": b"\xff"}, id="3-0")
+    with schema_registry() as registry:
+        registry.add("s-value", ORDER)
+        by_registry = ("tail", "s", "--decode", "auto", "--registry", registry.url)
+        assert cli_of(*by_registry, "-n", "2") == (
+            '1-0  value={"id":42,"who":"ann"}  n=1\n2-0  value={"id":1,"who":"bob"}  n={"a":[2]}\n'
+        )
+        assert [json.loads(line)["fields"] for line in cli_of(*by_registry, "-o", "json").splitlines()] == [
+            {"value": {"id": 42, "who": "ann"}, "n": "1"},
+            {"value": {"id": 1, "who": "bob"}, "n": {"a": [2]}},
+            {"value": {"base64": "/w=="}},
+        ]
+        assert _ids(cli_of(*by_registry, "--where", "id > 10 and who == 'ann'", "--json")) == [1]
+    assert "[REGISTRY_UNREACHABLE]" in cli_of.failure(*by_registry[:-1], "http://127.0.0.1:1", status=5)
+    assert "[SCHEMA_MISSING]" in cli_of.failure("tail", "s", "--decode", "avro", status=2)
+    assert "--registry" in cli_of.failure("tail", "s", "--decode", "avro", "--registry", "nowhere", status=2)
+    (tmp_path / "order.avsc").write_text(ORDER)
+    client.xadd("plain", {"a": b"\x54\x06ann", "b": b"\x54\x06ann"}, id="1-0")
+    words = ("--decode", "avro", "--schema", str(tmp_path / "order.avsc"), "--decode-fields", "a")
+    assert cli_of("tail", "plain", *words) == '1-0  a={"id":42,"who":"ann"}  b=T\\x06ann\n'

@@ -1,0 +1,235 @@
+"""A schema registry for tests: Confluent's interface, as far as a client of schemas needs it, on a port of loopback.
+
+It keeps subjects, versions and IDs in memory. With `compatibility` BACKWARD a new Avro schema must be able to read what
+the latest one of its subject wrote, otherwise the answer is 409 with the field in question, as from a real registry.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import ssl
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+_PROMOTED = {
+    "int": "long float double",
+    "long": "float double",
+    "float": "double",
+    "string": "bytes",
+    "bytes": "string",
+}
+_PATHS = (
+    ("GET", r"/schemas/ids/(\d+)", "_by_id"),
+    ("GET", r"/subjects/([^/]+)/versions/(\d+|latest)", "_by_version"),
+    ("POST", r"/subjects/([^/]+)/versions", "_register"),
+    ("POST", r"/subjects/([^/]+)", "_look_up"),
+)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    schema_id: int
+    subject: str
+    version: int
+    kind: str
+    text: str
+    references: tuple[dict[str, Any], ...]
+
+    def answer(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"schema": self.text, "references": list(self.references)}
+        if self.kind != "AVRO":  # a registry leaves out the type that was the only one once
+            found["schemaType"] = self.kind
+        return found
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int, code: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"error_code": code, "message": message}
+
+
+class SchemaRegistry:
+    """A running registry.
+
+    `requests` are those that came, as "GET /schemas/ids/1". `login` is "user:password", or None for everybody.
+    `serialized`: whether it gives Protobuf schemas as descriptors, too. `status`: answer everything with it, if not 0.
+    """
+
+    def __init__(
+        self,
+        *,
+        compatibility: Literal["NONE", "BACKWARD"] = "BACKWARD",
+        login: str | None = None,
+        serialized: bool = True,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.compatibility = compatibility
+        self.login = login
+        self.serialized = serialized
+        self.status = 0
+        self.requests: list[str] = []
+        self._stored: list[_Stored] = []
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        host = "localhost" if tls is not None else "127.0.0.1"
+        # A path of its own, because a process keeps what a URL has told it, and ports are used again.
+        self._path = f"/{uuid.uuid4().hex[:12]}"
+        self.url = f"{'http' if tls is None else 'https'}://{host}:{self._server.server_address[1]}{self._path}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    def add(
+        self, subject: str, text: str, kind: Literal["AVRO", "PROTOBUF", "JSON"] = "AVRO", **references: str
+    ) -> int:
+        """Add a schema to a subject, and return its ID. `references`: subjects by the names that the text uses."""
+        body = {
+            "schema": text,
+            "schemaType": kind,
+            "references": [
+                {"name": name, "subject": other, "version": self._of(other)[-1].version}
+                for name, other in references.items()
+            ],
+        }
+        found: int = self._register(body, subject)["id"]
+        return found
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join(10)
+        self._server.server_close()
+
+    def answer(self, method: str, path: str, login: str, body: Any) -> tuple[int, Any]:
+        """Return the status and the answer to a request."""
+        with self._lock:
+            path = path.removeprefix(self._path)
+            self.requests.append(f"{method} {path}")
+            parts = urlsplit(path)
+            try:
+                if self.status:
+                    raise _RefusedError(self.status, self.status, "the test says so")
+                expected = base64.b64encode((self.login or "").encode()).decode()
+                if self.login is not None and login != f"Basic {expected}":
+                    raise _RefusedError(401, 401, "Unauthorized")
+                for verb, pattern, name in _PATHS:
+                    found = re.fullmatch(pattern, parts.path)
+                    if verb == method and found is not None:
+                        answer = getattr(self, name)(body, *map(unquote, found.groups()))
+                        return 200, self._serialized(answer) if "format=serialized" in parts.query else answer
+                raise _RefusedError(404, 404, "HTTP 404 Not Found")
+            except _RefusedError as refused:
+                return refused.status, refused.body
+
+    def _of(self, subject: str) -> list[_Stored]:
+        return [each for each in self._stored if each.subject == subject]
+
+    def _by_id(self, _: Any, schema_id: str) -> Any:
+        found = next((each for each in self._stored if each.schema_id == int(schema_id)), None)
+        if found is None:
+            raise _RefusedError(404, 40403, f"Schema {schema_id} not found")
+        return found.answer()
+
+    def _by_version(self, _: Any, subject: str, version: str) -> Any:
+        there = self._of(subject)
+        if not there:
+            raise _RefusedError(404, 40401, f"Subject '{subject}' not found.")
+        found = there[-1] if version == "latest" else next((e for e in there if e.version == int(version)), None)
+        if found is None:
+            raise _RefusedError(404, 40402, f"Version {version} not found.")
+        return {**found.answer(), "subject": subject, "version": found.version, "id": found.schema_id}
+
+    def _look_up(self, body: Any, subject: str) -> Any:
+        found = next((each for each in self._of(subject) if each.text == body["schema"]), None)
+        if found is None:
+            raise _RefusedError(404, 40403, "Schema not found")
+        return self._by_version(None, subject, str(found.version))
+
+    def _register(self, body: Any, subject: str) -> Any:
+        kind, text = body.get("schemaType", "AVRO"), body["schema"]
+        there = self._of(subject)
+        known = next((each for each in there if each.text == text), None)
+        if known is not None:
+            return {"id": known.schema_id}
+        if there and kind == "AVRO" and self.compatibility == "BACKWARD":
+            problem = _unreadable(json.loads(there[-1].text), json.loads(text), "")
+            if problem:
+                reason = f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
+                raise _RefusedError(409, 409, f"{reason}, details: {problem}")
+        same = next((each for each in self._stored if (each.kind, each.text) == (kind, text)), None)
+        schema_id = len({each.schema_id for each in self._stored}) + 1 if same is None else same.schema_id
+        version = there[-1].version + 1 if there else 1
+        self._stored.append(_Stored(schema_id, subject, version, kind, text, tuple(body.get("references") or ())))
+        return {"id": schema_id}
+
+    def _serialized(self, answer: Any) -> Any:
+        """Return an answer whose schema is a descriptor, if this registry has them."""
+        if not self.serialized:
+            return answer
+        from streamclient.formats import protobuf  # noqa: PLC0415 - only Protobuf needs its package
+
+        return {**answer, "schema": protobuf.serialized(answer["schema"])}
+
+
+def _unreadable(writer: Any, reader: Any, at: str) -> str:
+    """Return why a reader's schema cannot read what a writer's wrote; empty if it can. Logical types are ignored."""
+    if isinstance(writer, list):
+        return next(filter(None, (_unreadable(each, reader, at) for each in writer)), "")
+    if isinstance(reader, list):
+        return "" if any(not _unreadable(writer, each, at) for each in reader) else f"{at or 'it'} has no such type"
+    was, now = (each["type"] if isinstance(each, dict) else each for each in (writer, reader))
+    if was == now == "record":
+        fields = {each["name"]: each for each in writer["fields"]}
+        for each in reader["fields"]:
+            names = [name for name in (each["name"], *each.get("aliases", ())) if name in fields]
+            if not names and "default" not in each:
+                return f"the new field '{each['name']}' has no default"
+            problem = _unreadable(fields[names[0]]["type"], each["type"], f"field '{each['name']}'") if names else ""
+            if problem:
+                return problem
+        return ""
+    if was != now and now not in _PROMOTED.get(str(was), "").split():
+        return f"{at or 'it'} was {was} and is {now}"
+    return ""
+
+
+def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._reply("GET", None)
+
+        def do_POST(self) -> None:
+            self._reply("POST", json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0)))))
+
+        def _reply(self, method: str, body: Any) -> None:
+            status, answer = registry.answer(method, self.path, self.headers.get("Authorization", ""), body)
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+            """Nothing: a test's output is its own."""
+
+    return Handler
+
+
+@contextmanager
+def schema_registry(**settings: Any) -> Iterator[SchemaRegistry]:
+    """Run a registry, for the length of a `with` block. Arguments as for `SchemaRegistry`."""
+    made = SchemaRegistry(**settings)
+    try:
+        yield made
+    finally:
+        made.close()

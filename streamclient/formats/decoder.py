@@ -1,0 +1,156 @@
+"""The decoder: from the bytes of a value to JSON, for people and programs that look at entries.
+
+Without a named format it recognises by itself: a registry's header (if there is a registry), JSON objects and arrays,
+and MessagePack maps and arrays that span the whole value. Avro and Protobuf without a header need a schema, and are
+decoded only if named: their bytes say nothing about themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamclient.errors import error, fail
+from streamclient.formats import avro, protobuf
+from streamclient.formats.schemas import Format, Schema, UndecodableError, package, split, split_indexes
+
+if TYPE_CHECKING:  # HTTP takes time to import, and few commands need it
+    from streamclient.formats.registry import Registry
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A value as JSON: dictionaries with texts as keys, lists, texts, numbers, booleans and None.
+
+    `format`: what it was. `schema_id`: the registry's, None without a header. `name`: of the record or message.
+    """
+
+    value: Any
+    format: str
+    schema_id: int | None = None
+    name: str | None = None
+
+
+_Read = Callable[[bytes], Decoded]
+
+
+class Decoder:
+    """Decodes values, one at a time. Schemas are read once.
+
+    `schema`: of values without a header. `message`: which of a Protobuf schema's messages; the header says it, too.
+    """
+
+    def __init__(
+        self,
+        form: Format = "auto",
+        registry: Registry | None = None,
+        schema: Schema | None = None,
+        message: str | None = None,
+    ) -> None:
+        self._form = form
+        self._registry = registry
+        self._message = message
+        self._by_id: dict[tuple[int, bytes], _Read] = {}
+        self._plain: _Read | None = None
+        if schema is not None:
+            self._plain = self._reader(schema, "that was given", None)[0]
+        elif form in ("avro", "protobuf") and registry is None:
+            fail("SCHEMA_MISSING", format=form)
+
+    @classmethod
+    def of_file(cls, form: Format, path: str, message: str | None = None) -> Decoder:
+        """Return a decoder for a file: `.avsc`, a FileDescriptorSet or `.proto`. Raises SCHEMA_UNUSABLE."""
+        return cls(form, schema=schema_in(form, path, message), message=message)
+
+    def decode(self, value: bytes) -> Decoded:
+        """Return the value as JSON. UndecodableError if it is of no known format, or not of the one that was named.
+
+        Raises REGISTRY_UNREACHABLE and other errors of the registry.
+        """
+        if self._registry is not None and (self._form in ("avro", "protobuf") or value[:1] == b"\0"):
+            return self._with_header(value)
+        if self._plain is not None:
+            return self._plain(value)
+        if self._form == "json" or (self._form == "auto" and value.lstrip()[:1] in (b"{", b"[")):
+            return Decoded(_json(value), "json")
+        if self._form == "msgpack" or (self._form == "auto" and value[:1] and _is_container(value[0])):
+            return Decoded(_message_pack(value), "msgpack")
+        raise UndecodableError("the value is of no format that can be recognised")
+
+    def _with_header(self, value: bytes) -> Decoded:
+        schema_id, payload = split(value)
+        for (known, prefix), read in self._by_id.items():
+            if known == schema_id and payload.startswith(prefix):
+                return read(payload)
+        if self._registry is None:
+            raise UndecodableError("there is no registry")
+        schema = self._registry.schema(schema_id)
+        if schema is None:
+            raise UndecodableError(f"{self._registry} has no schema with the ID {schema_id}")
+        if self._form not in ("auto", schema.kind.lower()):
+            raise UndecodableError(f"the schema {schema_id} at {self._registry} is of the type {schema.kind}")
+        prefix = b""
+        path: tuple[int, ...] | None = None
+        if schema.kind == "PROTOBUF":
+            path, rest = split_indexes(payload)
+            prefix = payload[: len(payload) - len(rest)]
+        read, _ = self._reader(schema, f"{schema_id} at {self._registry}", path, schema_id, len(prefix))
+        self._by_id[schema_id, prefix] = read
+        return read(payload)
+
+    def _reader(
+        self, schema: Schema, source: str, path: tuple[int, ...] | None, schema_id: int | None = None, skip: int = 0
+    ) -> tuple[_Read, Schema]:
+        """Return a function from the bytes after a header to what they are."""
+        if schema.kind == "JSON":
+            return lambda data: Decoded(_json(data), "json", schema_id), schema
+        if schema.kind == "AVRO":
+            parsed = avro.parsed(schema, source)
+            read = avro.reader(parsed)
+            name = parsed.get("name") if isinstance(parsed, dict) else None
+            return lambda data: Decoded(avro.as_json(read(data)), "avro", schema_id, name), schema
+        messages = protobuf.Messages(schema, source)
+        kind = messages.message(self._message)[0] if path is None else messages.at(path)
+        full = kind.DESCRIPTOR.full_name
+
+        def message_of(data: bytes) -> Decoded:
+            return Decoded(messages.as_json(protobuf.parse(kind, data[skip:])), "protobuf", schema_id, full)
+
+        return message_of, schema
+
+
+def schema_in(form: str, path: str, message: str | None = None) -> Schema:
+    """Return the schema in a file: JSON of Avro or JSON Schema, a FileDescriptorSet, or the text of a `.proto` file."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as cause:
+        raise error("SCHEMA_UNUSABLE", source=f"in {path}", reason=cause.strerror or cause) from cause
+    if form == "protobuf":
+        return protobuf.from_file(content, f"in {path}", message)
+    return Schema("AVRO" if form == "avro" else "JSON", content.decode("utf-8", "replace"))
+
+
+def _json(value: bytes) -> Any:
+    try:
+        found = json.loads(value.decode(), parse_constant=str)
+        if b"\\u" in value:
+            json.dumps(found, ensure_ascii=False).encode()  # refuses half of a surrogate pair, which is no text
+        return found
+    except (ValueError, RecursionError) as cause:
+        raise UndecodableError(f"the value is not JSON: {cause}") from cause
+
+
+def _is_container(first: int) -> bool:
+    """Return whether a byte begins a map or an array of MessagePack."""
+    return 0x80 <= first <= 0x9F or 0xDC <= first <= 0xDF
+
+
+def _message_pack(value: bytes) -> Any:
+    msgpack = package("msgpack")
+    try:
+        return avro.as_json(msgpack.unpackb(value, strict_map_key=False, timestamp=3))
+    except (msgpack.UnpackException, ValueError, TypeError, OverflowError, RecursionError) as cause:
+        raise UndecodableError(f"the value is not MessagePack: {cause}") from cause

@@ -1,0 +1,235 @@
+"""Protobuf: schemas as descriptors, message classes, and messages as JSON.
+
+A schema must be descriptors: a FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` writes it, or what
+a registry gives as `serialized`. The text of a `.proto` file needs a compiler: that of `grpcio-tools`, if installed.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from streamclient.errors import error, fail
+from streamclient.formats.schemas import Reference, Schema, UndecodableError, package
+
+_MAIN = "schema.proto"  # the name of a file that was given without one
+_COMPILE_SECONDS = 60
+_BUILT_IN = "google/protobuf/"
+_MODULES = (
+    "any",
+    "api",
+    "descriptor",
+    "duration",
+    "empty",
+    "field_mask",
+    "source_context",
+    "struct",
+    "timestamp",
+    "type",
+    "wrappers",
+)
+
+
+def from_file(content: bytes, source: str, message: str | None = None) -> Schema:
+    """Return the schema in a file: a FileDescriptorSet, or the text of a `.proto` file that imports only Google's own.
+
+    The file of the set that defines the message is the schema, without a message the last one. Raises SCHEMA_UNUSABLE.
+    """
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if "message" in text and "{" in text:
+        return Schema("PROTOBUF", text)
+    descriptors = package("google.protobuf.descriptor_pb2")
+    try:
+        files = {each.name: each for each in descriptors.FileDescriptorSet.FromString(content).file}
+    except package("google.protobuf.message").DecodeError as cause:
+        raise error("SCHEMA_UNUSABLE", source=source, reason="it is no FileDescriptorSet") from cause
+    with_messages = [each for each in files.values() if each.message_type]
+    if not with_messages:
+        fail("SCHEMA_UNUSABLE", source=source, reason="it has no message")
+    main = with_messages[-1]
+    if message is not None:
+        main = next((each for each in with_messages if _path(each, message)), main)
+    return _with_imports(main, files, source)
+
+
+def _with_imports(file: Any, files: dict[str, Any], source: str) -> Schema:
+    references = []
+    for name in file.dependency:
+        if name.startswith(_BUILT_IN):
+            continue
+        if name not in files:
+            reason = f"it imports {name}, which it does not have (protoc --include_imports)"
+            fail("SCHEMA_UNUSABLE", source=source, reason=reason)
+        references.append(Reference(name, _with_imports(files[name], files, source)))
+    return Schema("PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), tuple(references))
+
+
+def serialized(text: str) -> str:
+    """Return a `.proto` text without imports of its own, or a descriptor, as a FileDescriptorProto in Base64."""
+    return base64.b64encode(_file(Schema("PROTOBUF", text), _MAIN, "to serialize").SerializeToString()).decode()
+
+
+class Messages:
+    """The messages of a schema. Raises SCHEMA_UNUSABLE; `source` says in it where the schema is from."""
+
+    def __init__(self, schema: Schema, source: str) -> None:
+        self._source = source
+        self._pool = package("google.protobuf.descriptor_pool").DescriptorPool()
+        self._added: set[str] = set()
+        try:
+            self._file = self._add(schema, None)
+        except TypeError as cause:  # of the pool, about a file that contradicts another
+            raise error("SCHEMA_UNUSABLE", source=source, reason=str(cause)) from cause
+
+    def message(self, name: str | None = None) -> tuple[Any, tuple[int, ...]]:
+        """Return the class of a message of the main file, by its full or its last name, and its path there.
+
+        Without a name, the first one. Raises MESSAGE_MISSING.
+        """
+        path = (0,) if name is None and self._file.message_type else _path(self._file, name or "")
+        if not path:
+            known = ", ".join(full for full, _ in _paths(self._file)) or "none"
+            fail("MESSAGE_MISSING", source=self._source, message=name, known=known)
+        return self.at(path), path
+
+    def at(self, path: tuple[int, ...]) -> Any:
+        """Return the class of the message with this path. UndecodableError if there is none."""
+        try:
+            found = self._file.message_type[path[0]]
+            names = [found.name]
+            for index in path[1:]:
+                found = found.nested_type[index]
+                names.append(found.name)
+        except IndexError:
+            raise UndecodableError(f"the schema has no message at {list(path)}") from None
+        full = ".".join([*filter(None, [self._file.package]), *names])
+        return package("google.protobuf.message_factory").GetMessageClass(self._pool.FindMessageTypeByName(full))
+
+    def as_json(self, message: Any) -> Any:
+        """Return a message as JSON, with the names of the schema. Fields without a value have their zero."""
+        formatter = package("google.protobuf.json_format")
+        try:
+            return formatter.MessageToDict(
+                message,
+                always_print_fields_with_no_presence=True,
+                preserving_proto_field_name=True,
+                descriptor_pool=self._pool,
+            )
+        except (formatter.Error, TypeError, ValueError) as cause:  # an Any of an unknown message, a time out of range
+            raise UndecodableError(str(cause)) from cause
+
+    def _add(self, schema: Schema, name: str | None) -> Any:
+        """Add a file with its imports to the pool, and return its descriptor. `name`: under which others import it."""
+        for reference in schema.references:
+            if reference.name not in self._added:
+                self._add(reference.schema, reference.name)
+        file = _file(schema, name or _MAIN, self._source)
+        if name is not None or not file.name:
+            file.name = name or _MAIN
+        for imported in file.dependency:
+            self._add_built_in(imported)
+        self._pool.AddSerializedFile(file.SerializeToString())
+        self._added.add(file.name)
+        return file
+
+    def _add_built_in(self, name: str) -> None:
+        """Add a file of Google's that comes with `protobuf`."""
+        if name in self._added or not name.startswith(_BUILT_IN):
+            return
+        module = name.removeprefix(_BUILT_IN).removesuffix(".proto")
+        if module not in _MODULES:
+            return
+        file = package("google.protobuf.descriptor_pb2").FileDescriptorProto()
+        package(f"google.protobuf.{module}_pb2").DESCRIPTOR.CopyToProto(file)
+        for imported in file.dependency:
+            self._add_built_in(imported)
+        self._pool.AddSerializedFile(file.SerializeToString())
+        self._added.add(name)
+
+
+def parse(kind: Any, data: bytes) -> Any:
+    """Return the message of these bytes. UndecodableError otherwise."""
+    try:
+        return kind.FromString(data)
+    except package("google.protobuf.message").DecodeError as cause:
+        raise UndecodableError(str(cause)) from cause
+
+
+def _paths(file: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Return full names of a file's messages, and where they are in it."""
+
+    def below(messages: Any, prefix: str, path: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+        for at, each in enumerate(messages):
+            full = f"{prefix}{each.name}"
+            if not each.options.map_entry:
+                yield full, (*path, at)
+                yield from below(each.nested_type, f"{full}.", (*path, at))
+
+    return below(file.message_type, f"{file.package}." if file.package else "", ())
+
+
+def _path(file: Any, message: str) -> tuple[int, ...]:
+    """Return where a message is in a file; empty if it is not."""
+    found = dict(_paths(file))
+    ends = [path for full, path in found.items() if full.rpartition(".")[2] == message]
+    return found.get(message) or (ends[0] if len(ends) == 1 else ())
+
+
+def _file(schema: Schema, name: str, source: str) -> Any:
+    """Return the schema as a FileDescriptorProto."""
+    descriptors = package("google.protobuf.descriptor_pb2")
+    try:
+        data = base64.b64decode(schema.text, validate=True)
+    except ValueError:
+        return _compiled(schema, name, source)
+    try:
+        return descriptors.FileDescriptorProto.FromString(data)
+    except package("google.protobuf.message").DecodeError as cause:
+        raise error("SCHEMA_UNUSABLE", source=source, reason="it is no FileDescriptorProto") from cause
+
+
+def _compiled(schema: Schema, name: str, source: str) -> Any:
+    """Return the text of a `.proto` file, compiled."""
+    if find_spec("grpc_tools") is None:
+        fail("PROTO_TEXT", source=source)
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder).resolve()
+        for at, text in {**_texts(schema), name: schema.text}.items():
+            path = (directory / at).resolve()
+            if not path.is_relative_to(directory):
+                fail("SCHEMA_UNUSABLE", source=source, reason=f"it imports {at}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        google = Path(str(find_spec("grpc_tools").submodule_search_locations[0])) / "_proto"  # type: ignore[union-attr,index]
+        command = (
+            sys.executable,
+            "-m",
+            "grpc_tools.protoc",
+            f"-I{directory}",
+            f"-I{google}",
+            "--descriptor_set_out=out",
+            name,
+        )
+        done = subprocess.run(command, cwd=directory, capture_output=True, timeout=_COMPILE_SECONDS, check=False)
+        if done.returncode:
+            fail("SCHEMA_UNUSABLE", source=source, reason=done.stderr.decode("utf-8", "replace").strip())
+        content = (directory / "out").read_bytes()
+    (file,) = package("google.protobuf.descriptor_pb2").FileDescriptorSet.FromString(content).file
+    return file
+
+
+def _texts(schema: Schema) -> dict[str, str]:
+    """Return the texts of the files that this one imports, directly or not, by name."""
+    found: dict[str, str] = {}
+    for reference in schema.references:
+        found |= {**_texts(reference.schema), reference.name: reference.schema.text}
+    return found

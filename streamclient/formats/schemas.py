@@ -1,0 +1,114 @@
+"""Schemas as values, and the header by which a value names its schema.
+
+A value that was written with a registry begins with a zero byte and the schema's ID in four bytes, big-endian. In
+Protobuf the path of the message in its file follows: the number of indexes and the indexes, as zigzag varints; a single
+zero byte means the first message.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from streamclient.errors import error
+
+#: The types of schemas, by their names in registries.
+Kind = Literal["AVRO", "PROTOBUF", "JSON"]
+
+#: The formats of a decoder; `auto` recognises them.
+Format = Literal["auto", "json", "msgpack", "avro", "protobuf"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+HEADER = 5  # bytes
+_EXTRAS = {"fastavro": "avro", "google": "protobuf", "msgpack": "msgpack"}
+
+
+class UndecodableError(ValueError):
+    """A value that is not of its format, or does not fit its schema."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A schema and those that it refers to.
+
+    `text`: JSON of Avro and JSON Schema. Of Protobuf either the text of a `.proto` file, or a FileDescriptorProto as
+    Base64. `references`: the name that the text uses, and the schema, whose subject and version a registry has.
+    """
+
+    kind: Kind
+    text: str
+    references: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A schema that another one refers to by this name. `subject` and `version` are empty outside of registries."""
+
+    name: str
+    schema: Schema
+    subject: str = ""
+    version: int = 0
+
+
+def split(value: bytes) -> tuple[int, bytes]:
+    """Return the schema's ID and the bytes after the header. UndecodableError if there is no header."""
+    if len(value) < HEADER or value[0]:
+        raise UndecodableError("the value does not begin with a zero byte and the ID of a schema")
+    return int.from_bytes(value[1:HEADER], "big"), value[HEADER:]
+
+
+def header(schema_id: int, indexes: tuple[int, ...] | None = None) -> bytes:
+    """Return the bytes that name a schema; of Protobuf also the message's path."""
+    head = b"\0" + schema_id.to_bytes(4, "big")
+    if indexes is None:
+        return head
+    if indexes == (0,):
+        return head + b"\0"
+    return head + b"".join(map(_varint, (len(indexes), *indexes)))
+
+
+def split_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
+    """Return the path of a message in its file, and the bytes of the message. UndecodableError if it is cut off."""
+    count, at = _varint_at(payload, 0)
+    if not count:
+        return (0,), payload[at:]
+    if not 0 < count <= len(payload):
+        raise UndecodableError(f"the value's header names {count} indexes of a message")
+    found: list[int] = []
+    for _ in range(count):
+        index, at = _varint_at(payload, at)
+        found.append(index)
+    return tuple(found), payload[at:]
+
+
+def _varint(number: int) -> bytes:
+    number <<= 1  # zigzag of what is never negative
+    made = bytearray()
+    while number > 127:
+        made.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*made, number])
+
+
+def _varint_at(payload: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        if at >= len(payload) or shift > 63:
+            raise UndecodableError("the value's header is cut off")
+        number |= (payload[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if payload[at - 1] < 128:
+            return (number >> 1) ^ -(number & 1), at
+
+
+def package(name: str) -> Any:
+    """Return the module of an optional package. Raises FORMAT_PACKAGE_MISSING, with what to install."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        top = name.partition(".")[0]
+        if missing.name not in (top, name):
+            raise
+        extra = _EXTRAS[top]
+        raise error("FORMAT_PACKAGE_MISSING", format=extra.capitalize(), package=missing.name, extra=extra) from missing

@@ -1,0 +1,125 @@
+"""The registry's client: what it asks, what it keeps, and what an error says."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from pystreams.testing import schema_registry
+from streamclient.config.address import Tls
+from streamclient.errors import PystreamsError
+from streamclient.formats.registry import Registry
+from streamclient.formats.schemas import Reference, Schema
+from streamwire.errors import InvalidTextError
+from tests.servers.certificates import authority, certificate
+
+
+def record(*fields: object) -> str:
+    return json.dumps({"type": "record", "name": "Order", "fields": list(fields)})
+
+
+ONE = record({"name": "id", "type": "int"})
+TWO = record({"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": None})
+THREE = record({"name": "id", "type": "long"}, {"name": "must", "type": "string"})
+
+
+def test_a_schema_is_registered_once_and_evolves() -> None:
+    """The same schema keeps its ID; a compatible one is the next version; the latest one is found by subject."""
+    with schema_registry() as server:
+        registry = Registry.at(server.url)
+        assert registry.latest("orders-value") is None
+        first = registry.register("orders-value", Schema("AVRO", ONE))
+        assert registry.register("orders-value", Schema("AVRO", ONE)) == first
+        second = registry.register("orders-value", Schema("AVRO", TWO))
+        found = registry.latest("orders-value")
+        assert found is not None
+        assert (found.schema_id, found.version, found.schema.text) == (second, 2, TWO)
+
+
+def test_an_incompatible_schema_says_what_to_do() -> None:
+    """A 409 becomes a condition with the registry's reason and the subject."""
+    with schema_registry() as server:
+        registry = Registry.at(server.url)
+        registry.register("a/b-value", Schema("AVRO", TWO))
+        with pytest.raises(
+            PystreamsError, match=r"'a/b-value'.*the new field 'must' has no default.*valueSchema"
+        ) as raised:
+            registry.register("a/b-value", Schema("AVRO", THREE))
+        assert raised.value.condition == "SCHEMA_INCOMPATIBLE"
+
+
+def test_references_without_a_subject_are_registered_under_their_name() -> None:
+    """A schema's imports are registered first, and named with their versions."""
+    money = Schema("AVRO", '{"type": "record", "name": "Money", "fields": []}')
+    bill = Schema("AVRO", record({"name": "sum", "type": "Money"}), (Reference("Money", money),))
+    with schema_registry() as server:
+        registry = Registry.at(server.url)
+        schema_id = registry.register("bills-value", bill)
+        found = registry.schema(schema_id)
+        assert found is not None
+        assert found.references == (Reference("Money", money, "Money", 1),)
+
+
+def test_an_unknown_id_is_asked_for_again_after_a_minute() -> None:
+    """Foreign bytes do not become a request each, and a schema that comes later is found."""
+    with schema_registry() as server:
+        registry, now = Registry.at(server.url), [1000.0]
+        for _ in range(3):
+            assert registry.schema(1, lambda: now[0]) is None
+        assert server.requests == ["GET /schemas/ids/1"]
+        server.add("late-value", ONE)
+        now[0] += 61
+        assert registry.schema(1, lambda: now[0]) == Schema("AVRO", ONE)
+
+
+def test_errors_name_the_registry_and_no_password() -> None:
+    """A refused login, an unexpected answer and a registry that is down have a condition each."""
+    with schema_registry(login="ann:secret") as server:
+        registry = Registry.at(server.url.replace("//", "//ann:wrong-secret@"))
+        assert "secret" not in f"{registry!r} {registry}"
+        with pytest.raises(PystreamsError, match=r"REGISTRY_LOGIN_REFUSED.*Unauthorized") as raised:
+            registry.latest("x")
+        assert "wrong-secret" not in str(raised.value)
+        assert Registry.at(server.url, user="ann", password="secret").latest("x") is None
+        server.status = 418
+        with pytest.raises(PystreamsError, match=r"REGISTRY_REFUSED.*status 418"):
+            registry.latest("x")
+    with pytest.raises(PystreamsError, match=r"REGISTRY_UNREACHABLE.*refused"):
+        registry.latest("x")
+    with pytest.raises(InvalidTextError):
+        Registry.at("redis://localhost")
+
+
+def test_a_passing_failure_is_tried_again() -> None:
+    """A registry that is overloaded is asked three times before that is an error."""
+    with schema_registry() as server:
+        server.status = 503
+        with pytest.raises(PystreamsError, match="status 503"):
+            Registry.at(server.url).latest("x")
+        assert server.requests == ["GET /subjects/x/versions/latest"] * 3
+
+
+def test_a_silent_registry_is_given_up() -> None:
+    """A registry that accepts connections and never answers is an error after the timeout."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        registry = Registry.at(f"http://127.0.0.1:{silent.getsockname()[1]}", seconds=0.05)
+        with pytest.raises(PystreamsError, match=r"REGISTRY_UNREACHABLE.*timed out"):
+            registry.schema(1)
+
+
+def test_tls_is_verified(tmp_path: Path) -> None:
+    """The registry's certificate must be signed by a CA that is trusted; settings travel to workers."""
+    signer = authority(tmp_path, "ca")
+    own = certificate(tmp_path, "registry", signer)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.certificate, own.key)
+    with schema_registry(tls=context) as server:
+        trusting = Registry.at(server.url, tls=Tls(str(signer.certificate)))
+        assert pickle.loads(pickle.dumps(trusting)).latest("x") is None
+        with pytest.raises(PystreamsError, match=r"REGISTRY_UNREACHABLE.*certificate verify failed"):
+            Registry.at(server.url).latest("x")
