@@ -5,6 +5,8 @@ Run `python scripts/engine_docs.py` after changing one. A test fails where the t
 
 from __future__ import annotations
 
+import textwrap
+
 import engine.core.dispatch  # noqa: F401 - declares all commands
 from engine.core.table.registry import COMMANDS, Command
 from engine.core.table.unsupported import UNSUPPORTED, Unsupported
@@ -24,23 +26,53 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|")
 
 
-def _command(one: Command) -> str:
-    words = f"{one.name.upper().replace('|', ' ')} {one.syntax}".strip()
-    since = "the engine" if one.name.startswith("ps.") else one.since
-    return f"| `{_cell(words)}` | {_cell(one.complexity)} | {since} | {_cell(one.summary)} |\n"
+def _words(one: Command) -> str:
+    return f"{one.name.upper().replace('|', ' ')} {one.syntax}".strip()
+
+
+def _table(title: str, head: str, rows: list[str]) -> str:
+    columns = head.count("|") + 1
+    return f"\n## {title}\n\n| {head} |\n{'|---' * columns}|\n{''.join(rows)}"
+
+
+def _line(one: Command) -> str:
+    """Return the release that has the command first, and its syntax, in lines that a page shows without scrolling."""
+    return textwrap.fill(
+        f"{one.since:<8}{_words(one)}", 110, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _differs(one: Command) -> bool:
+    """Whether the summary says that the engine answers in its own way."""
+    return "the engine" in one.summary.lower()
 
 
 def commands() -> str:
-    """Return today's tables of commands, one for each group; a container's subcommands stand in its place."""
+    """Return the engine's own commands, those that it answers in its own way, and a list of each group of the others.
+
+    A container's subcommands stand in its place.
+    """
     groups: dict[str, list[Command]] = {}
     for _, command in sorted(COMMANDS.items()):
         several = [one for name, one in sorted(command.subcommands.items()) if name != b"HELP"]
         groups.setdefault(command.group, []).extend(several or [command])
+    everything = [one for group in groups.values() for one in group]
+    own = [one for one in everything if one.name.startswith("ps.")]
+    special = [one for one in everything if one not in own and _differs(one)]
+    segments = [one for one in everything if one not in own and "segment" in one.complexity]
+    own_rows = [f"| `{_cell(_words(one))}` | {one.complexity.rstrip('.')} |\n" for one in own]
+    here = [f"| `{one.name.upper().replace('|', ' ')}` | {one.summary} |\n" for one in special]
+    here += [f"| `{one.name.upper().replace('|', ' ')}` | Costs {one.complexity} |\n" for one in segments]
+    blocks = [
+        _table("The engine's own", "command | complexity", own_rows),
+        "\nWhat they do and reply: [The engine's own commands](extensions.md).\n",
+        _table("Different on the engine", "command | here", here),
+        "\n## As in Redis\n\nEach line begins with the first release of Redis that has the command.\n",
+    ]
     first = [name for name in ("stream", "generic") if name in groups]
-    blocks = []
     for name in [*first, *sorted(groups.keys() - set(first))]:
-        rows = "".join(map(_command, groups[name]))
-        blocks.append(f"\n## {name.capitalize()}\n\n| command | complexity | since | does |\n|---|---|---|---|\n{rows}")
+        lines = "\n".join(_line(one) for one in groups[name] if one not in own)
+        blocks.append(f"\n### {name.capitalize()}\n\n```text\n{lines}\n```\n")
     return "".join(blocks) + "\n"
 
 
@@ -54,25 +86,33 @@ def _values(kind: Kind) -> str:
     if isinstance(kind, VersionOfFiles):
         return f"{kind.low} to {kind.high}, {kind.valkey}"
     if isinstance(kind, Integer):
-        return f"{kind.low} and more" if kind.high in _NO_UPPER_BOUND else f"{kind.low} to {kind.high}"
+        return f"≥ {kind.low}" if kind.high in _NO_UPPER_BOUND else f"{kind.low} to {kind.high}"
     return "bytes" if isinstance(kind, Memory) else ""
+
+
+def _names(one: Directive) -> str:
+    return f"`{one.name}`" + (f", `{one.alias}`" if one.alias else "")
 
 
 def _directive(one: Directive) -> str:
     default = one.kind.text(one.default).decode()
-    names = f"`{one.name}`" + (f", `{one.alias}`" if one.alias else "")
-    change = "no" if Mark.FIXED in one.marks else "protected" if Mark.PROTECTED in one.marks else "yes"
-    return f"| {names} | {f'`{default}`' if default else ''} | {_cell(_values(one.kind))} | {change} |\n"
+    change = "no" if Mark.FIXED in one.marks else "protected" if Mark.PROTECTED in one.marks else ""
+    return f"| {_names(one)} | {f'`{default}`' if default else ''} | {_cell(_values(one.kind))} | {change} |\n"
+
+
+def _kept(one: Directive) -> str:
+    default = one.kind.text(one.default).decode()
+    return " ".join(filter(None, (one.name, one.alias and f"({one.alias})", default))) + "\n"
 
 
 def directives() -> str:
-    """Return today's tables of directives: those that the engine acts on, and those that it accepts and keeps."""
-    head = "| directive | default | values | CONFIG SET |\n|---|---|---|---|\n"
+    """Return today's directives: a table of those that the engine acts on, a list of those that it only keeps."""
     acts = [one for one in DIRECTIVES.values() if Mark.ACTS in one.marks]
     kept = [one for one in DIRECTIVES.values() if Mark.ACTS not in one.marks]
     return (
-        f"\n## In force\n\n{head}{''.join(map(_directive, acts))}"
-        f"\n## Accepted, without effect\n\n{head}{''.join(map(_directive, kept))}\n"
+        _table("In force", "directive | default | values | CONFIG SET", [_directive(one) for one in acts])
+        + "\n## Accepted, without effect\n\nEach with its default:\n\n"
+        + f"```text\n{''.join(map(_kept, kept))}```\n\n"
     )
 
 

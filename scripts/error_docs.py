@@ -15,7 +15,7 @@ from streamwire.errors import Condition
 _REFERENCE = ROOT / "docs" / "reference"
 PART = Part(_REFERENCE / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
 OF_COMMAND_LINE = Part(_REFERENCE / "command-line.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
-HEAD = "| condition | exception | what it says | what to do |\n|---|---|---|---|\n"
+HEAD = "| condition | what it says | what to do |\n|---|---|---|\n"
 
 
 def row(name: str, condition: Condition) -> str:
@@ -23,21 +23,26 @@ def row(name: str, condition: Condition) -> str:
     text, advice = (
         re.sub(r"'?\{(\w+)\}'?", r"*\1*", part).replace("|", r"\|") for part in (condition.text, condition.advice)
     )
-    return f"| {anchor(name)}`{name}` | {condition.error.__name__} | {text} | {advice} |\n"
+    return f"| {anchor(name)}`{name}` | {text} | {advice} |\n"
 
 
 def written() -> str:
-    """Return today's table, in the order of the names."""
-    return HEAD + "".join(row(name, CONDITIONS[name]) for name in sorted(CONDITIONS))
+    """Return today's tables, one for each exception, in the order of the names."""
+    groups: dict[str, list[str]] = {}
+    for name, condition in sorted(CONDITIONS.items()):
+        groups.setdefault(condition.error.__name__, []).append(row(name, condition))
+    return "".join(f"\n## {error}\n\n{HEAD}{''.join(rows)}" for error, rows in sorted(groups.items())) + "\n"
 
 
 def written_of_command_line() -> str:
-    """Return today's table of the command line's own errors, with their exit statuses."""
-    lines = [
-        row(name, condition).replace(f"| {condition.error.__name__} |", f"| {int(condition.status)} |")
-        for name, condition in sorted(command_line.FAILURES.items())
-    ]
-    return "| condition | exit status | what it says | what to do |\n|---|---|---|---|\n" + "".join(lines)
+    """Return today's tables of the command line's own errors, one for each exit status."""
+    groups: dict[int, list[str]] = {}
+    for name, condition in sorted(command_line.FAILURES.items()):
+        groups.setdefault(int(condition.status), []).append(row(name, condition))
+    return (
+        "".join(f"\n### Exit status {status}\n\n{HEAD}{''.join(rows)}" for status, rows in sorted(groups.items()))
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

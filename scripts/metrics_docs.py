@@ -14,19 +14,26 @@ PART = Part(ROOT / "docs" / "reference" / "metrics.md", r"<!-- metrics: .*? -->\
 
 def _row(metric: Metric) -> str:
     labels = " ".join(f"`{label}`" for label in metric.labels)
-    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help.replace('|', chr(92) + '|')} |\n"
+    return f"| `{metric.name}` | {labels} | {metric.help.replace('|', chr(92) + '|')} |\n"
 
 
 def written() -> str:
-    """Return today's tables, one for each subject."""
+    """Return today's tables, one for each subject, and the list of INFO's fields with their metrics."""
+    fields = set(table.OF_INFO.values())
     subjects = (
         ("Streams and groups", table.OF_STREAMS.values()),
         ("Spark queries", table.OF_QUERIES.values()),
-        ("The server", (*table.OF_SERVER, *table.OF_INFO.values())),
+        ("The server", [metric for metric in table.OF_SERVER if metric not in fields]),
         ("The exporter", table.OF_EXPORTER),
     )
-    head = "| metric | type | labels | what |\n|---|---|---|---|\n"
-    return "".join(f"\n## {title}\n\n{head}{''.join(map(_row, metrics))}" for title, metrics in subjects) + "\n"
+    head = "| metric | labels | value |\n|---|---|---|\n"
+    tables = "".join(f"\n## {title}\n\n{head}{''.join(map(_row, metrics))}" for title, metrics in subjects)
+    lines = "".join(
+        f"{metric.name}\n" if metric.name == f"redis_{field}" else f"{metric.name} = {field}\n"
+        for field, metric in table.OF_INFO.items()
+    )
+    legend = "The metric has the field's name after `redis_`, or the field stands after `=`:"
+    return f"{tables}\n## Fields of INFO\n\n{legend}\n\n```text\n{lines}```\n\n"
 
 
 if __name__ == "__main__":

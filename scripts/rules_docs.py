@@ -1,4 +1,4 @@
-"""Write the rules that an ACL user needs into docs/guides/connecting.md, from the table of commands.
+"""Write the rules that an ACL user needs into docs/reference/permissions.md, from the table of commands.
 
 Run `python scripts/rules_docs.py` after changing one. A test fails where the two differ.
 """
@@ -10,7 +10,7 @@ import textwrap
 from scripts.generated import ROOT, Part
 from streamclient.commands import RULES
 
-PART = Part(ROOT / "docs" / "guides" / "connecting.md", r"<!-- rules: .*? -->\n```text\n", r"```\n")
+PART = Part(ROOT / "docs" / "reference" / "permissions.md", r"<!-- rules: .*? -->\n```text\n", r"```\n")
 
 
 def written() -> str:

@@ -128,8 +128,7 @@ _TABLE: dict[str, Condition] = {
     "NOT_PERMITTED": Condition(
         ServerError,
         "{address} does not allow the user '{user}' to do {command}: {reason}.",
-        "All that this query needs: ACL SETUSER {user} {needs} "
-        "('What an ACL user needs' in docs/guides/connecting.md).",
+        "All that this query needs: ACL SETUSER {user} {needs} (docs/reference/permissions.md).",
     ),
     "UNKNOWN_COMMAND": Condition(
         ServerError,

@@ -174,7 +174,7 @@ def _user(connection: Connection) -> Iterator[Finding]:
     for verdict, purposes in refused.items():
         if purposes:
             commands = ", ".join(f"{', '.join(names)} ({purpose})" for purpose, names in purposes.items())
-            advice = "docs/guides/connecting.md lists the rules for each use; ACL SETUSER gives them."
+            advice = "docs/reference/permissions.md lists the rules for each use; ACL SETUSER gives them."
             yield Finding("user", verdict, f"{shown} may not call {commands}", advice)
 
 

@@ -27,7 +27,7 @@ def _runs(block: Block) -> bool:
 
 #: Pages whose examples take ten seconds and more.
 _GUIDES = "archive dead-letters foreach-batch joins reading replays scaling-out state testing windows"
-_LONG = {"concepts/from-redis.md", *(f"guides/{name}.md" for name in _GUIDES.split())}
+_LONG = {"concepts/from-redis.md", "reference/columns.md", *(f"guides/{name}.md" for name in _GUIDES.split())}
 
 
 def _with_examples(spark: bool) -> list[object]:

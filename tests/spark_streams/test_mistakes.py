@@ -172,7 +172,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a group that the user may not create": (
         lambda at: at.trigger(at.reader(stream="s", group="g", user="poor", password="pw")),
         r"\[NOT_PERMITTED\] .* NOPERM",
-        r"ACL SETUSER poor ~s ~pystreams:\* \+echo .*\+xgroup\|create .*\+xack .*docs/guides/connecting\.md",
+        r"ACL SETUSER poor ~s ~pystreams:\* \+echo .*\+xgroup\|create .*\+xack .*docs/reference/permissions\.md",
     ),
     "one stream of many that the user may not read": (
         lambda at: at.batch(streams="s,other", user="near", password="pw"),
@@ -184,7 +184,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
             at.reader(stream="s", group="g", user="unread", password="pw", startingOffsets="earliest")
         ),
         r"\[NOT_PERMITTED\] .* to do XREADGROUP: NOPERM",
-        r"ACL SETUSER unread ~s ~pystreams:\* \+echo .*\+xreadgroup .*docs/guides/connecting\.md",
+        r"ACL SETUSER unread ~s ~pystreams:\* \+echo .*\+xreadgroup .*docs/reference/permissions\.md",
     ),
     "a misspelt option": (
         lambda at: at.batch(stream="s", startingOfset="earliest"),
