@@ -3,12 +3,15 @@
 Owns the identity of a task. A streaming query's ID comes from its checkpoint and a batch's number from its log, so a
 replay has the same identity. A batch write gets a name when it is planned, once for all of its tasks and their retries;
 or the user names it (`writeId`), for all repetitions of the whole write. A write from foreachBatch has the query's
-identity, and its number among the batch's writes (`records.foreach_batch`). How rows are written is in
-`tasks.exactly_once` and `tasks.at_least_once`, and how a batch ends in `commit.publishing`.
+identity, and its number among the batch's writes: Spark tells a task the query, the batch, the run (new whenever a
+batch is attempted) and the execution (new for each action). The executions of a run are counted on the server in the
+order in which they begin, so the first write of a repeated batch has the number that it had before. How rows are
+written is in `tasks.exactly_once` and `tasks.at_least_once`, and how a batch ends in `commit.publishing`.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -25,10 +28,8 @@ from spark_streams.embedded import launcher
 from spark_streams.errors import ServerError, fail
 from spark_streams.headline import headed
 from spark_streams.write.commit.publishing import Publisher
-from spark_streams.write.records import foreach_batch
-from spark_streams.write.records.batch_record import TaskRows, record_key, roll_key
-from spark_streams.write.records.fence import WriterId
-from spark_streams.write.records.ledger import RECORD_MS, ledger_key
+from spark_streams.write.executor import number_of_write
+from spark_streams.write.protocol import Protocol, TaskRows, WriterId
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
 from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
@@ -48,9 +49,7 @@ else:
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _TAGS, _EXECUTION = "spark.job.tags", "spark.sql.execution.id"
-#: Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records say
-#: for a day that it is over.
-_LATE_MS = 600_000
+_RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,11 @@ class Sink:
             if not query or not batch:
                 fail("NO_BATCH_IDENTITY")
             return WriterId(query, int(batch), partition, self.attempt)
-        run = foreach_batch.run_in(context.getLocalProperty(_TAGS) or "") if context is not None else None
+        run = run_in(context.getLocalProperty(_TAGS) or "") if context is not None else None
         execution = context.getLocalProperty(_EXECUTION) if context is not None else None
         if self.options.write_id is not None or not (query and batch and run and execution):
             return WriterId(self.name, 0, partition, self.attempt)
-        number = foreach_batch.number_of_write(connection, query, int(batch), run, execution, self.options)
+        number = number_of_write(connection, query, int(batch), run, execution, self.options)
         return WriterId(f"{query}.{number}", int(batch), partition, self.attempt)
 
     def commit(self, messages: Iterable[WriterCommitMessage | None]) -> dict[bytes, str]:
@@ -158,12 +157,7 @@ class Sink:
         commands: list[Command] = self._removals(floors) if self.overwrite else []
         writer = next((message.writer for message in written if message.writer is not None), None)
         if writer is not None and not self._lasts(writer):
-            brought = [each for message in written for each in message.brought]
-            fences = [replace(writer, partition=each.partition).key(each.stream) for each in brought]
-            streams = dict.fromkeys(each.stream for each in brought)
-            others = [key for stream in streams for key in (record_key(writer, stream), roll_key(writer, stream))]
-            commands += [("PEXPIRE", key, _LATE_MS) for key in fences]
-            commands += [("PEXPIRE", key, RECORD_MS) for key in (*others, ledger_key(writer.name))]
+            commands += Protocol(writer).retire([each for message in written for each in message.brought])
         if not commands:
             return
         with borrow(self.address) as connection:
@@ -222,6 +216,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @headed
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Rows in the streams stay; a replay skips them by their fences. Staged rows expire."""
+
+
+def run_in(tags: str) -> str | None:
+    """The run among the tags of a job: session and execution of the whole batch. Unlike a job group, users set no such.
+
+    A streaming query has a new session whenever it starts.
+    """
+    return next((tag for tag in tags.split(",") if _RUN_TAG.fullmatch(tag)), None)
 
 
 def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:

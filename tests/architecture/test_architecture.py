@@ -79,10 +79,10 @@ _FORBIDDEN = [
         "spark_streams.reports -> spark_streams.config.options",
     ),
     (
-        "spark_streams/write/records/fence.py",
+        "spark_streams/write/protocol.py",
         "from spark_streams.write.tasks import replicas",
         "write-layers",
-        "spark_streams.write.records.fence -> spark_streams.write.tasks.replicas",
+        "spark_streams.write.protocol -> spark_streams.write.tasks.replicas",
     ),
     (
         "streamclient/link.py",

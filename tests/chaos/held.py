@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write.commit.mover import Mover
+from spark_streams.write.protocol import ChunkState
 from spark_streams.write.sink import StreamWriter
-from spark_streams.write.tasks.staging import ChunkState
 from tests.suite.waiting import wait_for
 
 DIRECTORY = "PYSTREAMS_CHAOS"

@@ -22,7 +22,7 @@ from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
 from spark_streams.source import PystreamsDataSource
 from spark_streams.write import sink
-from spark_streams.write.records.fence import WriterId
+from spark_streams.write.protocol import WriterId
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient.codec import decode_reference
@@ -155,7 +155,7 @@ def test_a_write_that_others_always_get_ahead_of(site: Site, monkeypatch: pytest
     send_raw = Link.send_raw
 
     def send_after_others(link: Link, *data: Any) -> bytes:
-        site.client.hincrby(writer.key(b"s"), "chunk", 1)
+        site.client.hincrby(writer.fence_key(b"s"), "chunk", 1)
         return send_raw(link, *data)
 
     monkeypatch.setattr(Link, "send_raw", send_after_others)

@@ -1,4 +1,4 @@
 """The driver's end of a batch: it looks at the streams, judges what tasks brought, publishes what they staged.
 
-May import `tasks`, `records`, `rows` and client. Knows nothing of Spark.
+May import all of `write` but `sink`, and client. Knows nothing of Spark.
 """

@@ -16,13 +16,20 @@ from __future__ import annotations
 from typing import Any
 
 from spark_streams.errors import fail
-from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key, roll_key
-from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, shown
+from spark_streams.write.protocol import (
+    FENCE_FIELDS,
+    RECORD_FIELDS,
+    BatchRecord,
+    ChunkState,
+    FenceState,
+    StreamFence,
+    TaskRows,
+    shown,
+)
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.trimming import trim_commands
 from spark_streams.write.tasks.replicas import ReplicaWait
 from spark_streams.write.tasks.slot_transaction import Terms
-from spark_streams.write.tasks.staging import ChunkState
 from streamclient.connection import Command, Connection, Link
 from streamclient.refusals import row_refused
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
@@ -131,7 +138,7 @@ class Mover:
         self._connection = connection
         self._terms = terms
         self._rows = rows
-        self._fence = StreamFence(rows.stream, terms.writer, connection.address, rows.base)
+        self._fence = StreamFence(rows.stream, terms.protocol.writer, connection.address, rows.base)
         self._link: Link | None = None
 
     def move(self, number: int, state: ChunkState) -> bool:
@@ -174,7 +181,7 @@ class Mover:
             fence.differs()
         if not is_staged:
             rows = self._rows
-            fail("STAGED_LOST", stream=shown(rows.stream), batch=self._terms.writer.batch, key=shown(rows.key))
+            fail("STAGED_LOST", stream=shown(rows.stream), batch=self._fence.writer.batch, key=shown(rows.key))
         if not state.movable or self._terms.options.nomkstream or not way_of(self._connection):
             link.pipeline([*asking, ("UNWATCH",)])
             return False
@@ -195,11 +202,11 @@ class Mover:
 
     def _look(self, number: int) -> tuple[Link, list[Command], bool] | None:
         """Watch and read. Returns the link, what must precede a command there, and whether the chunk is staged."""
-        fence, rows, writer = self._fence, self._rows, self._terms.writer
-        record = record_key(writer, rows.stream)
+        fence, rows = self._fence, self._rows
+        record = fence.writer.record_key(rows.stream)
         reads: list[Command] = [
             ("WATCH", fence.key, record, rows.key),
-            ("HMGET", fence.key, *FIELDS),
+            ("HMGET", fence.key, *FENCE_FIELDS),
             ("HMGET", record, *RECORD_FIELDS),
             ("HEXISTS", rows.key, number),
             ("XINFO", "STREAM", rows.stream),
@@ -221,24 +228,17 @@ class Mover:
         _, values, said, is_staged, info = replies[:5]
         if str(info).startswith("WRONGTYPE"):
             fail("NOT_A_STREAM", stream=shown(rows.stream), address=self._connection.address)
-        if not BatchRecord.parse(said).allows(writer, self._terms.stage):
-            fail("ATTEMPT_REPLACED", stream=shown(rows.stream), batch=writer.batch)
+        found = BatchRecord.parse(said)
+        self._terms.protocol.is_open(rows.stream, self._terms.event, found, found)
         fence.update(values)
         return link, asking, bool(is_staged)
 
     def _commands(self, number: int, after: FenceState) -> list[Command]:
-        stream, key, writer = self._rows.stream, self._rows.key, self._terms.writer
-        fence = self._fence
+        stream, key, fence = self._rows.stream, self._rows.key, self._fence
         words = (number, way_of(self._connection), fence.rows, *after.command(fence.key)[2:])
         commands: list[Command] = [("EVAL", _SCRIPT, 3, stream, key, fence.key, *words)]
         commands += trim_commands(stream, self._terms.options)
-        keys = [fence.key]
-        if after.chunk == 1:
-            commands.append(("HSET", roll_key(writer, stream), writer.partition, writer.batch))
-            keys.append(roll_key(writer, stream))
-        if self._terms.fence_ms:
-            commands += [("PEXPIRE", each, self._terms.fence_ms) for each in keys]
-        return commands
+        return [*commands, *self._terms.protocol.publish(stream, after)]
 
     def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
         """Nothing was executed, because a command was refused. False if that was the script."""

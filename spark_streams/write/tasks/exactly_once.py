@@ -2,7 +2,7 @@
 
 Owns how a task begins at a stream (write there, or stage for the driver to publish), and how its rows are divided into
 transactions: by slot where there is a cluster, and rows with IDs of their own apart from rows without.
-`tasks.slot_transaction` executes them, `records.fence` counts rows.
+`tasks.slot_transaction` executes them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_streams.config.write import WriteOptions
-from spark_streams.errors import fail
-from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, TaskRows, record_key
-from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
-from spark_streams.write.records.ledger import Ledger, has_ledger, kept_ms
-from spark_streams.write.records.stream_state import StreamState, gone_streams
+from spark_streams.write.executor import gone_streams, stream_state
+from spark_streams.write.protocol import (
+    FENCE_FIELDS,
+    RECORD_FIELDS,
+    BatchRecord,
+    Event,
+    FenceState,
+    Protocol,
+    StreamFence,
+    StreamState,
+    TaskRows,
+    WriterId,
+)
 from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms
@@ -31,12 +39,11 @@ class ExactlyOnceSender:
     """
 
     def __init__(self, connection: Connection, writer: WriterId, options: WriteOptions, lasting: bool) -> None:
-        keep_ms = kept_ms(options, lasting)
         self._connection = connection
         self._stagers: dict[bytes, Stager] = {}
         self._entries: dict[bytes, Entry] = {}
-        self._terms = Terms(writer, options, keep_ms)
-        self._ledger = Ledger(connection, writer, keep_ms) if has_ledger(options, lasting) else None
+        self._protocol = Protocol.of(writer, options, lasting)
+        self._terms = Terms(self._protocol, options)
         self._owners = LinkOwners()
         self._transactions: dict[int, SlotTransaction] = {}
 
@@ -70,9 +77,7 @@ class ExactlyOnceSender:
     def _stage(self, stager: Stager, rows: EncodedRows) -> list[Command]:
         is_first = stager.is_empty
         commands = stager.add(rows)
-        if commands and is_first and self._ledger is not None:
-            return [*self._ledger.staging(stager.key), *commands]
-        return commands
+        return [*self._protocol.stage(stager.key), *commands] if commands and is_first else commands
 
     def settle(self) -> None:
         """Wait until everything that was submitted is in the streams."""
@@ -88,50 +93,41 @@ class ExactlyOnceSender:
         if self._terms.options.wait_replicas:
             for transaction in self._transactions.values():
                 transaction.wait_for_replicas()
-        partition = self._terms.writer.partition
+        partition = self._protocol.writer.partition
         written = [TaskRows(fence.stream, partition, fence.digest, fence.digest) for fence in fences]
         return [*written, *(stager.finish() for stager in self._stagers.values())]
 
     def _enter(self, streams: Sequence[bytes]) -> None:
         """Look at these streams, and decide for each whether its rows are written or staged."""
-        writer, options = self._terms.writer, self._terms.options
-        commands: list[Command] = []
+        writer, commands = self._protocol.writer, list[Command]()
         for stream in streams:
             commands += [
-                ("HMGET", record_key(writer, stream), *RECORD_FIELDS),
-                ("HMGET", writer.key(stream), *FIELDS),
+                ("HMGET", writer.record_key(stream), *RECORD_FIELDS),
+                ("HMGET", writer.fence_key(stream), *FENCE_FIELDS),
                 ("XINFO", "STREAM", stream),
             ]
         looks = len(commands)
-        writes = options.mode != "staged"
-        if writes and self._ledger is not None:
-            commands += self._ledger.entering(streams)
+        writes = self._terms.options.mode != "staged"
+        if writes:
+            commands += self._protocol.enter(streams)
         replies = self._connection.pipeline(commands)
-        if writes and self._ledger is not None:
-            writes = self._ledger.may_write(commands[looks:], replies[looks:])
+        if writes:
+            self._connection.check(commands[looks:], replies[looks:])
+            writes = self._protocol.may_write(replies[-1] if len(replies) > looks else None)
         fences: dict[bytes, list[bytes | None]] = {}
         for at, stream in enumerate(streams):
             values, fence, info = replies[3 * at : 3 * at + 3]
             self._connection.check(commands[3 * at : 3 * at + 2], (values, fence))
-            entry = Entry(BatchRecord.parse(values), StreamState.parse(self._connection, info))
+            entry = Entry(BatchRecord.parse(values), stream_state(self._connection, info))
             self._entries[stream] = entry
-            if not (self._may_write(stream, entry) and writes):
+            self._protocol.check_order(stream, entry.record)
+            if not (writes and entry.record.allows(writer, Event.WRITE)):
                 fences[stream] = fence
         self._stage_at(fences)
 
-    def _may_write(self, stream: bytes, entry: Entry) -> bool:
-        """Whether the stream's record lets tasks of this attempt write. Raises FENCE_AHEAD."""
-        writer, record = self._terms.writer, entry.record
-        if record.batch > writer.batch:
-            key = record_key(writer, stream)
-            fail("FENCE_AHEAD", stream=shown(stream), fence=shown(key), found=record.batch, batch=writer.batch)
-        if record.is_sealed(writer):
-            return False
-        return record.batch < writer.batch or record.allows(writer, self._terms.stage)
-
     def _stage_at(self, fences: Mapping[bytes, list[bytes | None]]) -> None:
         """Stage the rows of these streams; what their fences say counts if it is still the same stream."""
-        writer = self._terms.writer
+        writer = self._protocol.writer
         written: dict[bytes, tuple[BatchRecord, StreamState, int]] = {}
         for stream, values in fences.items():
             entry = self._entries[stream]

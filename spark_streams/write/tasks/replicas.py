@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.records.fence import FIELDS, StreamFence
+from spark_streams.write.protocol import FENCE_FIELDS, StreamFence
 from streamclient.connection import Command, Connection, Link
 from streamclient.wire_errors import ResponseError
 
@@ -37,7 +37,7 @@ class ReplicaWait:
         if link is None or not self._connection.keeps(link):
             link = self._connection.link(fences[0].stream)
             # A new link may lead to a server that took over without the writes that the old one confirmed.
-            replies = link.pipeline([("HMGET", fence.key, *FIELDS) for fence in fences])
+            replies = link.pipeline([("HMGET", fence.key, *FENCE_FIELDS) for fence in fences])
             for fence, values in zip(fences, replies, strict=True):
                 if isinstance(values, ResponseError):
                     return self._refused(values, "HMGET", link)

@@ -8,10 +8,10 @@ A transaction holds the rows of one slot (of all streams, where there is no clus
 A server that has PS.ADD gets one of these for each stream instead of XADDs, where the rows have nothing but columns
 without nulls (`tasks.columns`).
 
-If EXEC finds a fence changed, or the connection breaks and nobody knows whether EXEC was executed, the fences are read
-again and tell. The batch's record says whether this attempt may write at all (`records.batch_record`); the first
-transaction of a batch makes it. The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the
-server works, so a chunk costs one round trip.
+If EXEC finds a fence changed, or the connection breaks and it is unknown whether EXEC was executed, the fences are read
+again. The batch's record says whether this attempt may write at all; the first transaction of a batch makes it
+(`protocol`). The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the server works, so a
+chunk costs one round trip.
 
 A transaction is not rolled back where one of its commands fails when it is executed. What could fail then is ruled out
 before: that the key is not a stream, that NOMKSTREAM finds none, that a row's own ID is too small (for that the stream
@@ -29,9 +29,17 @@ from typing import Any
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import fail
-from spark_streams.write.records.batch_record import RECORD_FIELDS, BatchRecord, claim, record_key, roll_key
-from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId, shown
-from spark_streams.write.records.stream_state import StreamState
+from spark_streams.write.protocol import (
+    FENCE_FIELDS,
+    RECORD_FIELDS,
+    BatchRecord,
+    Event,
+    FenceState,
+    Protocol,
+    StreamFence,
+    StreamState,
+    shown,
+)
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.encoding import EncodedRows
 from spark_streams.write.rows.own_ids import check_ids
@@ -51,15 +59,11 @@ _ASKING_REPLY = b"+OK\r\n"
 
 @dataclass(frozen=True)
 class Terms:
-    """State that all transactions of a task share.
+    """State that all transactions of a task share. `event`: a task writes, or a driver publishes its staged rows."""
 
-    `fence_ms`: lifetime of an unchanged fence, 0 without a limit. `stage`: required stage of the batch record.
-    """
-
-    writer: WriterId
+    protocol: Protocol
     options: WriteOptions
-    fence_ms: int
-    stage: str = "direct"
+    event: Event = Event.WRITE
 
 
 @dataclass(frozen=True)
@@ -162,19 +166,17 @@ class SlotTransaction:
         found = self._fences.get(stream)
         if found is None:
             found = self._fences[stream] = StreamFence(
-                stream, self._terms.writer, self._connection.address, self._entries[stream].done
+                stream, self._terms.protocol.writer, self._connection.address, self._entries[stream].done
             )
         return found
 
     def _update(self, fence: StreamFence, values: Sequence[bytes | None], record: Sequence[bytes | None]) -> None:
         """Take over what fence and record say. Raises ATTEMPT_REPLACED if this attempt may not write any more."""
-        found, entry = BatchRecord.parse(record), self._entries[fence.stream]
-        if found.allows(self._terms.writer, self._terms.stage):
-            self._claimed.add(fence.stream)
-        elif found == entry.record and self._terms.stage == "direct":
-            self._claimed.discard(fence.stream)
+        stream, found = fence.stream, BatchRecord.parse(record)
+        if self._terms.protocol.is_open(stream, self._terms.event, found, self._entries[stream].record):
+            self._claimed.add(stream)
         else:
-            fail("ATTEMPT_REPLACED", stream=shown(fence.stream), batch=self._terms.writer.batch)
+            self._claimed.discard(stream)
         fence.update(values)
 
     def _send(self) -> bool:
@@ -227,19 +229,10 @@ class SlotTransaction:
         """The commands behind the rows: trimming, and the new states of the fences and records."""
         commands: list[Command] = []
         for step in steps:
-            stream, writer = step.fence.stream, self._terms.writer
-            keys = [step.fence.key]
+            stream = step.fence.stream
+            opened = None if stream in self._claimed else self._entries[stream].state
             commands += trim_commands(stream, self._terms.options)
-            if stream not in self._claimed:
-                found = self._entries[stream].state
-                commands.append(claim(writer, stream, self._terms.stage, found.added, found.last, str(found.last)))
-                keys.append(record_key(writer, stream))
-            if step.state.chunk == 1:
-                commands.append(("HSET", roll_key(writer, stream), writer.partition, writer.batch))
-                keys.append(roll_key(writer, stream))
-            commands.append(step.state.command(step.fence.key))
-            if self._terms.fence_ms:
-                commands += [("PEXPIRE", key, self._terms.fence_ms) for key in keys]
+            commands += self._terms.protocol.write(stream, step.state, opened)
         return commands
 
     def _checks_streams(self) -> bool:
@@ -256,9 +249,7 @@ class SlotTransaction:
         # Keys that an earlier task watched on this link may have changed since.
         commands: list[Command] = [("UNWATCH",)]
         if self._connection.topology.is_cluster:
-            commands += [
-                ("EXISTS", fence.key, record_key(fence.writer, fence.stream), fence.stream) for fence in fences
-            ]
+            commands += [("EXISTS", fence.key, fence.writer.record_key(fence.stream), fence.stream) for fence in fences]
         guards = len(commands)
         own_ids = [rows.stream for rows in self._pending if rows.ids is not None]
         commands += _watch_and_read(fences, *own_ids)
@@ -386,8 +377,8 @@ def _watch_and_read(fences: Sequence[StreamFence], *more: bytes) -> list[Command
     """WATCH of the fences, their records and `more` keys, then HMGET of each fence and its record; none without."""
     if not fences:
         return []
-    records = [record_key(fence.writer, fence.stream) for fence in fences]
+    records = [fence.writer.record_key(fence.stream) for fence in fences]
     commands: list[Command] = [("WATCH", *(fence.key for fence in fences), *records, *more)]
     for fence, record in zip(fences, records, strict=True):
-        commands += [("HMGET", fence.key, *FIELDS), ("HMGET", record, *RECORD_FIELDS)]
+        commands += [("HMGET", fence.key, *FENCE_FIELDS), ("HMGET", record, *RECORD_FIELDS)]
     return commands

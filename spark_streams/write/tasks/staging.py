@@ -1,8 +1,8 @@
 """Staging: a task's rows wait in a hash beside their stream until the driver publishes them.
 
-The hash is in the stream's slot and expires, so what is never published is forgotten. Its rows are in numbered chunks,
-each of which is published as one transaction. A chunk has three fields: `N` are the encoded rows, as a server takes
-them; `N:state` says what the task's fence is to say afterwards; and `N:index` is for a driver that must send them.
+The hash is in the stream's slot and expires, so rows that are never published disappear. Its rows are in numbered
+chunks, and each is published as one transaction. A chunk has the rows as commands, the task's fence afterwards, and an
+index for a driver that must send them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,15 @@ from __future__ import annotations
 import json
 import struct
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from spark_streams.errors import PystreamsError
-from spark_streams.write.records.batch_record import TaskRows
-from spark_streams.write.records.fence import StreamFence
-from spark_streams.write.rows.digest import RowDigest
+from spark_streams.write.protocol import ChunkState, StreamFence, TaskRows, staged_chunk
 from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command
 from streamwire.stream_id import StreamId
-
-#: How long staged rows wait for being published.
-STAGED_MS = 86_400_000
 
 #: Maximum bytes of a chunk: publishing one blocks the server's other clients for a few milliseconds.
 _CHUNK_ROWS, _CHUNK_BYTES = 500, 1 << 19
@@ -52,25 +46,6 @@ def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
     return EncodedRows(stream, rows, ids, lambda: hashes, encoded=(memoryview(commands), bounds))
 
 
-@dataclass(frozen=True)
-class ChunkState:
-    """The value of a task's fence once a chunk is in the stream. `movable`: whether the server can move it itself."""
-
-    digest: RowDigest
-    movable: bool
-
-    @property
-    def text(self) -> str:
-        """As it is stored."""
-        return f"{self.digest.rows} {self.digest.text} {int(self.movable)}"
-
-    @classmethod
-    def parse(cls, text: bytes) -> ChunkState:
-        """The inverse of `text`."""
-        rows, digest, movable = text.decode().split(" ")
-        return cls(RowDigest.parse(int(rows), digest) or RowDigest(), movable == "1")
-
-
 class Stager:
     """Stages one task's rows for one stream: those that come behind its fence.
 
@@ -85,7 +60,7 @@ class Stager:
         self._whole = whole
         self._chunks = 0
         self._differs = False
-        self.key = fence.writer.beside(fence.stream, b"staged:%b" % uuid.uuid4().hex.encode())
+        self.key = fence.writer.staged_key(fence.stream, uuid.uuid4().hex)
 
     def add(self, rows: EncodedRows) -> list[Command]:
         """The commands that stage what the fence does not count."""
@@ -102,12 +77,8 @@ class Stager:
         for part in self._chunks_of(rows.part(done, len(rows)) if done else rows):
             fence.advance(part.hashes)
             state = ChunkState(fence.digest, part.ids is None and _are_short(part))
-            name = f"{self._chunks}"
-            words = (name, bytes(part.commands), f"{name}:state", state.text, f"{name}:index", pack_index(part))
-            commands.append(("HSET", self.key, *words))
+            commands += staged_chunk(self.key, self._chunks, bytes(part.commands), state, pack_index(part))
             self._chunks += 1
-        if commands:
-            commands.append(("PEXPIRE", self.key, STAGED_MS))
         return commands
 
     def _chunks_of(self, rows: EncodedRows) -> Iterator[EncodedRows]:
@@ -130,7 +101,7 @@ class Stager:
     def finish(self) -> TaskRows:
         """The task's result."""
         fence = self._fence
-        base = RowDigest.parse(fence.state.rows, fence.state.digest) or RowDigest()
+        base = fence.state.row_digest
         differs = self._differs or base.rows > fence.rows
         partition, chunks = fence.writer.partition, self._chunks
         return TaskRows(fence.stream, partition, fence.digest, base, self.key, chunks, differs, self._floor)
@@ -140,13 +111,3 @@ def _are_short(rows: EncodedRows) -> bool:
     """Whether all rows have less than a thousand words: a Lua function does not take any number of arguments."""
     fourth = np.frombuffer(rows.commands, np.uint8)[np.asarray(rows.bounds[:-1]) + 4]  # of a row: *13\r\n...
     return not bool(np.any((fourth >= ord("0")) & (fourth <= ord("9"))))
-
-
-def states_of(rows: TaskRows) -> Command:
-    """The command that asks for the state of each chunk."""
-    return ("HMGET", rows.key, *(f"{number}:state" for number in range(rows.chunks)))
-
-
-def parse_states(replies: Sequence[bytes | None]) -> list[ChunkState] | None:
-    """From the reply; None if staged rows are gone."""
-    return None if None in replies else [ChunkState.parse(each) for each in replies if each is not None]

@@ -14,7 +14,7 @@ from spark_streams.config import options, permissions
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError
 from spark_streams.read.ranges import owned_group
-from spark_streams.write.records import foreach_batch
+from spark_streams.write.executor import number_of_write
 from spark_streams.write.rows.encoding import RowEncoder
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from streamclient import connection as client_connection
@@ -62,7 +62,7 @@ def _write(feature: Feature, url: str, client: redis.Redis) -> None:
     last.commit()
     said = WriteOptions(stream="s")
     for batch in range(2):
-        assert foreach_batch.number_of_write(last.connection, "q", batch, f"run{batch}", "1", said) == 0
+        assert number_of_write(last.connection, "q", batch, f"run{batch}", "1", said) == 0
     assert numbers(client) == [*range(24)]
     last.connection.close()
     for _ in range(2):

@@ -20,9 +20,7 @@ import pytest
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.write.commit.publishing import Publisher
-from spark_streams.write.records.batch_record import TaskRows
-from spark_streams.write.records.fence import StreamFence, WriterId
-from spark_streams.write.records.ledger import Ledger
+from spark_streams.write.protocol import Protocol, StreamFence, TaskRows, WriterId
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder
 from spark_streams.write.tasks import staging
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
@@ -184,9 +182,9 @@ def forget_fences(patch: pytest.MonkeyPatch) -> None:
 
 
 def skip_the_numbers_of_drivers(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Publisher, "_check_driver", lambda *_: None)
-    prepared = Ledger.prepared
-    patch.setattr(Ledger, "prepared", lambda self, account: prepared(self, replace(account, driver=98)))
+    patch.setattr(Protocol, "check_driver", lambda *_: None)
+    reads = Protocol.prepare_reads
+    patch.setattr(Protocol, "prepare_reads", lambda self, account: reads(self, replace(account, driver=98)))
 
 
 @pytest.mark.parametrize("mutation", [forget_fences, skip_the_numbers_of_drivers])

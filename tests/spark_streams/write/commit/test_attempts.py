@@ -18,16 +18,15 @@ import redis
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import ServerError, WriteError
+from spark_streams.write.commit import publishing
 from spark_streams.write.commit.mover import Mover
 from spark_streams.write.commit.publishing import Publisher
-from spark_streams.write.records import foreach_batch
-from spark_streams.write.records.batch_record import TaskRows, manifest_of, parse_manifest
-from spark_streams.write.records.fence import WriterId
-from spark_streams.write.records.ledger import Account, Ledger
+from spark_streams.write.executor import number_of_write
+from spark_streams.write.protocol import Account, ChunkState, Protocol, TaskRows, WriterId, manifest_of, parse_manifest
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder, merged
-from spark_streams.write.sink import Sink, plan
+from spark_streams.write.sink import Sink, plan, run_in
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
-from spark_streams.write.tasks.staging import ChunkState, pack_index, unpack_rows
+from spark_streams.write.tasks.staging import pack_index, unpack_rows
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
@@ -206,7 +205,7 @@ def test_a_driver_that_is_late_does_not_take_over_a_publication(
     """
     first = Attempt(place.url, "first", "staged").task(0, range(20)).task(1, range(20, 40), stream="t")
     second = Attempt(place.url, "second", "staged").task(0, range(25)).task(1, range(25, 40), stream="t")
-    prepared, move, left = Ledger.prepared, Mover.move, [1]
+    prepare, move, left = publishing.prepare, Mover.move, [1]
 
     def die(self: Mover, number: int, state: ChunkState) -> bool:
         if not left[0]:
@@ -214,16 +213,16 @@ def test_a_driver_that_is_late_does_not_take_over_a_publication(
         left[0] -= 1
         return move(self, number, state)
 
-    def stand_still(self: Ledger, account: Account) -> None:
+    def stand_still(connection: Connection, protocol: Protocol, account: Account) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(Ledger, "prepared", prepared)
+            patch.setattr(publishing, "prepare", prepare)
             patch.setattr(Mover, "move", die)
             with pytest.raises(KeyboardInterrupt):
                 second.commit()
-        prepared(self, account)
+        prepare(connection, protocol, account)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "prepared", stand_still)
+        patch.setattr(publishing, "prepare", stand_still)
         with pytest.raises(WriteError, match="ATTEMPT_REPLACED"):
             first.commit()
     Attempt(place.url, "third", "staged").task(0, range(40)).commit()
@@ -348,7 +347,7 @@ def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: server
     connection, options = Connection(Address(place.url)), WriteOptions(stream="s", fence_retention=5)
 
     def number(batch: int, run: str, execution: str) -> int:
-        return foreach_batch.number_of_write(connection, "q", batch, run, execution, options)
+        return number_of_write(connection, "q", batch, run, execution, options)
 
     assert [number(0, "a", each) for each in ("5", "7", "5", "9", "7")] == [0, 1, 0, 2, 1]
     assert [number(0, "b", each) for each in ("1", "2")] == [0, 1]
@@ -363,9 +362,9 @@ def test_writes_of_a_batch_are_counted_by_run(client: redis.Redis, place: server
 def test_the_run_is_found_among_a_jobs_tags() -> None:
     """A user's tags and job groups are not taken for it."""
     session = "spark-session-f541ce15-c57b-4f3e-b87f-3bc0b293dc5a"
-    assert foreach_batch.run_in(f"mine,{session},{session}-execution-root-id-2,x") == f"{session}-execution-root-id-2"
-    assert foreach_batch.run_in(f"{session},etl") is None
-    assert foreach_batch.run_in("") is None
+    assert run_in(f"mine,{session},{session}-execution-root-id-2,x") == f"{session}-execution-root-id-2"
+    assert run_in(f"{session},etl") is None
+    assert run_in("") is None
 
 
 def test_staged_rows_and_manifests_come_back(client: redis.Redis, place: servers.Running) -> None:

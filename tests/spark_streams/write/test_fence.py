@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.errors import WriteError
-from spark_streams.write.records.fence import FIELDS, FenceState, StreamFence, WriterId
+from spark_streams.write.protocol import FENCE_FIELDS, FenceState, StreamFence, WriterId
 from spark_streams.write.rows.digest import RowDigest
 from streamwire.slots import same_slot_tag, slot_of
 
@@ -23,8 +23,8 @@ QUERY = "0b8e9a10-0000-4000-8000-000000000001"
 def test_a_fence_lives_in_its_streams_slot(key: bytes) -> None:
     """For any stream name, its fence is a key in the same slot, and different from other streams' fences."""
     assert slot_of(b"x{%b}y" % same_slot_tag(key)) == slot_of(key)
-    assert slot_of(WriterId(QUERY, 3, 1).key(key)) == slot_of(key)
-    assert WriterId(QUERY, 3, 1).key(key) != WriterId(QUERY, 3, 1).key(key + b"'")
+    assert slot_of(WriterId(QUERY, 3, 1).fence_key(key)) == slot_of(key)
+    assert WriterId(QUERY, 3, 1).fence_key(key) != WriterId(QUERY, 3, 1).fence_key(key + b"'")
 
 
 def test_slots_are_the_protocols() -> None:
@@ -51,7 +51,7 @@ def test_a_fence_skips_exactly_what_is_done(rows: list[int], done: int, data: st
     """With any chunks, the rows that the fence counts are skipped, and the others are not."""
     done = min(done, len(rows))
     fence = StreamFence(b"s", WriterId(QUERY, 5, 0), "here")
-    fence.update(stored(5, rows[:done]) if done else [None] * len(FIELDS))
+    fence.update(stored(5, rows[:done]) if done else [None] * len(FENCE_FIELDS))
     written: list[int] = []
     at = 0
     while at < len(rows):
@@ -119,7 +119,7 @@ def test_a_fence_that_does_not_fit_stops_the_task(values: list[bytes | None], co
     with pytest.raises(WriteError) as caught:
         meet()
     assert caught.value.condition == condition
-    assert FenceState.parse([None] * len(FIELDS)) == FenceState()
+    assert FenceState.parse([None] * len(FENCE_FIELDS)) == FenceState()
 
 
 def test_a_fence_that_went_back_stops_the_task() -> None:

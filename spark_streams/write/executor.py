@@ -1,0 +1,194 @@
+"""The exactly-once record on servers: reads the evidence, and executes the transitions of `protocol`.
+
+Owns the steps that take several requests: the evidence at many streams, the number of a driver, changes under WATCH.
+A task's transactions, which add rows as well, are in `tasks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spark_streams.config.write import WriteOptions
+from spark_streams.write import protocol as forms
+from spark_streams.write.judgement import is_gone, last_recorded
+from spark_streams.write.protocol import (
+    FENCE_FIELDS,
+    RECORD_FIELDS,
+    Account,
+    BatchRecord,
+    Evidence,
+    FenceState,
+    Protocol,
+    StreamState,
+    TaskRows,
+)
+from streamclient.compare_and_set import change
+from streamclient.connection import Command, Connection
+from streamclient.refusals import refused
+from streamclient.retry import Refusal, is_forbidden, refusal_of
+from streamclient.wire_errors import ResponseError
+from streamwire.stream_id import ZERO, StreamId
+
+#: Maximum number of streams, or fences, in one request.
+_AT_ONCE = 500
+
+
+def stream_state(connection: Connection, info: object) -> StreamState:
+    """From the reply to XINFO STREAM. Raises SERVER_REFUSED and NOT_PERMITTED; a key of another type is unknown."""
+    if not isinstance(info, list):
+        if refusal_of(info) is not Refusal.ROW:
+            raise refused(connection.address, "XINFO", info)
+        return StreamState(added=0 if "no such key" in str(info) else -1)
+    found = dict(zip(info[::2], info[1::2], strict=True))
+    first = found.get(b"first-entry")
+    return StreamState(
+        int(found.get(b"entries-added", -1)),
+        int(found[b"length"]),
+        StreamId.parse(first[0]) if first else ZERO,
+        StreamId.parse(found[b"last-generated-id"]),
+    )
+
+
+def gone_streams(
+    connection: Connection, seen: Mapping[bytes, tuple[BatchRecord, StreamState, int]], attempt: str
+) -> set[bytes]:
+    """Those of these streams that are gone: by record, state and the rows that fences count.
+
+    The entry that was the last one is asked for if another attempt has written the record. If the user may not ask, it
+    counts as there. Raises SERVER_REFUSED.
+    """
+    wanted: list[bytes] = []
+    commands: list[Command] = []
+    for stream, (record, state, _) in seen.items():
+        last = last_recorded(record, state)
+        if record.attempt != attempt and last is not None and state.length and state.first <= last <= state.last:
+            wanted.append(stream)
+            commands.append(("XRANGE", stream, str(last), str(last)))
+    replies = connection.pipeline(commands) if commands else []
+    for reply in replies:
+        if isinstance(reply, ResponseError) and not is_forbidden(reply):
+            raise refused(connection.address, "XRANGE", reply)
+    has_last = dict(zip(wanted, map(bool, replies), strict=True))  # an error counts as there
+    return {
+        stream
+        for stream, (record, state, rows) in seen.items()
+        if is_gone(record, state, rows, has_last.get(stream, True))
+    }
+
+
+def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[bytes]) -> Account:
+    """A driver comes to end the batch. Raises BATCH_COMMITTED."""
+    if not protocol.has_ledger:
+        return Account(tuple(streams))
+    streams, number, is_mine = [*streams], 1, False
+    while not is_mine:
+        found: list[bytes] = connection.commands(protocol.close(streams, number))[-1]
+        number, is_mine = protocol.driver_number(found)
+    return protocol.account(found)
+
+
+def look_at(connection: Connection, protocol: Protocol, streams: Sequence[bytes]) -> dict[bytes, Evidence]:
+    """Seal these streams, and read them and their records. Raises FENCE_AHEAD, SERVER_REFUSED."""
+    found: dict[bytes, Evidence] = {}
+    for at in range(0, len(streams), _AT_ONCE):
+        found |= _look_at(connection, protocol, streams[at : at + _AT_ONCE])
+    return found
+
+
+def _look_at(connection: Connection, protocol: Protocol, streams: Sequence[bytes]) -> dict[bytes, Evidence]:
+    writer, commands = protocol.writer, list[Command]()
+    for stream in streams:
+        commands += protocol.seal(stream)
+        commands += [
+            ("HMGET", writer.record_key(stream), *RECORD_FIELDS),
+            ("XINFO", "STREAM", stream),
+            ("HGETALL", writer.roll_key(stream)),
+        ]
+    replies = connection.pipeline(commands)
+    each = len(commands) // len(streams)
+    seen: dict[bytes, Evidence] = {}
+    wanted: list[tuple[bytes, int]] = []
+    for number, stream in enumerate(streams):
+        *sealed, values, info, roll = replies[number * each : (number + 1) * each]
+        asked = commands[number * each : (number + 1) * each]
+        connection.check([*asked[:-2], asked[-1]], [*sealed, values, roll])
+        record = BatchRecord.parse(values)
+        protocol.check_order(stream, record)
+        seen[stream] = Evidence(record, {}, stream_state(connection, info))
+        batches = zip(roll[::2], roll[1::2], strict=True)
+        wanted += [(stream, int(partition)) for partition, batch in batches if int(batch) == writer.batch]
+    for at in range(0, len(wanted), _AT_ONCE):
+        part = wanted[at : at + _AT_ONCE]
+        states = connection.commands([("HMGET", writer.fence_key(*place), *FENCE_FIELDS) for place in part])
+        for (stream, partition), values in zip(part, states, strict=True):
+            state = FenceState.parse(values)
+            if state.batch == writer.batch and state.rows:
+                seen[stream].fences[partition] = state
+    # Without a seal, fences may count rows that were added after the stream was looked at.
+    counts = protocol.has_ledger
+    written = {
+        stream: (
+            found.record,
+            found.stream,
+            sum(state.rows_in(writer.batch) for state in found.fences.values()) if counts else 0,
+        )
+        for stream, found in seen.items()
+        if found.record.batch == writer.batch
+    }
+    gone = gone_streams(connection, written, writer.attempt)
+    return seen | {stream: replace(seen[stream], is_gone=True) for stream in gone}
+
+
+def claim(
+    connection: Connection,
+    protocol: Protocol,
+    stream: bytes,
+    seen: Evidence,
+    account: Account,
+    staged: Sequence[TaskRows],
+) -> BatchRecord | None:
+    """Claim the stream, and return its record. None if something has changed there since it was seen.
+
+    Raises ATTEMPT_REPLACED.
+    """
+    writer = protocol.writer
+    fences = [writer.fence_key(stream, partition) for partition in seen.fences]
+    record = writer.record_key(stream)
+    claimed: BatchRecord | None = None
+
+    def decide(replies: list[Any]) -> list[Command]:
+        nonlocal claimed
+        commands, claimed = protocol.claim(stream, seen, account, staged, replies)
+        return commands
+
+    reads = [("HMGET", record, *RECORD_FIELDS), *(("HMGET", key, *FENCE_FIELDS) for key in fences)]
+    change(connection, [record, writer.roll_key(stream), *fences], reads, decide)
+    return claimed
+
+
+def prepare(connection: Connection, protocol: Protocol, account: Account) -> None:
+    """Note that all streams are claimed. Raises ATTEMPT_REPLACED."""
+    if protocol.has_ledger:
+        reads = [protocol.prepare_reads(account)]
+        change(connection, [protocol.writer.ledger_key], reads, lambda replies: protocol.prepare(account, replies[0]))
+
+
+def number_of_write(
+    connection: Connection, query: str, batch: int, run: str, execution: str, options: WriteOptions
+) -> int:
+    """The number of this execution among those that write in this batch and run, from 0.
+
+    Raises ATTEMPT_REPLACED if a later batch has begun, and WRITE_CONTENDED.
+    """
+    key, keep_ms = forms.writes_key(query), forms.kept_ms(options, lasting=True)
+    number = 0
+
+    def decide(replies: list[Any]) -> list[Command]:
+        nonlocal number
+        number, commands = forms.number_write(query, batch, run, execution, keep_ms, replies[0])
+        return commands
+
+    change(connection, [key], [("HGETALL", key)], decide)
+    return number

@@ -1,0 +1,113 @@
+"""Judgement of a batch at its end: do the rows that an attempt brings fit the streams and their fences? Pure.
+
+Either all rows are there, in whatever order and partitions; or each fence counts rows that the same partition brought
+again, and the rest can be written; or the rows are others, and the attempt is refused.
+
+If a stream is deleted, its records remain. They must not count for another stream of that name. A stream counts the
+entries that were ever added, which shows how many XTRIM and XDEL have removed. So a stream that lacks entries can be
+distinguished from a new one. If that is uncertain, it counts as the same stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from spark_streams.errors import fail
+from spark_streams.write.protocol import (
+    BatchRecord,
+    Evidence,
+    FenceState,
+    State,
+    StreamFence,
+    StreamState,
+    TaskRows,
+    WriterId,
+    shown,
+)
+from spark_streams.write.rows.digest import RowDigest
+from streamwire.stream_id import StreamId
+
+
+def joined(digests: Iterable[RowDigest]) -> RowDigest:
+    """Of all of these rows, in no order."""
+    total = RowDigest()
+    for digest in digests:
+        total = total.joined(digest)
+    return total
+
+
+def is_there(seen: Evidence, brought: Sequence[TaskRows]) -> bool:
+    """Whether all rows of these tasks are in the stream, whichever tasks wrote them, and no others of the batch."""
+    written = joined(state.row_digest for state in seen.fences.values())
+    return written.same_rows(joined(each.digest for each in brought))
+
+
+def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | None:
+    """A partition whose fence counts rows that these tasks did not bring again; None if all fit."""
+    again = {each.partition: each.base for each in brought if not each.differs}
+    for partition, state in sorted(seen.fences.items()):
+        if again.get(partition, RowDigest()) != state.row_digest:
+            return partition
+    for each in brought:
+        if each.base.rows and each.partition not in seen.fences:
+            return each.partition
+    is_committed = seen.record.state(batch) is State.COMMITTED
+    return next(iter(sorted(seen.fences)), 0) if is_committed else None
+
+
+def is_left(stream: bytes, seen: Evidence, brought: Sequence[TaskRows], writer: WriterId, address: object) -> bool:
+    """Whether rows are left to be published.
+
+    Raises REPLAY_DIFFERS if they do not fit what is there, FENCE_BEHIND if rows that this attempt wrote are gone.
+    """
+    if seen.is_gone:
+        return any(each.chunks for each in brought)
+    if is_there(seen, brought):
+        return False
+    partition = misfit(seen, brought, writer.batch)
+    if partition is not None:
+        _refuse(stream, partition, seen, brought, writer, address)
+    return True
+
+
+def _refuse(
+    stream: bytes, partition: int, seen: Evidence, brought: Sequence[TaskRows], writer: WriterId, address: object
+) -> NoReturn:
+    fence = StreamFence(stream, replace(writer, partition=partition), address)
+    fence.state = seen.fences.get(partition, FenceState())
+    mine = next((each for each in brought if each.partition == partition), None)
+    if mine is not None and not mine.differs and fence.state.rows < mine.base.rows:
+        found, known = fence.state.rows, mine.base.rows
+        fail("FENCE_BEHIND", stream=shown(stream), fence=shown(fence.key), rows=found, known=known)
+    fence.differs()
+
+
+def is_gone(record: BatchRecord, stream: StreamState, rows: int = 0, has_last: bool = True) -> bool:
+    """Whether the stream that the record's batch was written to was deleted since.
+
+    `rows`: those that fences count. `has_last`: whether the stream has the entry that was its last one when the record
+    was written.
+    """
+    written = rows if record.stage == "direct" and not record.is_committed else 0
+    if -1 < stream.added < record.added + written:
+        return True
+    if stream.added == 0:
+        return record.stage == "direct"
+    last = last_recorded(record, stream)
+    if last is None:
+        return False
+    if stream.last < last:
+        return True
+    removed = stream.added - stream.length
+    if not stream.length or last < stream.first:  # if it is the same stream, the first `added` entries are removed
+        return removed < record.added
+    return not has_last and not removed
+
+
+def last_recorded(record: BatchRecord, stream: StreamState) -> StreamId | None:
+    """The stream's last ID when it had had `record.added` entries. None if that is not known, or there were none."""
+    if record.added <= 0 or stream.added < 0 or not record.last:
+        return None
+    return StreamId.parse(record.last)

@@ -1,0 +1,753 @@
+"""The exactly-once record: its keys, their values, its states, and the transitions between them. Pure.
+
+A query, or a batch write with a name, leaves hashes on servers. All of their names start with pystreams:fence, and
+those beside a stream are in its slot:
+
+    {S}:S:NAME:PARTITION    fence: how many rows of a task are in the stream, and their digest
+    {S}:S:NAME:batch        batch record: which attempt may write to the stream, and the stage
+    {S}:S:NAME:roll         the partitions that have a fence, each with its batch
+    {S}:S:NAME:staged:ID    rows that wait for the driver; expires after a day
+    {NAME}:ledger           the streams of the batch, its drivers, and whether it is committed
+    {QUERY}:writes          the executions that write from foreachBatch, in their order
+
+`TRANSITIONS` says which event leads from which state of a stream to which. Each event is a method of `Protocol`: it
+takes what was read, and returns the commands that change it, or raises. Tasks and drivers execute these commands. A
+transition that depends on what was read is executed under WATCH of the keys that were read. Why no interleaving writes
+a row twice or drops one: docs/design/exactly-once.md.
+
+The names of keys and fields are stored on servers: add some, never rename one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any, NoReturn
+
+from spark_streams.config.write import WriteOptions
+from spark_streams.errors import fail
+from spark_streams.write.rows.digest import RowDigest
+from streamclient.commands import Command
+from streamwire.slots import same_slot_tag
+from streamwire.stream_id import ZERO, StreamId
+
+#: The reply to HMGET.
+Values = Sequence[bytes | None]
+
+FENCE_FIELDS = ("batch", "rows", "digest", "chunk", "refused")
+RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", "sealed", "floor", "last", "driver")
+
+#: Lifetime of staged rows, in milliseconds.
+STAGED_MS = 86_400_000
+#: Shortest retention of records, in milliseconds: a task may be silent for long.
+RECORD_MS = 86_400_000
+_UNNAMED_MS = 30 * RECORD_MS
+#: Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records say
+#: for a day that it is over.
+_LATE_MS = 600_000
+_REMOVED_AT_ONCE = 1000
+
+# --- Keys
+
+_PREFIX = b"pystreams:fence:"
+
+
+@dataclass(frozen=True)
+class WriterId:
+    """Identity of a task: `name` is the query's ID, or one made for a batch write; the batch; and the partition.
+
+    `attempt` is the same for all tasks that were planned together, and another one after a restart.
+    """
+
+    name: str
+    batch: int
+    partition: int
+    attempt: str = ""
+
+    def fence_key(self, stream: bytes, partition: int | None = None) -> bytes:
+        """The key of the fence of this task, or of another partition."""
+        return self._beside(stream, b"%d" % (self.partition if partition is None else partition))
+
+    def record_key(self, stream: bytes) -> bytes:
+        """The key of the batch record."""
+        return self._beside(stream, b"batch")
+
+    def roll_key(self, stream: bytes) -> bytes:
+        """The key of the roll."""
+        return self._beside(stream, b"roll")
+
+    def staged_key(self, stream: bytes, name: str) -> bytes:
+        """The key of rows that a task stages."""
+        return self._beside(stream, b"staged:%b" % name.encode())
+
+    @property
+    def ledger_key(self) -> bytes:
+        """The key of the ledger."""
+        return b"%b{%b}:ledger" % (_PREFIX, self.name.encode())
+
+    def _beside(self, stream: bytes, kind: bytes) -> bytes:
+        """A key in the stream's slot."""
+        return b"%b{%b}:%b:%b:%b" % (_PREFIX, same_slot_tag(stream), stream, self.name.encode(), kind)
+
+
+def writes_key(query: str) -> bytes:
+    """The key of the executions of a query that write from foreachBatch."""
+    return b"%b{%b}:writes" % (_PREFIX, query.encode())
+
+
+def shown(key: Any) -> str:
+    """A key in a message."""
+    return bytes(key).decode("utf-8", "backslashreplace")
+
+
+# --- States
+
+
+class State(Enum):
+    """The state of a stream in a batch."""
+
+    NEW = "there is no record of the batch"
+    DIRECT = "tasks of one attempt write, each behind its fence"
+    SEALED = "a driver has begun to end the batch, and tasks may write no more"
+    PREPARED = "a driver publishes the rows that the record's manifest names"
+    COMMITTED = "all rows of the batch are in the stream"
+
+
+class Event(Enum):
+    """What changes the state."""
+
+    WRITE = "a task adds rows"
+    SEAL = "a driver excludes tasks"
+    CLAIM = "a driver claims the stream for the rows that its attempt has staged"
+    PUBLISH = "a driver adds staged rows"
+    COMMIT = "a driver marks the batch as complete"
+
+
+TRANSITIONS: Mapping[tuple[State, Event], State] = {
+    (State.NEW, Event.WRITE): State.DIRECT,
+    (State.NEW, Event.SEAL): State.SEALED,
+    (State.DIRECT, Event.WRITE): State.DIRECT,
+    (State.DIRECT, Event.SEAL): State.SEALED,
+    (State.DIRECT, Event.COMMIT): State.COMMITTED,  # without a ledger, no other attempt may write
+    (State.SEALED, Event.SEAL): State.SEALED,
+    (State.SEALED, Event.CLAIM): State.PREPARED,
+    (State.SEALED, Event.COMMIT): State.COMMITTED,  # nothing is left to publish
+    (State.PREPARED, Event.SEAL): State.PREPARED,
+    (State.PREPARED, Event.CLAIM): State.PREPARED,  # a later driver: the earlier one has published nothing
+    (State.PREPARED, Event.PUBLISH): State.PREPARED,
+    (State.PREPARED, Event.COMMIT): State.COMMITTED,
+    (State.COMMITTED, Event.SEAL): State.COMMITTED,
+    (State.COMMITTED, Event.CLAIM): State.PREPARED,  # the stream was deleted since
+    (State.COMMITTED, Event.COMMIT): State.COMMITTED,
+}
+
+
+# --- Values of the keys
+
+
+@dataclass(frozen=True)
+class FenceState:
+    """Value of a fence; the defaults if there is no fence.
+
+    `rows` of `batch` are in the stream, with that `digest`, written in `chunk` transactions. `refused`: the number of a
+    row that the server refused, and why.
+    """
+
+    batch: int = -1
+    rows: int = 0
+    digest: str = ""
+    chunk: int = 0
+    refused: str = ""
+
+    @classmethod
+    def parse(cls, values: Values) -> FenceState:
+        """From the reply to HMGET of `FENCE_FIELDS`."""
+        batch, rows, digest, chunk, refused = (b"" if value is None else value for value in values)
+        if not batch:
+            return cls()
+        reason = refused.decode("utf-8", "replace")
+        return cls(int(batch), int(rows), digest.decode(), int(chunk), reason)
+
+    def rows_in(self, batch: int) -> int:
+        """Rows of a batch that are in the stream for certain: none if the server refused some of them."""
+        return self.rows if self.batch == batch and not self.refused else 0
+
+    @property
+    def row_digest(self) -> RowDigest:
+        """The digest of its rows."""
+        return RowDigest.parse(self.rows, self.digest) or RowDigest()
+
+    def command(self, key: bytes) -> Command:
+        """The HSET that makes the fence say this."""
+        words: list[bytes | str | int] = ["HSET", key]
+        for name in FENCE_FIELDS:
+            words += [name, str(getattr(self, name))]
+        return tuple(words)
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """Value of a batch record; `batch` is -1 without a record.
+
+    `added`: entries ever added to the stream at that time. `last`: its last ID at the same time; empty if an earlier
+    version wrote the record. `floor`: the stream's last ID before the batch. `sealed`: the batch whose tasks may write
+    no more. `driver`: the number of the driver that has claimed the stream (`Account.driver`); 0 if tasks or an earlier
+    version wrote the record.
+    """
+
+    batch: int = -1
+    attempt: str = ""
+    stage: str = ""
+    is_committed: bool = False
+    added: int = -1
+    manifest: str = ""
+    sealed: int = -1
+    floor: str = ""
+    last: str = ""
+    driver: int = 0
+
+    @classmethod
+    def parse(cls, values: Values) -> BatchRecord:
+        """From the reply to HMGET of `RECORD_FIELDS`."""
+        batch, attempt, stage, committed, added, manifest, sealed, floor, last, driver = (
+            "" if each is None else each.decode() for each in values
+        )
+        if not batch:
+            return cls(sealed=int(sealed or -1))
+        done = committed == f"{batch}:{attempt}"
+        numbers = {"added": int(added or -1), "sealed": int(sealed or -1), "driver": int(driver or 0)}
+        return cls(int(batch), attempt, stage, done, manifest=manifest, floor=floor, last=last, **numbers)
+
+    def state(self, batch: int) -> State:
+        """The state of the stream in a batch; of a later batch than the record's it is new."""
+        if self.batch == batch and self.is_committed:
+            return State.COMMITTED
+        if self.batch == batch and self.stage == "prepared":
+            return State.PREPARED
+        if self.sealed >= batch:
+            return State.SEALED
+        return State.DIRECT if self.batch == batch else State.NEW
+
+    def allows(self, writer: WriterId, event: Event) -> bool:
+        """Whether this attempt may add rows, by that event."""
+        state = self.state(writer.batch)
+        is_mine = state is State.NEW or self.attempt == writer.attempt
+        return (state, event) in TRANSITIONS and is_mine
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """A stream at one moment.
+
+    `added`: entries ever added; 0 without the stream, -1 if it is not known (servers before Redis 7). `first` and
+    `last`: the first entry's ID, and the last ID ever given.
+    """
+
+    added: int = -1
+    length: int = 0
+    first: StreamId = ZERO
+    last: StreamId = ZERO
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """The rows that one task brought to one stream.
+
+    `digest`: of all of its rows. `base`: of those that are in the stream already. The others were staged: they are
+    `chunks` chunks in the hash `key`. `differs`: the task did not bring the rows of its fence, and staged nothing.
+    `floor`: the stream's last ID when the task came to stage.
+    """
+
+    stream: bytes
+    partition: int
+    digest: RowDigest
+    base: RowDigest
+    key: bytes = b""
+    chunks: int = 0
+    differs: bool = False
+    floor: str = ""
+
+
+def manifest_of(staged: Sequence[TaskRows]) -> str:
+    """The form of staged rows in a batch record."""
+    rows = [{**asdict(each), "stream": each.stream.hex(), "key": each.key.hex()} for each in staged]
+    return json.dumps(rows, separators=(",", ":"))
+
+
+def parse_manifest(text: str) -> list[TaskRows]:
+    """The inverse of `manifest_of`."""
+    return [
+        TaskRows(
+            **{
+                **each,
+                "stream": bytes.fromhex(each["stream"]),
+                "key": bytes.fromhex(each["key"]),
+                "digest": RowDigest(**each["digest"]),
+                "base": RowDigest(**each["base"]),
+            }
+        )
+        for each in json.loads(text or "[]")
+    ]
+
+
+@dataclass(frozen=True)
+class ChunkState:
+    """The value of a task's fence once a staged chunk is in the stream. `movable`: the server can move it itself."""
+
+    digest: RowDigest
+    movable: bool
+
+    @property
+    def text(self) -> str:
+        """As it is stored."""
+        return f"{self.digest.rows} {self.digest.text} {int(self.movable)}"
+
+    @classmethod
+    def parse(cls, text: bytes) -> ChunkState:
+        """The inverse of `text`."""
+        rows, digest, movable = text.decode().split(" ")
+        return cls(RowDigest.parse(int(rows), digest) or RowDigest(), movable == "1")
+
+
+def staged_chunk(key: bytes, number: int, rows: bytes, state: ChunkState, index: bytes) -> list[Command]:
+    """The commands that stage a chunk: its encoded rows, its state, and the index of the bytes."""
+    words = (f"{number}", rows, f"{number}:state", state.text, f"{number}:index", index)
+    return [("HSET", key, *words), ("PEXPIRE", key, STAGED_MS)]
+
+
+def staged_states(rows: TaskRows) -> Command:
+    """The command that asks for the state of each chunk."""
+    return ("HMGET", rows.key, *(f"{number}:state" for number in range(rows.chunks)))
+
+
+def parse_states(replies: Values) -> list[ChunkState] | None:
+    """From the reply; None if staged rows are gone."""
+    return None if None in replies else [ChunkState.parse(each) for each in replies if each is not None]
+
+
+@dataclass(frozen=True)
+class Account:
+    """Value of a ledger, for one batch.
+
+    `prepared`: the attempt that was the last to claim all streams, or empty. `driver`: the number of this attempt's
+    driver. `rows`: those of the batch if it was committed (None: not known). `old`: fields that are no longer needed.
+    """
+
+    streams: tuple[bytes, ...] = ()
+    staged: tuple[bytes, ...] = ()
+    prepared: str = ""
+    is_committed: bool = False
+    rows: RowDigest | None = None
+    old: tuple[bytes, ...] = ()
+    driver: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A stream and the records next to it, as they were read. `fences`: those of this batch, by partition.
+
+    `is_gone`: the stream that the fences count rows of was deleted.
+    """
+
+    record: BatchRecord = field(default_factory=BatchRecord)
+    fences: dict[int, FenceState] = field(default_factory=dict)
+    stream: StreamState = field(default_factory=StreamState)
+    is_gone: bool = False
+
+
+# --- Transitions
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The transitions of one batch, for one of its tasks or for its driver.
+
+    `keep_ms`: retention of records; 0 keeps them permanently. Without a ledger no other attempt can write under this
+    name.
+    """
+
+    writer: WriterId
+    keep_ms: int = 0
+    has_ledger: bool = True
+
+    @classmethod
+    def of(cls, writer: WriterId, options: WriteOptions, lasting: bool) -> Protocol:
+        """As the options say. `lasting`: the write may be repeated under its name."""
+        return cls(writer, kept_ms(options, lasting), lasting or options.mode == "staged")
+
+    def of_partition(self, partition: int) -> Protocol:
+        """The same for another partition."""
+        return replace(self, writer=replace(self.writer, partition=partition))
+
+    def _keep(self, *keys: bytes) -> list[Command]:
+        return [("PEXPIRE", key, self.keep_ms) for key in keys] if self.keep_ms else []
+
+    def check_order(self, stream: bytes, record: BatchRecord) -> None:
+        """Raise FENCE_AHEAD if the record is of a later batch."""
+        writer = self.writer
+        if record.batch > writer.batch:
+            key = writer.record_key(stream)
+            fail("FENCE_AHEAD", stream=shown(stream), fence=shown(key), found=record.batch, batch=writer.batch)
+
+    # Tasks
+
+    def enter(self, streams: Iterable[bytes]) -> list[Command]:
+        """A task comes to these streams: it notes them, and then asks for the attempt that may write."""
+        if not self.has_ledger:
+            return []
+        writer, first = self.writer, f"first:{self.writer.batch}"
+        return [
+            ("HSET", writer.ledger_key, *_fields(f"stream:{writer.batch}:", streams)),
+            ("HSETNX", writer.ledger_key, first, writer.attempt),
+            *self._keep(writer.ledger_key),
+            ("HMGET", writer.ledger_key, first, "committed"),
+        ]
+
+    def may_write(self, entered: Values | None) -> bool:
+        """Whether tasks of this attempt may write, from the last reply to `enter` (None: nothing was asked).
+
+        Raises BATCH_COMMITTED.
+        """
+        if entered is None:
+            return True
+        first, committed = entered
+        self._check_committed(int(committed or -1))
+        return bool((first or b"").decode() == self.writer.attempt)
+
+    def _check_committed(self, committed: int) -> None:
+        if committed > self.writer.batch:
+            fail("BATCH_COMMITTED", ledger=shown(self.writer.ledger_key), found=committed, batch=self.writer.batch)
+
+    def is_open(self, stream: bytes, event: Event, found: BatchRecord, entered: BatchRecord) -> bool:
+        """Whether the record is this attempt's own. If not, the next rows open the batch at the stream.
+
+        `found` is the record now, and `entered` what it was when the task came. Raises ATTEMPT_REPLACED if rows may not
+        be added.
+        """
+        state, is_allowed = found.state(self.writer.batch), found.allows(self.writer, event)
+        if not is_allowed or (state is State.NEW and found != entered):
+            fail("ATTEMPT_REPLACED", stream=shown(stream), batch=self.writer.batch)
+        return state is not State.NEW
+
+    def write(self, stream: bytes, fence: FenceState, opened: StreamState | None) -> list[Command]:
+        """Count rows: the commands behind them, in the same transaction. `fence` is its state with the rows.
+
+        `opened`: the stream before the batch, if these are the first rows.
+        """
+        writer, keys, commands = self.writer, [self.writer.fence_key(stream)], list[Command]()
+        if opened is not None:
+            commands.append(self._claimed(stream, "direct", opened.added, opened.last, str(opened.last)))
+            keys.append(writer.record_key(stream))
+        commands += [*self.enrol(stream, fence), fence.command(keys[0])]
+        keys += [writer.roll_key(stream)] if fence.chunk == 1 else []
+        return [*commands, *self._keep(*keys)]
+
+    def enrol(self, stream: bytes, fence: FenceState) -> list[Command]:
+        """Note in the roll that the partition has a fence: with its first rows of the batch."""
+        return [("HSET", self.writer.roll_key(stream), self.writer.partition, self.writer.batch)] * (fence.chunk == 1)
+
+    def _claimed(
+        self, stream: bytes, stage: str, added: int, last: StreamId, floor: str, manifest: str = "", driver: int = 0
+    ) -> Command:
+        writer = self.writer
+        words: list[bytes | str | int] = ["batch", writer.batch, "attempt", writer.attempt, "stage", stage]
+        words += ["added", added, "last", str(last), "floor", floor, "manifest", manifest, "driver", driver]
+        return ("HSET", writer.record_key(stream), *words)
+
+    def stage(self, key: bytes) -> list[Command]:
+        """A task is about to stage rows under this key."""
+        if not self.has_ledger:
+            return []
+        ledger = self.writer.ledger_key
+        return [("HSET", ledger, b"staged:%b" % key, self.writer.batch), *self._keep(ledger)]
+
+    # The driver
+
+    def close(self, streams: Iterable[bytes], driver: int) -> list[Command]:
+        """A driver comes to end the batch: no task may begin to write. It tries to get this number.
+
+        The last reply is the ledger. `streams` are those that the driver's own tasks brought.
+        """
+        ledger, batch = self.writer.ledger_key, self.writer.batch
+        return [
+            ("HSET", ledger, f"first:{batch}", b"", *_fields(f"stream:{batch}:", streams)),
+            ("HSETNX", ledger, f"driver:{batch}:{driver}", self.writer.attempt),
+            *self._keep(ledger),
+            ("HGETALL", ledger),
+        ]
+
+    def driver_number(self, found: Sequence[bytes]) -> tuple[int, bool]:
+        """The driver's number, from the last reply to `close`. If it has none yet: the number to try, and False."""
+        prefix = b"driver:%d:" % self.writer.batch
+        fields = zip(found[::2], found[1::2], strict=True)
+        drivers = {int(name[len(prefix) :]): value.decode() for name, value in fields if name.startswith(prefix)}
+        mine = [number for number, attempt in drivers.items() if attempt == self.writer.attempt]
+        return (max(mine), True) if mine else (max(drivers, default=0) + 1, False)
+
+    def account(self, found: Sequence[bytes]) -> Account:
+        """The value of the ledger, from the last reply to `close`. Raises BATCH_COMMITTED."""
+        batch = self.writer.batch
+        touched, staged, old = [], [], []
+        prepared, committed = "", -1
+        rows: RowDigest | None = None
+        for name, value in zip(found[::2], found[1::2], strict=True):
+            kind, _, rest = name.partition(b":")
+            if kind == b"staged":
+                if int(value) <= batch:
+                    staged.append(rest)
+                    old.append(name)
+                continue
+            if kind == b"committed":
+                committed = int(value)
+                continue
+            number, _, stream = rest.partition(b":")
+            if number and int(number) < batch:
+                old.append(name)
+            elif number and int(number) == batch and kind == b"stream":
+                touched.append(stream)
+            elif number and int(number) == batch and kind == b"prepared":
+                prepared = value.decode()
+            elif number and int(number) == batch and kind == b"rows":
+                count, _, digest = value.decode().partition(" ")
+                rows = RowDigest.parse(int(count), digest)
+        self._check_committed(committed)
+        is_committed = committed == batch
+        known = rows if is_committed else None
+        return Account(
+            tuple(touched), tuple(staged), prepared, is_committed, known, tuple(old), self.driver_number(found)[0]
+        )
+
+    def seal(self, stream: bytes) -> list[Command]:
+        """Exclude the tasks of the batch from the stream."""
+        return [("HSET", self.writer.record_key(stream), "sealed", self.writer.batch)] if self.has_ledger else []
+
+    def check_driver(self, account: Account, stream: bytes, record: BatchRecord) -> None:
+        """Raise ATTEMPT_REPLACED if a later driver of the batch has claimed the stream."""
+        if record.batch == self.writer.batch and record.driver > account.driver:
+            fail("ATTEMPT_REPLACED", stream=shown(stream), batch=self.writer.batch)
+
+    def claim(
+        self, stream: bytes, seen: Evidence, account: Account, staged: Sequence[TaskRows], now: Sequence[Values]
+    ) -> tuple[list[Command], BatchRecord | None]:
+        """Name this attempt and what it has staged in the record. The commands, and the record then.
+
+        `now`: the record and the fences of `seen`, as they are under WATCH. No record if they have changed since they
+        were seen. Raises ATTEMPT_REPLACED.
+        """
+        writer, found = self.writer, BatchRecord.parse(now[0])
+        if found.allows(writer, Event.PUBLISH):
+            return [], found
+        self.check_driver(account, stream, found)
+        fences = [FenceState.parse(each) for each in now[1:]]
+        if found != seen.record or fences != [*seen.fences.values()]:
+            return [], None
+        if (found.state(writer.batch), Event.CLAIM) not in TRANSITIONS:
+            return [], None
+        commands: list[Command] = []
+        if seen.is_gone:
+            commands += [("PEXPIRE", writer.fence_key(stream, partition), 0) for partition in seen.fences]
+        is_again = found.batch == writer.batch and not seen.is_gone
+        floor, manifest = found.floor if is_again else str(_floor(seen, staged)), manifest_of(staged)
+        added, last = max(seen.stream.added, 0), seen.stream.last
+        commands.append(self._claimed(stream, "prepared", added, last, floor, manifest, account.driver))
+        claimed = replace(
+            found,
+            batch=writer.batch,
+            attempt=writer.attempt,
+            stage="prepared",
+            is_committed=False,
+            floor=floor,
+            manifest=manifest,
+            driver=account.driver,
+        )
+        return [*commands, *self._keep(writer.record_key(stream))], claimed
+
+    def prepare_reads(self, account: Account) -> Command:
+        """The command whose reply `prepare` needs."""
+        batch = self.writer.batch
+        return ("HMGET", self.writer.ledger_key, f"prepared:{batch}", f"driver:{batch}:{account.driver + 1}")
+
+    def prepare(self, account: Account, now: Values) -> list[Command]:
+        """Note that all streams are claimed. Raises ATTEMPT_REPLACED if another driver has come since."""
+        (prepared, later), mine, ledger = now, self.writer.attempt, self.writer.ledger_key
+        found = (prepared or b"").decode()
+        if later is not None or found not in (account.prepared, mine):
+            fail("ATTEMPT_REPLACED", stream=shown(ledger), batch=self.writer.batch)
+        return [] if found == mine else [("HSET", ledger, f"prepared:{self.writer.batch}", mine)]
+
+    def publish(self, stream: bytes, fence: FenceState) -> list[Command]:
+        """The commands behind staged rows that the server moves, and counts, itself."""
+        keys = [self.writer.fence_key(stream), *([self.writer.roll_key(stream)] if fence.chunk == 1 else [])]
+        return [*self.enrol(stream, fence), *self._keep(*keys)]
+
+    def commit(self, seen: Mapping[bytes, Evidence], account: Account, rows: RowDigest | None) -> list[Command]:
+        """Mark the batch as complete, in each stream's record, and then in the ledger; remove its old fields."""
+        writer, batch, commands = self.writer, self.writer.batch, list[Command]()
+        for stream, each in seen.items():
+            record, state = writer.record_key(stream), each.stream
+            if each.record.batch == batch:
+                mark = ("added", state.added, "last", str(state.last)) if state.added > 0 else ()
+                commands.append(("HSET", record, "committed", f"{batch}:{each.record.attempt}", *mark))
+            commands += self._keep(record)
+        if not self.has_ledger:
+            return commands
+        ledger = writer.ledger_key
+        words = () if rows is None else (f"rows:{batch}", f"{rows.rows} {rows.text}")
+        commands.append(("HSET", ledger, "committed", batch, *words))
+        starts = range(0, len(account.old), _REMOVED_AT_ONCE)
+        commands += [("HDEL", ledger, *account.old[at : at + _REMOVED_AT_ONCE]) for at in starts]
+        return [*commands, *self._keep(ledger)]
+
+    def retire(self, brought: Sequence[TaskRows]) -> list[Command]:
+        """A write that cannot be repeated under its name is over: its records expire."""
+        writer = self.writer
+        fences = [writer.fence_key(each.stream, each.partition) for each in brought]
+        streams = dict.fromkeys(each.stream for each in brought)
+        others = [key for stream in streams for key in (writer.record_key(stream), writer.roll_key(stream))]
+        late: list[Command] = [("PEXPIRE", key, _LATE_MS) for key in fences]
+        return [*late, *(("PEXPIRE", key, RECORD_MS) for key in (*others, writer.ledger_key))]
+
+
+def kept_ms(options: WriteOptions, lasting: bool) -> int:
+    """Return the retention of records after their last change, in milliseconds; 0 keeps them permanently.
+
+    A write that cannot be repeated (not `lasting`) removes its records when it ends. Until then they are kept as long
+    as any others: if the server's clock jumps ahead and they expire, a retried task writes its rows twice.
+    """
+    if options.fence_retention:
+        return max(options.fence_retention, RECORD_MS)
+    return 0 if lasting else _UNNAMED_MS
+
+
+def number_write(
+    query: str, batch: int, run: str, execution: str, keep_ms: int, found: Sequence[bytes]
+) -> tuple[int, list[Command]]:
+    """The number of an execution among those that write in this batch and run, from 0, and the commands that note it.
+
+    `found`: the reply to HGETALL of `writes_key`. Raises ATTEMPT_REPLACED if a later batch has begun.
+    """
+    key, mine = writes_key(query), f"{batch}:{run}"
+    runs = {name.decode(): value.decode() for name, value in zip(found[::2], found[1::2], strict=True)}
+    known = [each for each in runs.get(mine, "").split(",") if each]
+    if execution in known:
+        return known.index(execution), []
+    if any(int(name.partition(":")[0]) > batch for name in runs):
+        fail("ATTEMPT_REPLACED", stream=shown(key), batch=batch)
+    old = [name for name in runs if int(name.partition(":")[0]) < batch]
+    commands: list[Command] = [("HSET", key, mine, ",".join([*known, execution]))]
+    commands += [("HDEL", key, *old)] if old else []
+    commands += [("PEXPIRE", key, keep_ms)] if keep_ms else []
+    return len(known), commands
+
+
+def _fields(prefix: str, names: Iterable[bytes]) -> list[bytes]:
+    """Fields without values, in the words of HSET."""
+    return [word for name in names for word in (prefix.encode() + name, b"")]
+
+
+def _floor(seen: Evidence, staged: Sequence[TaskRows]) -> StreamId:
+    """The stream's last ID before any of these tasks came to it."""
+    return min((StreamId.parse(each.floor) for each in staged if each.floor), default=seen.stream.last)
+
+
+# --- The fence of one task, as rows pass it
+
+
+class StreamFence:
+    """One task's rows on their way into one stream, and the fence that counts them.
+
+    The calls for each chunk are `unwritten`, `next_state`, `advance`; `update` comes whenever the fence was read. Rows
+    are given as their hashes (`rows.digest`). `done` are the rows that this task need not bring.
+    """
+
+    def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:
+        self.stream = stream
+        self.key = writer.fence_key(stream)
+        self.digest = done or RowDigest()
+        """Of the rows of the task that are done: written, or found written."""
+        self.last = ZERO
+        """The stream's last ID, when the rows' own IDs were to be checked."""
+        self.state = FenceState()
+        """The fence's value when it was last read."""
+        self.writer = writer
+        self._address = address
+        self._next: tuple[Any, RowDigest] | None = None  # the rows under way, and the digest with them
+        self._reordered = False  # the fence's rows have ended, and were others or in another order
+
+    @property
+    def rows(self) -> int:
+        """How many of the task's rows are done."""
+        return self.digest.rows
+
+    def update(self, values: Values) -> None:
+        """Use the fence's value: the reply to HMGET of `FENCE_FIELDS`.
+
+        Raises FENCE_AHEAD, FENCE_BEHIND, FENCE_VERSION or ROW_REFUSED if this task must not go on.
+        """
+        state = FenceState.parse(values)
+        batch, names = self.writer.batch, {"stream": shown(self.stream), "fence": shown(self.key)}
+        if state.batch > batch:
+            fail("FENCE_AHEAD", **names, found=state.batch, batch=batch)
+        if state.batch < batch:
+            state = FenceState(batch)
+        if state.refused:
+            row, _, reason = state.refused.partition(" ")
+            fail("ROW_REFUSED", row=row, address=self._address, reason=reason.rstrip(". "))
+        if state.rows < self.rows:
+            fail("FENCE_BEHIND", **names, rows=state.rows, known=self.rows)
+        if RowDigest.parse(state.rows, state.digest) is None:
+            fail("FENCE_VERSION", **names, batch=batch, rows=state.rows)
+        self.state = state
+
+    def unwritten(self, hashes: Any) -> int:
+        """How many of the next rows are in the stream already.
+
+        If the fence's rows end among them, or right before them, their digest must be the fence's (REPLAY_DIFFERS).
+        If they end with the last one of these rows, it is enough that they are the same in another order, and no more
+        rows may come.
+        """
+        done = max(0, min(self.state.rows - self.rows, len(hashes)))
+        if self._reordered and len(hashes):
+            self.differs()
+        if self.rows + done == self.state.rows and self.state.rows:
+            found = self.digest.plus(hashes[:done])
+            if found.text != self.state.digest:
+                stored = RowDigest.parse(self.state.rows, self.state.digest)
+                if done < len(hashes) or stored is None or not found.same_rows(stored):
+                    self.differs()
+                self._reordered = True
+        return done
+
+    def next_state(self, hashes: Any) -> FenceState:
+        """The fence's value once all of these rows are in the stream."""
+        digest = self.digest.plus(hashes)
+        self._next = hashes, digest
+        state = self.state
+        return FenceState(state.batch, digest.rows, digest.text, state.chunk + 1)
+
+    def advance(self, hashes: Any) -> None:
+        """These rows are in the stream."""
+        if self._next is not None and self._next[0] is hashes:
+            self.digest = self._next[1]
+        else:
+            self.digest = self.digest.plus(hashes)
+        self._next = None
+
+    def finish(self) -> None:
+        """The task has no more rows. Raises REPLAY_DIFFERS if the fence counts more."""
+        if self.state.rows > self.rows:
+            self.differs()
+
+    def differs(self) -> NoReturn:
+        """Raise REPLAY_DIFFERS."""
+        writer = self.writer
+        fail(
+            "REPLAY_DIFFERS",
+            stream=shown(self.stream),
+            fence=shown(self.key),
+            rows=self.state.rows,
+            partition=writer.partition,
+            batch=writer.batch,
+        )
