@@ -1,7 +1,7 @@
-"""The command line's own errors: a table of conditions as the connector's, and the exit status that each one has.
+"""The command line's own errors: a table of conditions like the connector's, and the exit status of each.
 
-What a server refuses, or cannot be reached for, is an error of `streamclient.errors` here as well. Exit statuses are
-for scripts and never change; docs/reference/command-line.md lists them.
+Refusals and unreachable servers raise errors of `streamclient.errors`, as everywhere. Exit statuses are for scripts and
+never change; docs/reference/command-line.md lists them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Connections of the command line: which server is meant, by URL, profile or environment, and the way to it.
+"""Connections of the command line: the chosen server, by URL, profile or environment, and a connection to it.
 
-Owns the file of profiles. The addresses, logins and retries are the connector's (`spark_streams.config`,
-`spark_streams.client`). Knows no stream and no command.
+Owns the file of profiles. Addresses, logins and retries belong to `streamclient`. Does not depend on streams or
+commands.
 """

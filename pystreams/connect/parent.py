@@ -1,7 +1,7 @@
-"""A verb as the companion of another process: its settings come through standard input, and its life ends with it.
+"""A verb as the companion of another process: settings come through standard input, and both processes end together.
 
-The first line of standard input is a JSON object of connection options, passwords among them, which so stand neither in
-arguments nor in the environment. The parent holds the pipe open for as long as it lives.
+The first line of standard input is a JSON object of connection options. So passwords appear neither in arguments nor in
+the environment. The parent keeps the pipe open as long as it lives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pystreams.errors import fail
 
 
 def wanted(pipe: BinaryIO | None = None) -> Wanted:
-    """Return the server that the parent names. Raises INVALID_VALUE if it says nothing that makes sense."""
+    """Return the server that the parent chose. Raises INVALID_VALUE if the input is malformed."""
     line = (pipe or sys.stdin.buffer).readline()
     try:
         given = json.loads(line)
@@ -29,9 +29,9 @@ def wanted(pipe: BinaryIO | None = None) -> Wanted:
 
 
 def end_with_it(end: Callable[[], None] = lambda: os._exit(0), pipe: BinaryIO | None = None) -> None:
-    """Watch standard input beside the work; `end` is called when it ends, because the parent has.
+    """Watch standard input in a thread, and call `end` when it closes, since the parent has ended then.
 
-    Not through its buffer: Python cannot end while a thread waits in that, and aborts.
+    It reads the file descriptor, not the buffer: Python aborts at exit if a thread waits in the buffer.
     """
     number = (pipe or sys.stdin.buffer).fileno()
 

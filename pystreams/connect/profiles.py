@@ -11,7 +11,7 @@
     password = "..."
     "tls.caFile" = "/etc/ssl/streams.pem"
 
-No message shows a value of the file.
+Messages never show values of the file.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ DEFAULT = "default"
 
 
 def path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the profiles are: below XDG_CONFIG_HOME, else below `~/.config`."""
+    """Return the path of the file: below XDG_CONFIG_HOME, else below `~/.config`."""
     home = environment.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "pystreams" / "profiles.toml"
 
 
 def read(file: Path, name: str | None) -> dict[str, str] | None:
-    """Return the options of a profile: the named one, else the file's default; None without either. Raises
-    NO_PROFILE.
-    """
+    """Return the options of a profile: the named one, else the file's default; None without either. NO_PROFILE."""
     table = _table(file)
     chosen = name if name is not None else table.get(DEFAULT)
     if chosen is None:
@@ -49,7 +47,7 @@ def read(file: Path, name: str | None) -> dict[str, str] | None:
 
 
 def is_shared(file: Path) -> bool:
-    """Return whether others than the owner may read the file."""
+    """Return whether users other than the owner may read the file."""
     try:
         return bool(file.stat().st_mode & 0o077)
     except OSError:
@@ -69,7 +67,7 @@ def _table(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as cause:
         return fail("PROFILES_MALFORMED", file=file, reason=type(cause).__name__)
     except tomllib.TOMLDecodeError as cause:
-        return fail("PROFILES_MALFORMED", file=file, reason=f"it is no TOML ({cause})")
+        return fail("PROFILES_MALFORMED", file=file, reason=f"it is not TOML ({cause})")
 
 
 def _text(file: Path, option: str, value: Any) -> str:
@@ -77,4 +75,4 @@ def _text(file: Path, option: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int):
         return str(value)
-    return fail("PROFILES_MALFORMED", file=file, reason=f"'{option}' is neither a text nor a number")
+    return fail("PROFILES_MALFORMED", file=file, reason=f"'{option}' is neither a string nor a number")

@@ -1,8 +1,8 @@
-"""The server that a command talks to: its address, and a connection to it.
+"""The server that a command uses: its address, and a connection to it.
 
-The first of these that is there: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default
-profile, redis://127.0.0.1:6379. A server that does not answer at first is given up after two and a half seconds; one
-that has answered is retried for as long as `retryTimeoutMs` says (15 seconds).
+The first of these that is given: --url or --embedded, --profile, PYSTREAMS_URL, PYSTREAMS_PROFILE, the default profile,
+redis://127.0.0.1:6379. A server that does not reply at first is given up after two and a half seconds; one that has
+replied before is retried according to `retryTimeoutMs` (15 seconds).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _RETRY = "retrytimeoutms"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user said about the server. `given`: the connector's connection options, by name."""
+    """The user's choice of a server. `given`: connection options of the connector, by name."""
 
     url: str | None = None
     profile: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
-    #: Whether the embedded engine of a running driver is meant.
+    #: Whether the embedded engine of a running driver is chosen.
     embedded: bool = False
 
 
 def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict[str, str]:
-    """Return the connector's options that were chosen.
+    """Return the connector's options for the chosen server.
 
     Raises NO_PROFILE and PROFILES_MALFORMED, NO_EMBEDDED and MANY_EMBEDDED.
     """
@@ -54,7 +54,7 @@ def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict
 
 
 def _embedded() -> str:
-    """Return the URL of this user's embedded engine, if there is one alone."""
+    """Return the URL of this user's embedded engine; errors if there is none, or more than one."""
     running = launcher.running()
     if not running:
         fail("NO_EMBEDDED")
@@ -64,7 +64,7 @@ def _embedded() -> str:
 
 
 def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
-    """Return what else to try where the default server does not answer; empty if there is nothing."""
+    """Return a suggestion for the case that the default server does not reply; empty if there is none."""
     if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
         return ""
     running = launcher.running()
@@ -76,13 +76,13 @@ def _listed(running: Sequence[launcher.Running]) -> str:
 
 
 def address_of(wanted: Wanted, needs: str, environment: Mapping[str, str] = os.environ) -> Address:
-    """Return the server's address. `needs`: rules that an ACL user needs for the command, for errors to name."""
+    """Return the server's address. `needs`: ACL rules that the command requires, for error messages."""
     return _address(settings(wanted, environment, profiles.path(environment)), needs)
 
 
 def _address(chosen: Mapping[str, str], needs: str) -> Address:
     address = options.server(chosen)
-    assert isinstance(address, Address)  # there is always a URL
+    assert isinstance(address, Address)  # a URL is always set
     return replace(address, needs=needs)
 
 

@@ -1,4 +1,4 @@
 """Files with entries: JSON lines, CSV, Parquet and plain lines, read and written row by row.
 
-Owns what a row of each form means. Knows no server and no command.
+Owns the meaning of a row in each format. Does not depend on servers or commands.
 """

@@ -1,8 +1,8 @@
-"""Files that a stream is exported to, written so that the work can stop anywhere and go on behind the last whole entry.
+"""Files of an export, written so that the work can stop anywhere and continue after the last complete entry.
 
-JSON lines and CSV are one file each, which is appended to; a torn last line is cut off first. Parquet is a directory of
-files, each of which gets its name when it is whole: `part-<number>_<last ID>.parquet`; or one file, which is written at
-one go. `pystreams.files.rows` reads them back: the forms are described there.
+JSON lines and CSV are one file each, which is appended to; an incomplete last line is cut off first. Parquet is a
+directory of files, each of which gets its name when it is complete (`part-<number>_<last ID>.parquet`), or one file,
+which is written in one run. `pystreams.files.rows` reads them back and describes the formats.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells
 
 _PART_ENTRIES = 100_000
 _PART_BYTES = 64 << 20
-_GROUP_ENTRIES = 10_000  # of a row group in a single file
+_GROUP_ENTRIES = 10_000  # per row group in a single file
 _GROUP_BYTES = 8 << 20
 _TAIL = 1 << 16
 
 
 class Archive(Protocol):
-    """What is written to. `last`: the ID of the last entry that is in it; None if it is new."""
+    """An export's destination. `last`: ID of its last entry; None if it is new."""
 
     last: bytes | None
 
     def write(self, page: Sequence[Entry]) -> None:
-        """Add entries. The first ones of a new archive decide its columns."""
+        """Add entries. The first ones determine the columns of a new archive."""
         ...
 
     def close(self, *, whole: bool) -> None:
-        """End the work. `whole`: whether all that was to be written was."""
+        """Close the archive. `whole`: whether all entries were written."""
         ...
 
 
 @contextmanager
 def written(path: Path) -> Iterator[None]:
-    """The archive of that path while it is opened, written to and closed. Raises FILE_UNUSABLE: a disk may be full."""
+    """Turn errors of the file system while an archive is opened, written or closed into FILE_UNUSABLE."""
     try:
         yield
     except OSError as cause:
@@ -55,17 +55,17 @@ def written(path: Path) -> Iterator[None]:
 def open_archive(
     path: Path, form: str, columns: Sequence[str] | None, *, resume: bool, one_file: bool = False
 ) -> Archive:
-    """Return the archive of a path: a new one, or with `resume` the one that is there.
+    """Return the archive of a path: a new one, or with `resume` an existing one.
 
-    `columns`: of CSV and Parquet; None takes the fields of the first entries. `one_file`: also of Parquet, which is a
-    directory else. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for columns that there cannot be.
+    `columns`: columns of CSV and Parquet; None uses the fields of the first entries. `one_file`: write Parquet to one
+    file instead of a directory. Raises FILE_EXISTS, MALFORMED_ROW, and INVALID_VALUE for impossible columns.
     """
     if path.exists() and not resume:
         fail("FILE_EXISTS", file=path)
     names = columns or ()
     once = len({ID, OTHER, *names}) == len(names) + 2
     if not once or not all(is_text(from_shell(name)) for name in names):
-        expected = f"it must be names of fields, each once, in UTF-8, and other than {ID} and {OTHER}"
+        expected = f"it must be different names of fields, in UTF-8, other than {ID} and {OTHER}"
         fail("INVALID_VALUE", name="--columns", value=",".join(names), expected=expected)
     if form == "jsonl":
         return JsonLines(path)
@@ -75,10 +75,10 @@ def open_archive(
 
 
 class _Lines:
-    """A file of which each line is an entry. `begin`: how its first line begins.
+    """A file with an entry per line. `begin`: how its first line begins.
 
-    What follows its last line break is cut off, once the file has been found to be an export. `last_line` is None where
-    it has no whole line.
+    Text after its last line break is cut off, once the file is known to be an export. `last_line` is None if there is
+    no complete line.
     """
 
     begin: bytes
@@ -95,16 +95,16 @@ class _Lines:
             raise
 
     def _go_on(self) -> None:
-        """Get ready to write behind the last whole line. Raises MALFORMED_ROW, and has changed nothing then."""
+        """Prepare to write after the last complete line. Raises MALFORMED_ROW without changing anything."""
         self._file.seek(0)
         begin = self._file.read(len(self.begin))
         if begin != self.begin[: max(len(begin), len(self.begin) if self._end else 0)]:
-            fail("MALFORMED_ROW", file=self._path, row=1, reason="it is no export of this form")
+            fail("MALFORMED_ROW", file=self._path, row=1, reason="it is not an export of this format")
         self._file.truncate(self._end)
         self._file.seek(self._end)
 
     def _find_last(self) -> tuple[bytes | None, int]:
-        """Return the last whole line, and where it ends."""
+        """Return the last complete line and its end."""
         known = _TAIL
         while True:
             self._file.seek(max(0, self._size - known))
@@ -124,7 +124,7 @@ class _Lines:
 
 
 class JsonLines(_Lines):
-    """`{"id": ..., "fields": {...}}` for each entry; nothing of an entry is lost."""
+    """`{"id": ..., "fields": {...}}` for each entry; entries are preserved completely."""
 
     begin = b'{"id": "'
 
@@ -137,7 +137,7 @@ class JsonLines(_Lines):
             try:
                 self.last = str(json.loads(self.last_line)["id"]).encode()
             except (ValueError, KeyError, TypeError, RecursionError):
-                fail("MALFORMED_ROW", file=self._path, row="last", reason="it is no entry of an export")
+                fail("MALFORMED_ROW", file=self._path, row="last", reason="it is not an entry of an export")
         super()._go_on()
 
     def write(self, page: Sequence[Entry]) -> None:
@@ -150,7 +150,7 @@ class JsonLines(_Lines):
 
 
 class Csv(_Lines):
-    """A header, then a line for each entry; `_other` has as JSON what fits no column."""
+    """A header, then a line for each entry; `_other` has the fields without a column, as JSON."""
 
     begin = ID.encode() + b","
 
@@ -164,11 +164,11 @@ class Csv(_Lines):
             with self._path.open(encoding="utf-8", errors="surrogateescape", newline="") as source:
                 header = next(csv.reader(source))
             if header[:1] != [ID] or header[-1:] != [OTHER]:
-                fail("MALFORMED_ROW", file=self._path, row=1, reason="it is no header of an export")
+                fail("MALFORMED_ROW", file=self._path, row=1, reason="it is not the header of an export")
             self._table = Table(header[1:-1])
             cells = next(csv.reader([self.last_line.decode("utf-8", "surrogateescape")]), header[:0])
             if not cells:
-                fail("MALFORMED_ROW", file=self._path, row="last", reason="it is no entry of an export")
+                fail("MALFORMED_ROW", file=self._path, row="last", reason="it is not an entry of an export")
             self.last = None if cells == header else from_shell(cells[0])
         super()._go_on()
 
@@ -186,9 +186,9 @@ class Csv(_Lines):
 
 
 class _ParquetRows:
-    """Entries as tables: a column of text for each field, `_other` with what fits none.
+    """Entries as tables: a text column for each field, and `_other` for fields without a column.
 
-    Entries are held until they are `most_entries`, or have `most_bytes`; then `_finish_part` writes them.
+    Entries are buffered up to `most_entries` or `most_bytes`; then `_finish_part` writes them.
     """
 
     most_entries, most_bytes = _PART_ENTRIES, _PART_BYTES
@@ -211,7 +211,7 @@ class _ParquetRows:
         raise NotImplementedError
 
     def _taken(self) -> tuple[Any, str]:
-        """Return the entries that are held as an Arrow table, and the last one's ID; none are held then."""
+        """Return the buffered entries as an Arrow table, and the last ID; the buffer is then empty."""
         import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
 
         assert self._table is not None
@@ -261,7 +261,7 @@ class Parquet(_ParquetRows):
 
 
 class ParquetFile(_ParquetRows):
-    """One Parquet file, which is there once the first entries are written; it can be read when it is closed whole."""
+    """One Parquet file, created with the first entries; it is readable once it is closed after all of them."""
 
     most_entries, most_bytes = _GROUP_ENTRIES, _GROUP_BYTES
 

@@ -1,8 +1,7 @@
-"""Checkpoints of Spark's streaming queries: what a query has planned and committed, as its files tell.
+"""Checkpoints of Spark's streaming queries: the batches that a query has planned and committed, according to its files.
 
-Reads `metadata`, `offsets/` and `commits/` of a checkpoint directory, wherever it is, and the offsets of the source
-pystreams in them (`spark_streams.read.query.offsets` writes them). Sources of other kinds are passed over. Nothing is
-written.
+Reads `metadata`, `offsets/` and `commits/` of a checkpoint directory, local or remote, and in them the offsets of the
+source pystreams (`spark_streams.read.query.offsets` writes them). Other sources are skipped. Nothing is written.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from streamwire.stream_id import StreamId
 
 @dataclass(frozen=True)
 class Source:
-    """One source of a query. `planned`: the offsets of the batch that was begun last; `committed`: finished last.
+    """One source of a query. `planned`: offsets of the last batch started; `committed`: of the last batch finished.
 
-    `added`: how many entries had ever been added up to the planned offset, by stream, where that is known.
+    `added`: number of entries ever added up to the planned offset, by stream, if known.
     """
 
     number: int
@@ -34,7 +33,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A query's checkpoint. `batch`: the number of the last batch that was begun; `finished`: of the last committed."""
+    """A query's checkpoint. `batch`: number of the last batch started; `finished`: of the last batch committed."""
 
     query: str
     batch: int
@@ -53,7 +52,7 @@ def read(directory: Place) -> Checkpoint:
     committed = {} if finished is None else _offsets(directory, finished)
     sources = [_source(directory, number, form, committed.get(number)) for number, form in sorted(planned.items())]
     if not sources:
-        fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason="none of its sources is one of pystreams")
+        fail("CHECKPOINT_MALFORMED", file=directory.shown(), reason="it has no source of pystreams")
     return Checkpoint(_query(directory), last, commits[-1] if commits else None, tuple(sources))
 
 
@@ -69,8 +68,8 @@ def _query(directory: Place) -> str:
 
 
 def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
-    """Return the offsets of the sources of pystreams in a batch, by the source's number: a version line, settings,
-    sources.
+    """Return the offsets of the sources of pystreams in a batch, by the source's number. The file has a version line,
+    settings, and a line per source.
     """
     part = f"offsets/{batch}"
     lines = (directory.text(part) or "").splitlines()
@@ -85,7 +84,7 @@ def _offsets(directory: Place, batch: int) -> dict[int, dict[str, Any]]:
         try:
             form = json.loads(line)
         except ValueError:
-            continue  # a source without an offset is "-", and others have forms of their own
+            continue  # "-" is a source without an offset; other kinds of sources have other forms
         if isinstance(form, dict) and isinstance(form.get("streams"), dict) and "version" in form:
             found[number] = form
     return found

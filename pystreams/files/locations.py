@@ -1,7 +1,7 @@
 """Directories to read from: a local one, or any that fsspec knows by a URL (s3://, gs://, abfs://, hdfs://, ...).
 
-What a store needs besides is fsspec's matter: a package such as `s3fs` is named where it is missing. Credentials come
-from the store's own variables and files.
+Packages for a store, such as `s3fs`, are fsspec's responsibility; an error names a missing one. Credentials come from
+the store's own variables and files.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Place(Protocol):
     """A directory. Its parts are named by their path below it, with `/`."""
 
     def names(self, part: str) -> list[str]:
-        """What is in a directory below it; nothing if that does not exist."""
+        """Return the names in a subdirectory; empty if it does not exist."""
         ...
 
     def text(self, part: str) -> str | None:
-        """What a file says; None if it does not exist."""
+        """Return the text of a file; None if it does not exist."""
         ...
 
     def shown(self, part: str = "") -> str:
@@ -34,7 +34,9 @@ class Place(Protocol):
 
 
 def at(text: str) -> Place:
-    """Return the directory that a path or a URL names. Raises PACKAGE_MISSING where a URL needs a package."""
+    """Return the directory that a path or a URL names. Raises PACKAGE_MISSING if the URL needs a package that is not
+    installed.
+    """
     if not _URL.match(text):
         return Local(Path(text))
     parts = urlsplit(text)
@@ -66,7 +68,7 @@ class Local:
 
 
 class Remote:
-    """A directory of a store. FILE_UNUSABLE where the store refuses."""
+    """A directory of a store. Raises FILE_UNUSABLE if the store refuses an operation."""
 
     def __init__(self, url: str) -> None:
         import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
@@ -91,13 +93,13 @@ class Remote:
         return data.decode("utf-8", "replace")
 
     def shown(self, part: str = "") -> str:
-        # A URL may have a login: it is not shown.
+        # A login in the URL is not shown.
         parts = urlsplit(self._url)
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
         return f"{shown}/{part}" if part else shown
 
     def _asked(self, question: Any, *arguments: Any, **named: Any) -> Any:
-        """Return the store's answer. Each store has errors of its own, so all mean that it cannot be used."""
+        """Return the result of a call to the store. Stores have their own errors, so any error means FILE_UNUSABLE."""
         try:
             return question(*arguments, **named)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Reading ahead: what one thread has read and another one has not yet taken, bounded in number and in bytes."""
+"""Reading ahead: a queue between a thread that reads and one that consumes, bounded in number and in bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ReadAhead:
-    """A queue of at most `most` items with `most_bytes` together; one item is taken whatever its size."""
+    """A queue of at most `most` items and `most_bytes` bytes; a single item may be larger."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -18,7 +18,7 @@ class ReadAhead:
         self._changed = threading.Condition()
 
     def put(self, item: Any, size: int = 0) -> bool:
-        """Add an item of so many bytes, when there is room. False if nobody takes items any more."""
+        """Wait for room, and add an item of `size` bytes. Returns False if the queue has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or not self._items or self._has_room(size))
             if self._ended:
@@ -32,7 +32,7 @@ class ReadAhead:
         return len(self._items) < self._most and self._bytes + size <= self._most_bytes
 
     def get(self, timeout: float | None = None) -> Any:
-        """Return the next item. Raises TimeoutError where there is none for so many seconds."""
+        """Return the next item. Raises TimeoutError if there is none within `timeout` seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items, timeout):
                 raise TimeoutError
@@ -42,7 +42,7 @@ class ReadAhead:
             return item
 
     def end(self) -> None:
-        """Nobody takes items any more: who waits to add one need not."""
+        """End the queue: no more items are consumed, and a waiting `put` returns."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -1,12 +1,13 @@
-"""Rows of files as entries: an ID, where the file has it, and field names and values.
+"""Rows of files as entries: an ID, if the file has it, and field names and values.
 
-    jsonl    an object for each line. `{"id": ..., "fields": ...}` is an entry as `tail -o json` and `export` write it;
-             of any other object each member is a field, `_id` the ID
-    csv      a header with the fields' names; `_id` is the ID; an empty value is a field that the entry does not have
-    parquet  a column for each field, `_id` the ID; null is a field that the entry does not have
+    jsonl    an object per line. `{"id": ..., "fields": ...}` is an entry as `tail -o json` and `export` write it; in
+             any other object each member is a field, and `_id` the ID
+    csv      a header with field names; `_id` is the ID; an empty value means that the entry does not have the field
+    parquet  a column for each field, `_id` the ID; null means that the entry does not have the field
     lines    each line is the value of one field
 
-What does not fit is in the column `_other`: pairs of name and value, as JSON in CSV, as a map of bytes in Parquet.
+Fields without a column are in the column `_other`: pairs of name and value, as JSON in CSV, as a map of bytes in
+Parquet.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from pystreams.values import names
 from pystreams.values.row_columns import ID, OTHER
 
 FORMS = ("jsonl", "csv", "parquet", "lines")
-_PARQUET_ROWS = 1000  # are made Python objects at a time
+_PARQUET_ROWS = 1000  # rows converted to Python objects at a time
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 csv.field_size_limit((1 << 31) - 1)  # the module's own limit is 128 KiB, and values may have 512 MiB
 
 
 @dataclass(frozen=True)
 class Row:
-    """An entry of a file. `words`: field names and values in turn."""
+    """An entry of a file. `words`: alternating field names and values."""
 
     id: bytes | None
     words: list[bytes]
 
 
 def form_of(path: str) -> str | None:
-    """Return the form that a file's name tells."""
+    """Return the format according to a file's name; None if it is unknown."""
     return _SUFFIXES.get(Path(path).suffix.lower())
 
 
 def read(source: BinaryIO, form: str, name: str, *, line_field: bytes = b"line") -> Iterator[Row]:
-    """Yield the rows of an open file, but for Parquet. Raises MALFORMED_ROW with the row's number."""
+    """Yield the rows of an open file of any format but Parquet. Raises MALFORMED_ROW with the row's number."""
     if form == "lines":
         for line in source:
             yield Row(None, [line_field, line.rstrip(b"\r\n")])
@@ -55,13 +56,13 @@ def read(source: BinaryIO, form: str, name: str, *, line_field: bytes = b"line")
 
 
 class _Number(str):
-    """A number of JSON as its file writes it: 12.50 stays 12.50, and 1e400 does not become infinite."""
+    """A JSON number with its original digits: 12.50 stays 12.50, and 1e400 does not become infinite."""
 
     __slots__ = ()
 
 
 def _loads(text: bytes | str) -> Any:
-    """Return a JSON document; its numbers are texts."""
+    """Return a JSON document; its numbers are `_Number`."""
     return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
 
 
@@ -80,7 +81,7 @@ def _of_json(line: bytes, name: str, number: int) -> Row:
     try:
         value = _loads(line)
         if not isinstance(value, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         if set(value) >= {"id", "fields"} and set(value) <= {"id", "fields", "stream"}:
             return Row(str(value["id"]).encode(), _words(value["fields"]))
         entry_id = value.pop(ID, None)
@@ -117,7 +118,12 @@ def _of_csv(source: BinaryIO, name: str) -> Iterator[Row]:
             if not cells:
                 continue
             if len(cells) != len(header):
-                fail("MALFORMED_ROW", file=name, row=number, reason=f"it has {len(cells)} values, not {len(header)}")
+                fail(
+                    "MALFORMED_ROW",
+                    file=name,
+                    row=number,
+                    reason=f"it has {len(cells)} values instead of {len(header)}",
+                )
             entry_id, words, other = None, [], ""
             for field, cell in zip(header, cells, strict=True):
                 if field == ID:
@@ -140,7 +146,7 @@ def read_parquet(path: Path) -> Iterator[Row]:
     import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    path.stat()  # raises with the file's name, which pyarrow's error does not have
+    path.stat()  # raises an error with the file's name, which pyarrow's error lacks
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     for file in files:
         try:

@@ -163,9 +163,9 @@ def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -
     except OSError as cause:
         fail("FILE_UNUSABLE", file=place, reason=cause.strerror or type(cause).__name__)
     except UnicodeDecodeError:
-        fail("JOB_FILE_MALFORMED", file=place, reason="it is not UTF-8, so it is no TOML")
+        fail("JOB_FILE_MALFORMED", file=place, reason="it is not UTF-8, as TOML requires")
     except tomllib.TOMLDecodeError as cause:
-        fail("JOB_FILE_MALFORMED", file=place, reason=f"it is no TOML ({cause})")
+        fail("JOB_FILE_MALFORMED", file=place, reason=f"it is not TOML ({cause})")
     flags = {
         option.removeprefix("--"): parameter
         for parameter in ctx.command.params

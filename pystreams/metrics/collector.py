@@ -1,8 +1,8 @@
-"""Collecting: what the servers report, asked for in pages and within a time, as samples.
+"""Collector: facts of the servers as samples, requested in pages and within a time limit.
 
-The cost depends on the streams that are chosen, not on what they hold: XINFO for each stream and group, in pages of a
-few hundred commands, and a few pages of SCAN to find them. Servers that are away give `redis_up 0`, and are connected
-to again the next time.
+The cost depends on the number of chosen streams, not on their contents: XINFO for each stream and group, in pages of a
+few hundred commands, and a few pages of SCAN to find them. Unreachable servers give `redis_up 0`, and are connected
+again at the next scrape.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from streamclient.wire_errors import BROKEN, ResponseError
 #: Rules of ACL SETUSER for an exporter's user.
 NEEDS = "+echo +info +slowlog|len +slowlog|get +scan +xinfo +xpending +xrange +xrevrange +time +cluster|slots"
 
-_ANSWER_SECONDS = 10.0  # for a reply; a server that hangs keeps a scrape no longer
-_RETRY_MS = 1000  # a scrape that comes while a failover goes on says that the server is away
-_SCAN_SECONDS = 0.5  # of each scrape; a key space that takes longer is looked through over several
-_GROUPS = 20_000  # groups of all streams together
-_COUNTED = 10_000  # entries that a scrape counts to know lags that the server does not tell
+_ANSWER_SECONDS = 10.0  # timeout of a reply, and so the longest delay of a scrape by a hanging server
+_RETRY_MS = 1000  # a scrape during a failover reports that the server is down
+_SCAN_SECONDS = 0.5  # of each scrape; scanning a larger key space continues in the next ones
+_GROUPS = 20_000  # maximum number of groups of all streams
+_COUNTED = 10_000  # maximum entries counted per scrape, for lags that the server does not report
 _OF_SERVER: tuple[Command, ...] = (("INFO", "ALL"), ("SLOWLOG", "LEN"), ("SLOWLOG", "GET", 1))
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is collected. `patterns`: names or globs of streams, of which at most `limit` are looked at.
+    """Selection of streams. `patterns`: names or globs. `limit`: maximum number of streams.
 
     `consumers`: whether each consumer has samples of its own.
     """
@@ -51,7 +51,7 @@ class Chosen:
 
 
 class Collector:
-    """Collects from the server that is wanted. Not for several threads at once."""
+    """Collects samples of the chosen server. Not thread-safe."""
 
     def __init__(self, wanted: Wanted, chosen: Chosen | None = None) -> None:
         self._wanted = replace(wanted, given={"retryTimeoutMs": str(_RETRY_MS), **wanted.given})
@@ -63,7 +63,7 @@ class Collector:
         self._scrapes = 0
 
     def collect(self, seconds: float) -> list[Sample]:
-        """Return the samples of now. After that many seconds no further streams are asked for. Raises nothing."""
+        """Return current samples. After `seconds`, no further streams are requested. Never raises."""
         begin = time.monotonic()
         self._scrapes += 1
         found: list[Sample] = []
@@ -83,11 +83,11 @@ class Collector:
         return [*found, *self._of_itself(time.monotonic() - begin, problem)]
 
     def without_answer(self, seconds: float) -> list[Sample]:
-        """Return the samples where a server keeps the exporter waiting for longer than that."""
+        """Return the samples that are shown if the server does not reply within `seconds`."""
         return [Sample(table.UP, 0), *self._of_itself(seconds, "TIMEOUT")]
 
     def close(self) -> None:
-        """Close the connection. It is opened again when it is needed."""
+        """Close the connection. It is opened again on demand."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -104,7 +104,7 @@ class Collector:
         yield Sample(table.SCRAPE_ERROR, 1 if problem else 0, (problem,))
 
     def _of_servers(self, connection: Connection) -> Iterator[Sample]:
-        """What each server says of itself."""
+        """Yield the samples of each server's INFO and slow log."""
         several = connection.topology.is_cluster
         for endpoint in connection.topology.masters():
             node = f"{endpoint.host}:{endpoint.port}" if several else ""
@@ -121,7 +121,7 @@ class Collector:
             yield from server_samples.of_slow_log(length, last, node)
 
     def _of_contents(self, connection: Connection, end: float) -> Iterator[Sample]:
-        """What is in the servers: streams, groups, consumers, and reports of Spark queries."""
+        """Yield the samples of contents: streams, groups, consumers, and reports of Spark queries."""
         database = f"db{connection.address.login.database}"
         now = paged_calls.now_ms(connection)
         self._queries.look(connection, now)
@@ -133,9 +133,7 @@ class Collector:
         budget = Budget(_COUNTED)
 
         def asks(group: Group) -> bool:
-            """Return whether the consumers are asked for: for samples of their own, or where the group's status needs
-            them.
-            """
+            """Return whether to request the consumers: for their own samples, or for the group's status."""
             needed = self._chosen.consumers or bool(group.pending) or group.lag != 0
             return needed and group.consumer_count > 0 and room(group)
 
@@ -157,7 +155,9 @@ class Collector:
 
 
 class _Names:
-    """The streams that are chosen. Looking for them takes a bounded time of each scrape, and goes on in the next."""
+    """Names of the chosen streams. The search for them takes a bounded time of each scrape and continues in
+    the next.
+    """
 
     def __init__(self, chosen: Chosen) -> None:
         self._limit = chosen.limit
@@ -168,7 +168,7 @@ class _Names:
         self._more = False
 
     def now(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> tuple[list[bytes], bool]:
-        """Return the names, and whether there are more than the limit."""
+        """Return the names, and whether there are more of them than the limit."""
         end = clock() + _SCAN_SECONDS
         pages = self._pages or self._all_pages(connection)
         self._pages = None
@@ -178,7 +178,7 @@ class _Names:
                 self._round_done()
                 break
             if clock() > end:
-                # What the last round found is kept until this one is done.
+                # Keep the names of the last round until this one is complete.
                 self._pages = pages
                 merged = {**self._known, **self._found}
                 return list(merged)[: self._limit], self._more or len(merged) > self._limit
@@ -187,7 +187,7 @@ class _Names:
         return list(self._known), self._more
 
     def connection_lost(self) -> None:
-        """A cursor means nothing to another connection, which may lead to another server."""
+        """Drop the cursor: the next connection may be to another server."""
         self._pages = None
         self._found = {}
 

@@ -1,10 +1,10 @@
-"""What `/metrics` answers: one scrape at a time, within a time, whatever the server does.
+"""Answers to `/metrics`: one scrape at a time, within a time limit, whatever the server does.
 
     exporter = Exporter(Collector(wanted))
     body, content_type = exporter.page(request.headers.get("accept", ""))    # blocks: call it in a thread
 
-Requests that come while a scrape goes on wait for it and get the same. One that a hanging server keeps waiting is
-answered with `redis_up 0` when the time is over; no second scrape begins before the first has ended.
+Requests during a scrape wait for it and share its result. If a hanging server exceeds the time limit, the answer is
+`redis_up 0`; no second scrape starts before the first has ended.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pystreams.metrics import exposition
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.table import Sample
 
-#: Prometheus gives up after ten by default.
+#: Prometheus times out after ten seconds by default.
 TIMEOUT_SECONDS = 9.0
 
-_FRESH_SECONDS = 1.0  # what was collected so recently is given again, however many ask
+_FRESH_SECONDS = 1.0  # samples of this age are reused, regardless of the number of requests
 
 
 class Exporter:
-    """The metrics of one server, for any number of threads. `timeout`: seconds that a request waits at most."""
+    """The metrics of one server, for any number of threads. `timeout`: maximum seconds that a request waits."""
 
     def __init__(self, collector: Collector, timeout: float = TIMEOUT_SECONDS) -> None:
         self._collector = collector
@@ -35,18 +35,18 @@ class Exporter:
         self._closed = False
 
     def close(self) -> None:
-        """Close the collector's connection: now, or when the scrape that goes on has ended."""
+        """Close the collector's connection, now or when the running scrape has ended."""
         with self._lock:
             self._closed = True
             if self._scrape is None or self._scrape.done():
                 self._collector.close()
 
     def page(self, accept: str = "") -> tuple[bytes, str]:
-        """Return the exposition of now, and its content type. `accept`: the header of the request."""
+        """Return the current exposition and its content type. `accept`: the header of the request."""
         return exposition.text(self.samples(), accept)
 
     def samples(self) -> list[Sample]:
-        """Return the samples of now."""
+        """Return current samples."""
         with self._lock:
             scrape = self._scrape
             if scrape is None or (scrape.done() and time.monotonic() - self._ended >= _FRESH_SECONDS):
@@ -61,7 +61,7 @@ class Exporter:
         found: list[Sample] = []
         failure: BaseException | None = None
         try:
-            # What is found in three quarters of the time can be shown in the rest.
+            # A quarter of the time is left for sending the samples.
             found = self._collector.collect(self._timeout * 0.75)
         except BaseException as cause:  # noqa: BLE001 - it is raised where the result is asked for
             failure = cause

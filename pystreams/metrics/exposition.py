@@ -1,4 +1,4 @@
-"""The exposition: samples as the text that Prometheus reads, or OpenMetrics where it asks for that."""
+"""Exposition: samples in the text format of Prometheus, or in OpenMetrics if requested."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NODE = "node"
 
 
 def text(samples: Iterable[Sample], accept: str = "") -> tuple[bytes, str]:
-    """Return the page, and its content type. `accept`: the header of the request."""
+    """Return the page and its content type. `accept`: the header of the request."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(samples))
     encode, content_type = choose_encoder(accept)
@@ -22,17 +22,17 @@ def text(samples: Iterable[Sample], accept: str = "") -> tuple[bytes, str]:
 
 
 class _Page:
-    """The samples in families, as prometheus-client wants them."""
+    """Samples as metric families for prometheus-client."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
 
     def describe(self) -> list[Family]:
-        """Nothing to compare with: the registry has no other collector."""
+        """Return no families: the registry has no other collector to check for duplicates."""
         return []
 
     def collect(self) -> Iterator[Family]:
-        """One family for each metric that has samples, in the order of the table."""
+        """Yield a family for each metric with samples, in the order of the table."""
         families: dict[Metric, Family] = {}
         for metric, value, labels, node in self._samples:
             family = families.get(metric)

@@ -1,4 +1,4 @@
-"""A small HTTP server for `/metrics`, by itself: the standard library's, with limits for clients that misbehave."""
+"""HTTP server for `/metrics` alone: the standard library's, with limits against misbehaving clients."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from pystreams.metrics.exporter import Exporter
 
 PATH = "/metrics"
-_SECONDS = 10.0  # for a client to send its request, and again to take the answer
-_CLIENTS = 16  # at a time; further ones are turned away
+_SECONDS = 10.0  # for a client to send its request, and again to read the answer
+_CLIENTS = 16  # maximum number of concurrent clients; further ones are disconnected
 _INDEX = b'<!doctype html><title>pystreams metrics</title><a href="/metrics">Metrics</a>\n'
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Serves an exporter's page. OSError if it cannot listen there; port 0 takes a free one."""
+    """Serves an exporter's page. Raises OSError if it cannot listen there; port 0 selects a free port."""
 
     daemon_threads = True
     block_on_close = False
@@ -31,7 +31,7 @@ class MetricsServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """URL of the metrics."""
         host, port = self.server_address[:2]
         shown = f"[{host!s}]" if ":" in str(host) else str(host)
         return f"http://{shown}:{port}{PATH}"
@@ -49,7 +49,7 @@ class MetricsServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away, or that took nothing for too long, is no news."""
+        """Ignore clients that disconnect or time out."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -82,4 +82,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-        """Requests are not logged: there is one every few seconds."""
+        """Do not log requests: there is one every few seconds."""

@@ -1,7 +1,7 @@
-"""The same metrics for OpenTelemetry: pushed to a collector by OTLP over HTTP, every so many seconds.
+"""The same metrics for OpenTelemetry: pushed periodically to a collector by OTLP over HTTP.
 
-Names and labels are those of the exposition; what only grows is a counter there too. Headers, certificates and
-compression come from the variables OTEL_EXPORTER_OTLP_... that OpenTelemetry defines.
+Names and labels are those of the exposition, and so are counters. Headers, certificates and compression come from the
+variables OTEL_EXPORTER_OTLP_... that OpenTelemetry defines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pystreams.metrics.table import METRICS, Metric, Sample
 class Push:
     """Pushes an exporter's metrics to `endpoint`, such as `http://127.0.0.1:4318/v1/metrics`, until it is closed.
 
-    `where`: the server's URL without secrets. What cannot be delivered is logged by OpenTelemetry and not kept.
+    `where`: the server's URL without secrets. OpenTelemetry logs failed deliveries and drops their data.
     """
 
     def __init__(self, exporter: Exporter, endpoint: str, seconds: float, where: str) -> None:
@@ -39,7 +39,9 @@ class Push:
             make(metric.name, [partial(self._observed, metric)], description=metric.help)
 
     def _observed(self, metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
-        """What OpenTelemetry is told of one metric. All are asked for in their order: the first one makes a scrape."""
+        """Return the observations of one metric. OpenTelemetry asks for all in order; the first one
+        triggers a scrape.
+        """
         if metric is self._first:
             self._of_metric = _grouped(self._exporter.samples())
         for sample in self._of_metric.get(metric, ()):
@@ -47,7 +49,7 @@ class Push:
             yield Observation(sample.value, {**labels, "node": sample.node} if sample.node else labels)
 
     def close(self) -> None:
-        """Push what there is now, and end."""
+        """Push once more, and end."""
         self._provider.shutdown()
 
 

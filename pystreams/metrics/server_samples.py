@@ -1,4 +1,4 @@
-"""Samples of a server: the text of INFO and the slow log, as they came. Pure."""
+"""Samples of a server from the texts of INFO and the slow log. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNTS = {
 
 
 def fields(text: bytes) -> dict[str, str]:
-    """Return the lines `name:value` of INFO."""
+    """Return the `name:value` lines of INFO as a map."""
     found: dict[str, str] = {}
     for line in text.decode("utf-8", "backslashreplace").splitlines():
         name, colon, value = line.partition(":")
@@ -30,7 +30,7 @@ def fields(text: bytes) -> dict[str, str]:
 
 
 def of_info(info: Mapping[str, str], node: str = "") -> Iterator[Sample]:
-    """Yield the samples of INFO ALL. A field that the server does not have, or whose value is no number, gives none."""
+    """Yield the samples of INFO ALL. Fields that are missing or not numeric are skipped."""
     for field, metric in table.OF_INFO.items():
         value = _number(info.get(field))
         if value is not None:
@@ -59,7 +59,7 @@ def of_info(info: Mapping[str, str], node: str = "") -> Iterator[Sample]:
 
 
 def of_slow_log(length: Any, last: Any, node: str = "") -> Iterator[Sample]:
-    """Yield the samples of SLOWLOG LEN and SLOWLOG GET 1; a refused command gives none."""
+    """Yield the samples of SLOWLOG LEN and SLOWLOG GET 1; none if the command was refused."""
     if not isinstance(length, int) or not isinstance(last, Sequence):
         return
     yield Sample(table.SLOWLOG_LENGTH, length, (), node)
@@ -97,7 +97,7 @@ def _of(metric: Metric, text: str | None, labels: tuple[str, ...], node: str, di
 
 
 def _parts(text: str) -> dict[str, str]:
-    """Return a value of INFO such as `keys=1,expires=0`."""
+    """Return a value of INFO such as `keys=1,expires=0` as a map."""
     return {name: value for name, _, value in (part.partition("=") for part in text.split(","))}
 
 

@@ -1,4 +1,4 @@
-"""Samples of streams, groups, consumers and Spark queries. Pure: what was found out about them in, samples out."""
+"""Samples of streams, groups, consumers and Spark queries. Pure: facts in, samples out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pystreams import measures
 from pystreams.measures import GroupRow, QueryRow, Row, StreamRow, View
 from pystreams.metrics.table import METRICS, Sample
 
-#: Consumers of a group that get samples of their own: those with most pending entries.
+#: Maximum number of consumers of a group with samples of their own: those with most pending entries.
 CONSUMERS = 1000
 
 
 def text(name: bytes) -> str:
-    r"""Return a name as a label's value: as it is, or with escapes where it is not UTF-8. No two names have the same.
+    r"""Return a name as a label's value: unchanged, or with escapes if it is not UTF-8. Different names stay different.
 
-    So a name that looks as if it had an escape (`\xff` written out) has its backslashes doubled.
+    So a name that looks like an escape (`\xff` written out) has its backslashes doubled.
     """
     try:
         found = name.decode()
@@ -32,7 +32,7 @@ def of_stream(row: StreamRow, database: str) -> Iterator[Sample]:
 
 
 def of_group(row: GroupRow, database: str, *, consumers: bool) -> Iterator[Sample]:
-    """Yield the samples of a group, and of its consumers if they are wanted. What is unknown gives none."""
+    """Yield the samples of a group, and of its consumers if requested. Unknown values are skipped."""
     group = row.group
     labels = (database, text(group.stream.name), text(group.name))
     yield from _samples(measures.GROUP, row, labels)

@@ -1,7 +1,7 @@
-"""Which metrics there are: name, type, help and labels of each. Nothing is exposed that does not stand here.
+"""Table of metrics: name, type, help and labels of each. Only metrics of this table are exposed.
 
-What Redis has bears the name that redis_exporter gives it, so that its Grafana dashboards and alerts work; our own
-begin with `pystreams_`. To add a fact of INFO, add a row to `OF_INFO`; those of streams and groups are in
+Facts of Redis have the names that redis_exporter gives them, so that its Grafana dashboards and alerts work; our own
+begin with `pystreams_`. To add a fact of INFO, add a row to `OF_INFO`; measures of streams and groups are in
 `pystreams.measures`.
 """
 
@@ -24,12 +24,12 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        """The type, in Prometheus's words."""
+        """The type, in Prometheus's terms."""
         return "counter" if self.name.endswith("_total") else "gauge"
 
 
 class Sample(NamedTuple):
-    """One value. `node`: which server of a cluster it is about; empty where there is one server."""
+    """One value. `node`: server of a cluster that it is about; empty for a single server."""
 
     metric: Metric
     value: float
@@ -143,7 +143,7 @@ acl_access_denied_key acl_access_denied_key_total
 acl_access_denied_channel acl_access_denied_channel_total
 acl_access_denied_tls_cert acl_access_denied_tls_cert_total
 """
-#: The metric for each field of INFO that becomes one as it is.
+#: Metrics of fields of INFO that are exposed unchanged.
 OF_INFO: dict[str, Metric] = {
     field: Metric(f"redis_{name}", f"{field} of INFO.") for field, name in map(str.split, _INFO_NAMES.split("\n")[1:-1])
 }
@@ -151,7 +151,7 @@ OF_INFO: dict[str, Metric] = {
 UP = Metric("redis_up", "Whether the server answered.")
 INSTANCE = Metric(
     "redis_instance_info",
-    "What the server is, in labels; always 1.",
+    "Facts about the server in labels; always 1.",
     (
         "role",
         "redis_version",
@@ -176,21 +176,27 @@ ERRORS = Metric("redis_errors_total", "Error replies, by their first word.", ("e
 _DB = ("db",)
 DB_KEYS = Metric("redis_db_keys", "Keys in each database.", _DB)
 DB_KEYS_EXPIRING = Metric("redis_db_keys_expiring", "Keys that have a time to live.", _DB)
-DB_TTL = Metric("redis_db_avg_ttl_seconds", "Average time to live, where the server tells.", _DB)
+DB_TTL = Metric("redis_db_avg_ttl_seconds", "Average time to live, if the server reports it.", _DB)
 
 SLOWLOG_LENGTH = Metric("redis_slowlog_length", "Entries in the slow log.")
 SLOWLOG_LAST = Metric("redis_slowlog_last_id", "ID of the last entry of the slow log.")
 SLOWEST_LAST = Metric("redis_last_slow_execution_duration_seconds", "Duration of the last slow command.")
 
 _REPLICA = ("slave_ip", "slave_port", "slave_state")
-REPLICA_OFFSET = Metric("redis_connected_slave_offset_bytes", "How far each replica has confirmed.", _REPLICA)
-REPLICA_LAG = Metric("redis_connected_slave_lag_seconds", "Since when each replica last confirmed.", _REPLICA)
+REPLICA_OFFSET = Metric(
+    "redis_connected_slave_offset_bytes", "Replication offset that each replica has acknowledged.", _REPLICA
+)
+REPLICA_LAG = Metric(
+    "redis_connected_slave_lag_seconds", "Seconds since each replica's last acknowledgement.", _REPLICA
+)
 _MASTER = ("master_host", "master_port")
-REPLICA_INFO = Metric("redis_slave_info", "What a replica is; always 1.", (*_MASTER, "read_only"))
+REPLICA_INFO = Metric("redis_slave_info", "Facts about a replica in labels; always 1.", (*_MASTER, "read_only"))
 MASTER_UP = Metric("redis_master_link_up", "Whether a replica's link to its master is up.", _MASTER)
-MASTER_IO = Metric("redis_master_last_io_seconds_ago", "Since when the master sent something.", _MASTER)
-MASTER_SYNC = Metric("redis_master_sync_in_progress", "Whether the master is sending all its data.", _MASTER)
-OWN_OFFSET = Metric("redis_slave_repl_offset", "How far a replica has come.", _MASTER)
+MASTER_IO = Metric("redis_master_last_io_seconds_ago", "Seconds since the master last sent data.", _MASTER)
+MASTER_SYNC = Metric(
+    "redis_master_sync_in_progress", "Whether a full synchronisation from the master is in progress.", _MASTER
+)
+OWN_OFFSET = Metric("redis_slave_repl_offset", "Replication offset of a replica.", _MASTER)
 
 OF_SERVER = (
     *(UP, INSTANCE, START_TIME, *OF_INFO.values()),
@@ -214,17 +220,20 @@ OF_STREAMS = {
 }
 OF_QUERIES = _of(measures.QUERY, ("query", "id"))
 
-SCRAPES = Metric("redis_exporter_scrapes_total", "How often the server was asked.")
-SCRAPE_SECONDS = Metric("redis_exporter_last_scrape_duration_seconds", "How long that took the last time.")
+SCRAPES = Metric("redis_exporter_scrapes_total", "Number of scrapes.")
+SCRAPE_SECONDS = Metric("redis_exporter_last_scrape_duration_seconds", "Duration of the last scrape.")
 SCRAPE_ERROR = Metric(
-    "redis_exporter_last_scrape_error", "Whether something could not be collected; err: the error's ID.", ("err",)
+    "redis_exporter_last_scrape_error", "Whether a part of the last scrape failed; err: the error's ID.", ("err",)
 )
-STREAMS_SHOWN = Metric("pystreams_exporter_streams", "Streams that were looked at.")
-STREAMS_MORE = Metric("pystreams_exporter_streams_left_out", "1 if there are more streams than the limit or the time.")
+STREAMS_SHOWN = Metric("pystreams_exporter_streams", "Streams that the last scrape examined.")
+STREAMS_MORE = Metric(
+    "pystreams_exporter_streams_left_out",
+    "Whether streams were left out because of the limit on their number or the time.",
+)
 
 OF_EXPORTER = (SCRAPES, SCRAPE_SECONDS, SCRAPE_ERROR, STREAMS_SHOWN, STREAMS_MORE)
 
-#: All metrics by name, in the order in which they are exposed.
+#: All metrics by name, in the order of the exposition.
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*OF_SERVER, *OF_STREAMS.values(), *OF_QUERIES.values(), *OF_EXPORTER)
 }

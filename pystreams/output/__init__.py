@@ -1,5 +1,5 @@
-"""Output: tables for people, JSON for programs, progress and notes beside them.
+"""Output: tables for people, JSON for programs, and progress and notes on standard error.
 
-Owns what goes to standard output and standard error, colours, and what happens when the reader of a pipe is gone. Knows
-no server and no command.
+Owns standard output and standard error, colours, and the case that the reader of a pipe is gone. Does not depend on
+servers or commands.
 """

@@ -1,7 +1,7 @@
-"""What a command writes: results to standard output, everything else to standard error.
+"""Output of a command: results on standard output, everything else on standard error.
 
-Results are a table for people or, with --json, one document or a line of JSON for each record. A reader that closes the
-pipe (`| head`) ends the command quietly: `ReaderGoneError`.
+Results are a table or, with --json, one document or a line of JSON per record. A reader that closes the pipe (`| head`)
+ends the command quietly: `ReaderGoneError`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pystreams.errors import fail
 from pystreams.values.names import printable
 from streamclient.errors import PystreamsError
 
-_WIDEST = 120  # places to which the cells of a column are padded
+_WIDEST = 120  # maximum width to which the cells of a column are padded
 
 
 class ReaderGoneError(Exception):
-    """Whoever read the output has closed it: there is nobody to work for."""
+    """The reader of the output has closed it, so the command ends."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `right`: numbers are aligned there. `styles`: colours of certain cells, on terminals."""
+    """A column of a table. `right`: whether it is right-aligned. `styles`: colours of cells by text, on terminals."""
 
     title: str
     right: bool = False
@@ -40,14 +40,14 @@ class Column:
 
 
 class _Console(Console):
-    """A console that raises BrokenPipeError where nobody reads; rich's own would end the process."""
+    """A console that raises BrokenPipeError if the output is closed; rich's own ends the process."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
 class Output:
-    """`json`: whether programs read the results. Made for each command, when its streams are known."""
+    """`json`: whether results are JSON. One object per command, created when its streams are known."""
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
@@ -56,13 +56,13 @@ class Output:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person sees the results as they are written."""
+        """Whether the results go to a terminal."""
         return self._out.isatty()
 
     def write(self, text: str) -> None:
-        """Write text as it is. Characters that the encoding does not have are escaped.
+        """Write text as it is. Characters that the encoding does not support are escaped.
 
-        So are characters that would steer a terminal, if the text goes to one.
+        Control characters are also escaped if the text goes to a terminal.
         """
         if self.on_terminal:
             text = printable(text, "\n")
@@ -74,17 +74,17 @@ class Output:
                 self._out.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def flush(self) -> None:
-        """Let the reader have what was written."""
+        """Flush the output to the reader."""
         with self._reachable():
             self._out.flush()
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """Standard output while it is written to. Raises ReaderGoneError, and FILE_UNUSABLE where a disk is full."""
+        """Translate errors of standard output: ReaderGoneError, and FILE_UNUSABLE, for example if a disk is full."""
         try:
             yield
         except OSError as cause:
-            # What is still in the buffer can go nowhere; Python would complain about it at its end.
+            # The rest of the buffer cannot be written; Python would report that when it exits.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
             if isinstance(cause, BrokenPipeError):
@@ -92,25 +92,27 @@ class Output:
             fail("FILE_UNUSABLE", file="standard output", reason=cause.strerror or type(cause).__name__)
 
     def line(self, text: str = "") -> None:
-        """A line for people."""
+        """Write a line of text."""
         self.write(text + "\n")
 
     def document(self, value: Any) -> None:
-        """A value as JSON, on a line of its own."""
+        """Write a value as JSON, on a line of its own."""
         escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(value, ensure_ascii=escaped, separators=(", ", ": "))
         if self.on_terminal and not text.isprintable():
-            # What JSON leaves as it is, such as U+009B, is in texts alone, where it may be escaped.
+            # Characters that JSON does not escape, such as U+009B, only occur in strings, where escapes are allowed.
             text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
         self.write(text + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str = "") -> None:
-        """Rows under their titles. Cells are never cut or wrapped. `empty` is said where there are no rows."""
+        """Write rows under their titles. Cells are never cut or wrapped. `empty` is the text for a table
+        without rows.
+        """
         found = [list(map(printable, row)) for row in rows]
         if not found:
             self.note(empty)
             return
-        # A cell that is longer stands whole, and moves what is behind it in its own row alone.
+        # A longer cell is written in full, and shifts the rest of its own row only.
         widths = [
             min(_WIDEST, max(cell_len(column.title), *(cell_len(row[at]) for row in found)))
             for at, column in enumerate(columns)
@@ -130,23 +132,23 @@ class Output:
                 console.print(Text("  ").join(Text(cell, style) for cell, style in cells))
 
     def note(self, text: str) -> None:
-        """Something to know beside the results, on standard error; with --json nothing."""
+        """Write additional information to standard error; nothing with --json."""
         if text and not self.json:
             self.flush()
             self._tell(Text(printable(text, "\n"), style="dim"))
 
     def warn(self, text: str) -> None:
-        """Something that may be wrong, on standard error; as JSON with --json."""
+        """Write a warning to standard error; as JSON with --json."""
         self.flush()
         self._say("warning", {"message": text}, text, "yellow")
 
     def failed(self, failure: PystreamsError) -> None:
-        """The error that ends the command, on standard error; as JSON with --json."""
+        """Write the error that ends the command to standard error; as JSON with --json."""
         parameters = {"id": failure.condition, "message": str(failure)}
         self._say("error", parameters, str(failure), "red")
 
     def refused(self, message: str) -> None:
-        """The command line is wrong: why, on standard error."""
+        """Write an error of the command line to standard error."""
         self._say("error", {"id": "USAGE", "message": message}, message, "red")
 
     def _say(self, kind: str, document: dict[str, Any], text: str, style: str) -> None:
@@ -156,13 +158,13 @@ class Output:
             self._tell(Text.assemble((f"{kind}: ", f"bold {style}"), printable(text, "\n")))
 
     def _tell(self, text: Text) -> None:
-        """Write a line to standard error. Where nobody reads that, the command works on all the same."""
+        """Write a line to standard error. If that is closed, the command continues."""
         with suppress(OSError):
             self._errors.print(text)
 
     @contextmanager
     def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show how long work goes on, on standard error if that is a terminal. Gives the function that adds to it."""
+        """Show progress on standard error if that is a terminal. Yields the function that adds to the count."""
         if self.json or not self._errors.is_terminal:
             yield lambda _: None
             return
@@ -176,6 +178,6 @@ class Output:
 
 
 def _padded(column: Column, cell: str, width: int) -> str:
-    """Return a cell as wide as its column. Some characters take two places on a terminal."""
+    """Return a cell as wide as its column. Some characters are two columns wide on a terminal."""
     space = " " * (width - cell_len(cell))
     return space + cell if column.right else cell + space

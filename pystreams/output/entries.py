@@ -1,4 +1,4 @@
-"""Entries as they come: a line of text, of JSON or of CSV for each."""
+"""Entries as they arrive: a line of text, JSON or CSV for each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ FORMATS = ("table", "json", "csv")
 
 
 class Lines:
-    """Writes entries. `fields`: the only ones to write, in this order; CSV without them takes those of the first entry.
+    """Writes entries. `fields`: only these, in this order; CSV without them uses the fields of the first entry.
 
-    `columns`: those of CSV, if not one for each of the fields. What fits no column of CSV is in `_other`, as in an
-    export.
-    `several`: whether entries of several streams come, so that each names its own.
-    `decoding`: what decodes values; None writes them as they are.
+    `columns`: columns of CSV, if they differ from `fields`. Other fields of an entry go to the column `_other`, as in
+    an export. `several`: whether entries come from several streams, so that each line names its stream. `decoding`: how
+    values are decoded; None writes them unchanged.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Questions to a server about its streams: which there are, how far groups are behind, what is pending, and changes.
+"""Questions to a server about its streams: names, group lags, pending entries; and changes to them.
 
-Owns the commands that are sent for them, in pages: nothing here asks for more than it shows, or for everything at once.
-May import the connector's client. Knows nothing of tables, options or confirmation.
+Owns the commands that answer these questions, in pages: no question loads more than is shown. May import the client.
+Does not depend on tables, options or confirmation.
 """

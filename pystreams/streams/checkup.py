@@ -1,7 +1,7 @@
-"""A check-up of a server: what it is, what this user may do, and what may harm streams. Nothing is changed.
+"""Check-up of a server: its kind, what this user may do, and settings that may harm streams. It changes nothing.
 
-Whether a command may be called is found out by calling it with a key that does not exist, in a form that does nothing
-then. So it works for users who may not ask for their rules.
+A command is tried on a key that does not exist, in a form that has no effect. So the check also works for users who may
+not read their own ACL rules.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from streamclient.wire_errors import ResponseError
 
 _CLOCK_MS = 2000
 _WAIT_MS = 50
-_USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)  # what most users do; the rest is options
+# Needed by most users; the other needs depend on options.
+_USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
 
 class Verdict(StrEnum):
-    """How much a finding matters."""
+    """Severity of a finding."""
 
     OK = "ok"
     NOTE = "note"
@@ -42,7 +43,7 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, how it is, and what follows: what the connector does about it, what to change."""
+    """One finding: its subject, its state, and advice: how the connector copes, or what to change."""
 
     what: str
     verdict: Verdict
@@ -51,7 +52,7 @@ class Finding:
 
 
 def check(connection: Connection) -> Iterator[Finding]:
-    """Yield all findings, from what the server is to what this user may do."""
+    """Yield all findings, from the server's kind to this user's permissions."""
     facts = _info(connection)
     yield _release(facts)
     yield _role(facts)
@@ -83,9 +84,7 @@ def _version(facts: Mapping[str, str]) -> tuple[int, ...]:
 def _release(facts: Mapping[str, str]) -> Finding:
     what = "server"
     if not facts:
-        return Finding(
-            what, Verdict.WARNING, "INFO is refused", "Persistence, memory and replicas cannot be looked at."
-        )
+        return Finding(what, Verdict.WARNING, "INFO is refused", "Persistence, memory and replicas cannot be checked.")
     if "engine_release" in facts:
         return Finding(what, Verdict.OK, f"pystreams engine {facts['engine_release']}")
     if "valkey_version" in facts:
@@ -93,9 +92,9 @@ def _release(facts: Mapping[str, str]) -> Finding:
     version = _version(facts)
     name = f"Redis {facts.get('redis_version', '?')}"
     if version < (5,):
-        return Finding(what, Verdict.PROBLEM, name, "Streams came with Redis 5.")
+        return Finding(what, Verdict.PROBLEM, name, "Streams require Redis 5.")
     if version < (7,):
-        advice = "It does not tell lag and entries-read, which came with Redis 7: lag is estimated."
+        advice = "It does not report lag and entries-read, which require Redis 7. Lag is estimated."
         return Finding(what, Verdict.WARNING, name, advice)
     return Finding(what, Verdict.OK, name)
 
@@ -111,11 +110,11 @@ def _clock(connection: Connection) -> Finding:
     begin = time.time()
     reply = _try(connection, ("TIME",))
     if isinstance(reply, ResponseError):
-        return Finding("clock", Verdict.NOTE, "TIME is refused", "Ages are told by this machine's clock.")
+        return Finding("clock", Verdict.NOTE, "TIME is refused", "Ages use this machine's clock.")
     off = (int(reply[0]) + int(reply[1]) / 1e6 - (begin + time.time()) / 2) * 1000
     verdict = Verdict.OK if abs(off) < _CLOCK_MS else Verdict.WARNING
-    advice = "" if verdict == Verdict.OK else "IDs are made by the server's clock: see that both are set by NTP."
-    return Finding("clock", verdict, f"{off:+.0f} ms beside this machine", advice)
+    advice = "" if verdict == Verdict.OK else "IDs follow the server's clock: synchronise both clocks by NTP."
+    return Finding("clock", verdict, f"{off:+.0f} ms relative to this machine", advice)
 
 
 _SINCE = {
@@ -130,7 +129,7 @@ def _commands(connection: Connection) -> Iterator[Finding]:
     reply = _try(connection, ("COMMAND", "INFO", *_SINCE, "PS.STATE"))
     if isinstance(reply, ResponseError):
         yield Finding(
-            "commands", Verdict.NOTE, "COMMAND INFO is refused", "The connector uses no command of the engine."
+            "commands", Verdict.NOTE, "COMMAND INFO is refused", "The connector does not use the engine's own commands."
         )
         return
     known = dict(zip([*_SINCE, "PS.STATE"], reply, strict=True))
@@ -139,7 +138,7 @@ def _commands(connection: Connection) -> Iterator[Finding]:
         "commands",
         Verdict.OK if not missing else Verdict.NOTE,
         "all commands of streams" if not missing else f"without {', '.join(missing)}",
-        "" if not missing else "The connector does without them.",
+        "" if not missing else "The connector works without them.",
     )
     if known["PS.STATE"]:
         yield Finding("extensions", Verdict.OK, "PS.* commands", "The connector plans and counts with them.")
@@ -166,7 +165,7 @@ def _user(connection: Connection) -> Iterator[Finding]:
                 weight = Verdict.PROBLEM if is_needed else Verdict.NOTE
                 refused[weight].setdefault(purpose, []).append(command)
     if keys:
-        advice = "Keys are limited to patterns: streams must match them, and so must pystreams:* for groups and writes."
+        advice = "Keys are limited to patterns, which must cover the streams and, for groups and writes, pystreams:*."
         yield Finding("keys", Verdict.NOTE, f"{shown} may not use every key", advice)
     if not any(refused.values()):
         yield Finding("user", Verdict.OK, f"{shown} may call every command that the connector needs")
@@ -181,18 +180,18 @@ def _user(connection: Connection) -> Iterator[Finding]:
 def _scripts(connection: Connection) -> Finding:
     reply = _try(connection, ("EVAL", "return 1", 0))
     if reply == 1:
-        return Finding("scripts", Verdict.OK, "EVAL works", "Large entries are planned without being sent.")
-    advice = "The connector does without: entries above 1 KiB may be sent once more for planning."
+        return Finding("scripts", Verdict.OK, "EVAL works", "The connector plans large entries without fetching them.")
+    advice = "The connector works without it, but may fetch entries above 1 KiB a second time for planning."
     return Finding("scripts", Verdict.NOTE, "EVAL is refused", advice)
 
 
 def _databases(connection: Connection) -> Finding:
     if connection.topology.is_cluster:
-        return Finding("databases", Verdict.OK, "a cluster has database 0 alone")
+        return Finding("databases", Verdict.OK, "a cluster has only database 0")
     now = connection.address.login.database
     first, _ = connection.pipeline([("SELECT", 1 if now != 1 else 0), ("SELECT", now)])
     if isinstance(first, ResponseError):
-        return Finding("databases", Verdict.NOTE, "SELECT is refused", "Use URLs without a database's number.")
+        return Finding("databases", Verdict.NOTE, "SELECT is refused", "Use URLs without a database number.")
     return Finding("databases", Verdict.OK, "SELECT works")
 
 
@@ -205,7 +204,7 @@ def _settings(connection: Connection, facts: Mapping[str, str]) -> Iterator[Find
         else {k.decode(): v.decode("utf-8", "replace") for k, v in zip(reply[::2], reply[1::2], strict=True)}
     )
     if refused:
-        advice = "Many clouds refuse it. Settings are told by INFO where it has them."
+        advice = "Many clouds refuse it. Settings that INFO reports are read from there."
         yield Finding("settings", Verdict.NOTE, "CONFIG is refused", advice)
     policy = settings.get("maxmemory-policy") or facts.get("maxmemory_policy")
     if policy is not None:
@@ -231,28 +230,26 @@ def _memory(facts: Mapping[str, str]) -> Finding:
     part = used / most
     if part < 0.9:
         return Finding("memory", Verdict.OK, f"{part:.0%} of maxmemory")
-    advice = "Writes are refused when it is full (OOM): trim streams, or raise maxmemory."
+    advice = "Writes are refused when memory is full (OOM): trim streams, or raise maxmemory."
     return Finding("memory", Verdict.WARNING, f"{part:.0%} of maxmemory", advice)
 
 
 def _persistence(settings: Mapping[str, str], facts: Mapping[str, str]) -> Finding:
     what = "persistence"
     if facts.get("aof_last_write_status", "ok") != "ok" or facts.get("rdb_last_bgsave_status", "ok") != "ok":
-        return Finding(
-            what, Verdict.PROBLEM, "the last write to the disk failed", "See the server's log, and its disk."
-        )
+        return Finding(what, Verdict.PROBLEM, "the last write to disk failed", "Check the server's log and its disk.")
     if facts.get("aof_enabled") == "1":
         sync = settings.get("appendfsync", "unknown")
         if sync == "always":
             return Finding(what, Verdict.OK, "append-only file, synced before each reply")
-        advice = "A crash may lose the last second, also of what was acknowledged: appendfsync always keeps it."
+        advice = "A crash may lose the last second, including acknowledged entries. appendfsync always prevents this."
         return Finding(what, Verdict.NOTE, f"append-only file, appendfsync {sync}", advice)
     saves = settings.get("save")
     if saves == "" or (saves is None and "rdb_last_save_time" not in facts):
-        advice = "All data are lost when the server stops: set appendonly yes, unless that is meant."
+        advice = "All data is lost when the server stops. Set appendonly yes unless this is intended."
         return Finding(what, Verdict.WARNING, "none", advice)
-    advice = "A crash loses what came after the last snapshot: set appendonly yes for streams."
-    return Finding(what, Verdict.WARNING, "snapshots alone", advice)
+    advice = "A crash loses all changes since the last snapshot. Set appendonly yes for streams."
+    return Finding(what, Verdict.WARNING, "only snapshots", advice)
 
 
 def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:
@@ -262,7 +259,7 @@ def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Find
         return
     reply = _try(connection, ("WAIT", 1, _WAIT_MS))
     if isinstance(reply, ResponseError) or not reply:
-        advice = "The option waitReplicas would fail here: some clouds never confirm. Leave it out."
+        advice = "The option waitReplicas would fail here, since some clouds never confirm. Do not set it."
         yield Finding("replicas", Verdict.WARNING, f"{count}, but WAIT confirms none", advice)
     else:
         yield Finding("replicas", Verdict.OK, f"{count}, and WAIT confirms")

@@ -1,7 +1,8 @@
-"""Dead letters: the entries that a query with `consume=shared` gave up, in the stream of the option `deadLetterStream`.
+"""Dead letters: entries that a query with `consume=shared` has given up, in the stream of the option
+`deadLetterStream`.
 
 A letter begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`; the original's
-fields follow. What is put back or moved is added once and removed once (`letter_transfer`).
+fields follow. A letter that is put back or moved is added once and removed once (`letter_transfer`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CHUNK = 500
 
 @dataclass(frozen=True)
 class Letter:
-    """A dead letter. `words`: the original's field names and values in turn."""
+    """A dead letter. `words`: field names and values of the original, alternating."""
 
     id: bytes
     stream: bytes
@@ -42,7 +43,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Which:
-    """Which letters are meant: of these IDs or of all, from this stream, for this reason (a part of it), as old."""
+    """Selection of letters: by ID, by stream, by reason (a part of it), and by age. Empty criteria select all."""
 
     ids: tuple[bytes, ...] = ()
     origin: bytes | None = None
@@ -51,7 +52,7 @@ class Which:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing narrows it down."""
+        """Whether it selects all letters."""
         return self == Which()
 
     def has(self, letter: Letter) -> bool:
@@ -61,7 +62,7 @@ class Which:
 
 
 def parsed(entry: Entry) -> Letter | None:
-    """Return the letter that an entry is; None if it is none."""
+    """Return an entry as a letter; None if it is not one."""
     entry_id, words = entry
     if tuple(words[0 : 2 * len(_ORIGIN) : 2]) != _ORIGIN:
         return None
@@ -71,7 +72,7 @@ def parsed(entry: Entry) -> Letter | None:
 
 
 def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
-    """Those of these streams whose last entry is a dead letter."""
+    """Yield those of these streams whose last entry is a dead letter."""
     for page in pages(names, bytes_of=lambda name: ids.size_of(connection, name), most_bytes=ids.REPLY_BYTES):
         commands: list[Command] = [("XREVRANGE", name, "+", "-", "COUNT", 1) for name in page]
         for name, reply in zip(page, connection.pipeline(commands), strict=True):
@@ -80,9 +81,7 @@ def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def find(connection: Connection, stream: bytes, which: Which, upto: StreamId) -> Iterator[list[Letter]]:
-    """Yield the letters that are meant, up to an ID, in pages; none of them is empty. What is no letter is
-    passed over.
-    """
+    """Yield the selected letters up to an ID, in non-empty pages. Entries that are not letters are skipped."""
     if which.ids:
         found = (
             [entry for reply in ask_all(connection, [("XRANGE", stream, one, one) for one in some]) for entry in reply]
@@ -102,8 +101,8 @@ def put_back(
 ) -> list[Letter]:
     """Add the originals again, where they came from or elsewhere, and remove the letters unless they are kept.
 
-    The letters that were added: a letter without a field of an original stays, since no entry can be made of it, and
-    one that is gone by now was put back or removed by somebody else.
+    Returns the letters that were added. A letter without any field of an original stays, since an entry needs one. So
+    does a letter that another program has put back or removed meanwhile.
     """
     by_target: dict[bytes, list[Letter]] = {}
     for letter in letters:
@@ -125,15 +124,15 @@ def without_fields(letters: Iterable[Letter]) -> int:
 
 
 def left_alone(count: int) -> str:
-    """What `put_back` did not do, as a sentence."""
-    return f"Left there, without a field of an original: {numbers.things(count, 'dead letter')}."
+    """Return a sentence about the letters that `put_back` left alone."""
+    return f"Left in place because they have no field of an original: {numbers.things(count, 'dead letter')}."
 
 
 def move(connection: Connection, stream: bytes, letters: Sequence[Letter], to: bytes) -> int:
-    """Move letters as they are to another dead-letter stream. How many were still there."""
+    """Move letters as they are to another dead-letter stream. Returns how many were still there."""
     return len(transfer(connection, stream, to, letters, skip=0))
 
 
 def remove(connection: Connection, stream: bytes, letters: Sequence[Letter]) -> int:
-    """Remove letters. How many were still there."""
+    """Remove letters. Returns how many were still there."""
     return int(ask(connection, "XDEL", stream, *(letter.id for letter in letters)))

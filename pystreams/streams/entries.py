@@ -1,4 +1,4 @@
-"""Entries: read in pages whose size fits them, and the ID that a position means in a stream."""
+"""Entries: read in pages of a bounded size, and the ID that a position denotes in a stream."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pages(
 def pages_back(
     connection: Connection, stream: bytes, upto: StreamId = LAST, *, most: int | None = None
 ) -> Iterator[list[Entry]]:
-    """Yield the entries up to an ID, the last one first, at most `most`, in pages of about a megabyte."""
+    """Yield the entries up to an ID, newest first, at most `most`, in pages of about a megabyte."""
     size = PageSize(_LARGEST_PAGE)
     left = most
     while left != 0:
@@ -52,9 +52,7 @@ def pages_back(
 
 
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
-    """Return the ID of the entry behind which the last `count` entries up to `upto` lie, or 0-0; and how many those
-    are.
-    """
+    """Return the ID after which the last `count` entries up to `upto` follow, or 0-0; and their number."""
     size = PageSize(_LARGEST_PAGE)
     passed = 0
     while True:
@@ -70,7 +68,7 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
 
 
 def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:
-    """Return the ID of the `count`-th entry behind `after`, or of the last one; and how many entries that is."""
+    """Return the ID of the `count`-th entry after `after`, or of the last one; and how many entries that is."""
     passed = 0
     for page in pages(connection, stream, after, most=count):
         after = StreamId.parse(page[-1][0])
@@ -105,6 +103,6 @@ def after_of(connection: Connection, stream: Stream, position: Position, now: in
 def between(
     connection: Connection, stream: Stream, begin: Position, end: Position, now: int
 ) -> tuple[StreamId, StreamId]:
-    """Return the IDs (after, upto] of the entries that a range means: from its begin on, before its end."""
+    """Return the IDs (after, upto] of the entries of a range: from its start on, before its end."""
     after = after_of(connection, stream, begin, now)
     return after, min(after_of(connection, stream, end, now), stream.generated)

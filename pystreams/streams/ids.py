@@ -1,9 +1,8 @@
-"""IDs without values: the state of a stream and the first entry behind a position, where entries are large.
+"""Stream states and first entries without values, for streams with large entries.
 
-XINFO STREAM and XRANGE send whole entries along, and two of them for each of two hundred streams may be gigabytes. So a
-stream is asked that way only once its entries are known to be small. Before that the engine is asked PS.STATE and
-PS.NTH, and others run a read-only script. Where neither may run, streams are asked a
-few at a time.
+XINFO STREAM and XRANGE send whole entries, and two of them for each of two hundred streams may be gigabytes. So they
+are used only once the entries of a stream are known to be small. Otherwise the engine is asked by PS.STATE and PS.NTH,
+and other servers run a read-only script. If neither is permitted, streams are asked a few at a time.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from streamclient.streams import scripts
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
-_UNKNOWN = 1 << 19  # bytes that an entry is taken to have where nothing is known
-#: Of entries in the replies to one pipeline, about, where entries must be sent.
+_UNKNOWN = 1 << 19  # assumed size of an entry if nothing is known, in bytes
+#: Approximate bytes of entries in the replies to one pipeline, if entries must be sent.
 REPLY_BYTES = 16 << 20
 
 
@@ -36,7 +35,7 @@ def states(connection: Connection, names: Sequence[bytes]) -> list[Any]:
 
 
 def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """Return the same for streams whose entries are large, or not known."""
+    """Return the same for streams whose entries are large or of unknown size."""
     found: dict[bytes, Any] = {}
     if names and has_nth(connection):
         found = _by_extensions(connection, names)
@@ -53,13 +52,13 @@ def _carefully(connection: Connection, names: Sequence[bytes]) -> dict[bytes, An
 
 
 def size_of(connection: Connection, name: bytes) -> int:
-    """Return how many bytes an entry of the stream is taken to have."""
+    """Return the assumed size of an entry of the stream, in bytes."""
     known = connection.capabilities
     return LARGE if to_shell(name) in known.small else known.large.get(to_shell(name), _UNKNOWN)
 
 
 def sent_behind(connection: Connection, name: bytes) -> int:
-    """Return how many bytes the reply to `first_behind` is taken to have."""
+    """Return the assumed size of the reply to `first_behind`, in bytes."""
     told = has_nth(connection) or connection.capabilities.prefers_script(to_shell(name))
     return 0 if told else size_of(connection, name)
 
@@ -69,13 +68,13 @@ def _state(name: bytes) -> Command:
 
 
 def _learn(connection: Connection, name: bytes, reply: Any) -> None:
-    """The reply of XINFO STREAM, with its entries, was this one."""
+    """Record the size of the entries in a reply of XINFO STREAM."""
     if isinstance(reply, list):
         connection.capabilities.learn_sizes(to_shell(name), reply)
 
 
 def _by_scripts(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """What a script says; nothing where scripts are refused, which the first one tells."""
+    """Return states found by a script; empty if the server refuses the first one."""
     found: dict[bytes, Any] = {}
     for some in (names[:1], names[1:]):
         replies = connection.pipeline([scripts.state_of(name) for name in some])
@@ -95,7 +94,7 @@ def _is_refusal(reply: Any) -> bool:
 
 
 def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes, Any]:
-    """What the engine's own commands say; nothing where the user may not call them."""
+    """Return states found by the engine's own commands; empty if the user may not call them."""
     forms: tuple[tuple[str, ...], ...] = (("PS.STATE",), ("XINFO", "GROUPS"), ("MEMORY", "USAGE"))
     replies = iter(connection.pipeline([(*form, name) for name in names for form in forms]))
     asked = [(name, next(replies), next(replies), next(replies)) for name in names]
@@ -126,7 +125,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
 
 
 def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]]) -> list[bytes | None] | None:
-    """Return the IDs of the last entries: those that were last made, but where these were deleted. None: refused."""
+    """Return the IDs of the last entries: the last generated ID unless that entry was deleted. None: refused."""
     kept = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
     lasts: list[bytes | None] = [None] * len(states)
     for whole in (False, True):

@@ -1,4 +1,4 @@
-"""Streams: which there are, by SCAN in pages, and what XINFO STREAM and MEMORY USAGE say of each."""
+"""Streams: their names, found by SCAN in pages, and the facts of XINFO STREAM and MEMORY USAGE about each."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from streamclient.streams.model import StreamState
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-_SCANNED = 1000  # keys that the server looks at before it answers
-_MEMORY_SAMPLES = 5  # nodes of the stream that MEMORY USAGE looks at
+_SCANNED = 1000  # keys that the server scans per reply
+_MEMORY_SAMPLES = 5  # nodes of the stream that MEMORY USAGE samples
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream as it was. `first`, `last`: IDs of the entries that are there; `generated`: the last ID ever made.
+    """State of a stream at one moment. `first`, `last`: IDs of existing entries; `generated`: the last ID ever
+    generated.
 
-    `added` is None before Redis 7. `bytes` is None where the user may not ask; it is an estimate of the server's.
-    `rate`: entries per second, where it was measured.
+    `added` is None before Redis 7. `bytes` is the server's estimate, None if the user may not read it. `rate`: entries
+    per second, if measured.
     """
 
     name: bytes
@@ -46,13 +47,14 @@ class Stream:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether an entry was deleted behind the first one that is there."""
+        """Whether an entry after the first existing one was deleted."""
         return self.first is not None and self.deleted > self.first
 
     def average_rate(self, now: int) -> float | None:
-        """Entries per second from the first one that is there until now; None if their IDs are no times.
+        """Return entries per second from the first existing one until now; None if the IDs are not times.
 
-        `now`: milliseconds since 1970. The average includes the time since the last entry: an idle stream has none.
+        `now`: milliseconds since 1970. The average includes the time since the last entry, so it falls while the stream
+        is idle.
         """
         if self.first is None or self.last is None or now <= self.first.ms or self.first.ms < now // 2:
             return None
@@ -62,7 +64,7 @@ class Stream:
 
     @property
     def state(self) -> StreamState:
-        """The same in the connector's terms, for its arithmetic."""
+        """The same facts as the connector's type."""
         return StreamState(self.generated, self.length, self.first, None, self.added, self.deleted)
 
 
@@ -77,7 +79,7 @@ def scan(connection: Connection, pattern: bytes = b"*") -> Iterator[bytes]:
 
 
 def scan_pages(connection: Connection, pattern: bytes, kind: str = "stream") -> Iterator[list[bytes]]:
-    """Yield the same page by page, of keys of any kind; a page may be empty, and name a key that an earlier one had."""
+    """Yield pages of the keys of a kind. A page may be empty, and may repeat a key of an earlier one."""
     for endpoint in connection.topology.masters():
         cursor: bytes | int = 0
         while True:
@@ -89,7 +91,7 @@ def scan_pages(connection: Connection, pattern: bytes, kind: str = "stream") -> 
 
 
 def _on(connection: Connection, link: Link, command: Command) -> Any:
-    """One server's reply, where a cursor means nothing to another one."""
+    """Send a command to one server, since a cursor is valid only there."""
     try:
         (reply,) = link.pipeline([command])
     except BROKEN as cause:
@@ -101,7 +103,7 @@ def _on(connection: Connection, link: Link, command: Command) -> Any:
 
 
 def look(connection: Connection, names: Iterable[bytes], *, memory: bool = True) -> Iterator[Stream]:
-    """What the streams are like; one that is gone meanwhile is left out."""
+    """Yield the states of streams, except those that are gone meanwhile."""
     for page in pages(names):
         sizes: list[Any] = [None] * len(page)
         if memory:
@@ -116,7 +118,7 @@ def look(connection: Connection, names: Iterable[bytes], *, memory: bool = True)
 
 
 def need(connection: Connection, name: bytes) -> Stream:
-    """One stream. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
+    """Return one stream. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
     commands: list[Command] = [("XINFO", "STREAM", name)]
     (reply,) = ask_all(connection, commands)
     (used,) = connection.pipeline([("MEMORY", "USAGE", name, "SAMPLES", _MEMORY_SAMPLES)])
@@ -124,7 +126,7 @@ def need(connection: Connection, name: bytes) -> Stream:
 
 
 def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
-    """Return the reply of XINFO STREAM, with its first and last entry or their IDs alone."""
+    """Return a reply of XINFO STREAM as a stream; the reply has the first and last entry, or only their IDs."""
     info = pairs(reply)
     first, last = (
         entry[0] if isinstance(entry, list) else entry for entry in map(info.get, (b"first-entry", b"last-entry"))
@@ -143,13 +145,13 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
 
 
 def behind(connection: Connection, stream: Stream, position: StreamId) -> Backlog:
-    """Return how many entries lie behind a position: counted within a budget, an estimate with bounds beyond it."""
+    """Return the number of entries after a position: counted within a budget, otherwise an estimate with bounds."""
     (found,) = backlogs(connection, [(stream.name, stream.state, position)], Budget(), nth=ids.has_nth(connection))
     return found
 
 
 def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:
-    """Return the streams after so many seconds, with their rates in that time. One that is gone is left out."""
+    """Wait this many seconds, and return the streams with their rates in that time, except those that are gone."""
     begin = time.monotonic()
     before = {stream.name: stream for stream in streams}
     time.sleep(seconds)

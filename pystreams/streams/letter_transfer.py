@@ -1,18 +1,20 @@
-"""Dead letters to another stream: each is added there once and removed here once, wherever the work is broken off.
+"""Transfer of dead letters to another stream: each is added once and removed once, even if the work is interrupted.
 
-A letter is removed only when its entry is known to be in the target; an XADD that the server refuses leaves it where it
-is. A transaction is no help for that: it goes on behind a command that failed. So:
+A letter is removed only after its entry is known to be in the target. If the server refuses the XADD, the letter stays.
+A transaction alone does not ensure this, since it continues after a failed command. So:
 
-* in one slot (any two streams, where there is no cluster) a script adds and removes a letter; it ends where XADD fails;
-* between slots of a cluster the letter is added together with a *note* in the target's slot, and removed afterwards:
+* Within one slot (any two streams, if there is no cluster) a script adds and removes a letter; it stops if XADD fails.
+* Between slots of a cluster the letter is added together with a *note* in the target's slot, and removed afterwards:
 
       WATCH notes; HGETALL notes; are the letters still there?  MULTI; add and note each...; EXEC; XDEL; HDEL notes
 
-  A note that is found says that its letter was added by somebody who did not come to remove it. It is removed after its
-  letter only, and letters are looked for after the notes are read, so that of two who meet a letter one adds it.
+  An existing note says that its letter was added by a program that was interrupted before it removed the letter. A note
+  is removed after its letter, and letters are looked up after the notes, so that of two programs only one adds a
+  letter.
 
-Where the user may run no scripts, or an entry has more words than a script can pass on, the target is watched as well:
-nobody adds to it in between, and what XADD could refuse is known before. A busy target may then be WRITE_CONTENDED.
+If the user may not run scripts, or an entry has more words than a script can pass on, the target is watched as well: no
+other program adds to it meanwhile, and reasons for a refused XADD are checked before. On a busy target this may fail
+with WRITE_CONTENDED.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 
 #: Letters of one transaction or pipeline.
 _AT_ONCE = 100
-#: Words of an entry that a script passes on. Lua 5.1 has room for about 8,000 values in a call.
+#: Maximum number of words of an entry in a script. Lua 5.1 limits a call to about 8,000 values.
 _SCRIPT_WORDS = 4000
 
-#: Moves a letter from the first key to the second, from that word on. A letter that is gone is passed over.
+#: Moves a letter from the first key to the second, without the words before ARGV[2]. Skips a letter that is gone.
 _MOVE = """
 local found = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
 if not found then return 0 end
@@ -56,7 +58,7 @@ return added
 
 
 class Letter(Protocol):
-    """What is known here of a dead letter: its ID, and all its field names and values."""
+    """Dead letter: its ID, and all its field names and values."""
 
     @property
     def id(self) -> bytes: ...
@@ -70,8 +72,8 @@ L = TypeVar("L", bound=Letter)
 def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequence[L], skip: int) -> list[L]:
     """Add an entry to the target for each letter, without its first `skip` words, and remove the letter.
 
-    The letters for which that was done here: not those that somebody else has put back or removed. Raises NOT_A_STREAM,
-    WRITE_CONTENDED, and what the server refuses; all letters that it was not done for are where they were.
+    Returns the letters that were transferred here, not those that another program has put back or removed. Raises
+    NOT_A_STREAM, WRITE_CONTENDED, and refusals of the server; the other letters then stay where they were.
     """
     one_slot = not connection.topology.is_cluster or slot_of(source) == slot_of(target)
     scripts = connection.pipeline([("EVAL", "return 1", 0)])[0] == 1
@@ -88,7 +90,7 @@ def transfer(connection: Connection, source: bytes, target: bytes, letters: Sequ
 
 
 def _by_script(connection: Connection, source: bytes, target: bytes, page: Sequence[L], skip: int) -> list[L]:
-    """In one slot, a script for each letter. It may be sent again: a letter that is gone is passed over."""
+    """Transfer within one slot by a script per letter. Sending it again is harmless: it skips a letter that is gone."""
     commands: list[Command] = [("EVAL", _MOVE, 2, source, target, letter.id, skip + 1) for letter in page]
     replies = connection.pipeline(commands)
     _raise_first(connection, target, replies)
@@ -96,7 +98,7 @@ def _by_script(connection: Connection, source: bytes, target: bytes, page: Seque
 
 
 def _watched(connection: Connection, source: bytes, target: bytes, page: Sequence[L], skip: int) -> list[L]:
-    """In one slot, without scripts: one transaction, while nobody else changes either stream."""
+    """Transfer within one slot by one transaction that watches both streams."""
     moved: list[L] = []
 
     def decide(replies: list[Any]) -> list[Command]:
@@ -127,7 +129,7 @@ class _Between(Generic[L]):
         self._by_script = by_script
         self._notes = b"pystreams:{" + same_slot_tag(target) + b"}:letters:" + source
         self._adding: list[L] = []
-        self._mine: set[bytes] = set()  # letters that were added here, as their notes say
+        self._mine: set[bytes] = set()  # letters that were added here, according to their notes
         self._mark = secrets.token_hex(8).encode()
         self._noted: list[bytes] = []  # letters that are in the target and not removed yet
         self._old: list[bytes] = []  # notes whose letters are gone
@@ -138,7 +140,7 @@ class _Between(Generic[L]):
         replies = results[:: 1 if self._by_script else 2]
         for letter, reply in zip(self._adding, replies, strict=True):
             if isinstance(reply, ResponseError):
-                self._old.append(letter.id)  # without a script a note was made even so
+                self._old.append(letter.id)  # the note exists although its letter is gone
             else:
                 self._noted.append(letter.id)
                 self._mine.add(letter.id)
@@ -158,7 +160,7 @@ class _Between(Generic[L]):
         self._noted = [
             each for each in self._page if each in there and each in notes and notes[each][0] == self._digest(each)
         ]
-        # Where the reply to EXEC was lost they are there already.
+        # If the reply to EXEC was lost, the notes exist already.
         self._mine = {each for each in self._noted if notes[each][2] == self._mark}
         self._adding = [letter for each, letter in self._page.items() if each in there and each not in self._noted]
         if not self._adding:
@@ -174,7 +176,7 @@ class _Between(Generic[L]):
         return [("XADD", self._target, "*", *words), ("HSET", self._notes, letter.id, note)]
 
     def _digest(self, letter_id: bytes) -> bytes:
-        """Tells this letter for this target from another one with the same ID: the stream may have been made anew."""
+        """Return a name for this letter and target that differs for another letter with the same ID in a new stream."""
         words = [self._target, *self._page[letter_id].whole[self._skip :]]
         made = hashlib.blake2b(digest_size=16)
         for word in words:
@@ -183,7 +185,7 @@ class _Between(Generic[L]):
 
 
 def _check_room(connection: Connection, target: bytes, count: int) -> None:
-    """Raise what XADD would be refused for: the key is no stream, or it has no so many IDs left."""
+    """Raise the error that XADD would cause: the key is not a stream, or it has too few IDs left."""
     info = connection.pipeline([("XINFO", "STREAM", target)])[0]
     if not isinstance(info, ResponseError):
         last = StreamId.parse(pairs(info)[b"last-generated-id"])

@@ -1,7 +1,7 @@
-"""A small load test: how many entries per second a server takes and gives, and how long a request waits.
+"""A small load test: entries per second that a server adds and returns, and the latency of a request.
 
-One connection, in a stream of its own that is removed afterwards. It compares servers on one machine; it does not find
-out what a server can do for many clients.
+It uses one connection and a stream of its own, which it removes afterwards. It is for comparing servers on one machine,
+not for finding the capacity of a server with many clients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAGE = 100
 
 @dataclass(frozen=True)
 class Measured:
-    """One kind of work. `seconds`: how long each request took, in rising order. `entries`: how many in all."""
+    """One kind of work. `seconds`: duration of each request, ascending. `entries`: total number."""
 
     work: str
     entries: int
@@ -32,12 +32,12 @@ class Measured:
         return self.entries / max(sum(self.seconds), 1e-9)
 
     def percentile(self, percent: int) -> float:
-        """Return how many milliseconds so many percent of the requests took at most."""
+        """Return this percentile of the durations, in milliseconds."""
         return self.seconds[min(len(self.seconds) - 1, len(self.seconds) * percent // 100)] * 1000
 
 
 def measure(connection: Connection, entries: int, size: int, pipeline: int) -> Iterator[Measured]:
-    """Add entries of so many bytes, one by one and in pipelines; read them; deliver and acknowledge them to a group."""
+    """Measure adding entries of `size` bytes, one by one and in pipelines; reading them; delivering them to a group."""
     stream = b"pystreams:bench:" + secrets.token_hex(8).encode()
     add: Command = ("XADD", stream, "*", "payload", b"x" * size)
     try:
@@ -48,7 +48,7 @@ def measure(connection: Connection, entries: int, size: int, pipeline: int) -> I
         yield _read(connection, stream)
         yield _deliver(connection, stream)
     finally:
-        connection.close()  # a reply may be due, if this was interrupted
+        connection.close()  # after an interruption a reply may be outstanding
         ask(connection, "DEL", stream)
 
 

@@ -1,4 +1,4 @@
-"""Asking: replies that are checked, with the errors that a person understands, in pages of a few hundred commands."""
+"""Checked calls: replies to commands in pages of a few hundred, with refusals as errors that a user understands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamclient.errors import error as client_error
 from streamclient.refusals import refused
 from streamclient.wire_errors import ResponseError
 
-#: Streams or groups that are asked about at a time.
+#: Number of streams or groups per page.
 PAGE = 200
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _PAGE_BYTES = 1 << 20
 def pages(
     items: Iterable[T], size: int = PAGE, bytes_of: Callable[[T], int] | None = None, most_bytes: int = _PAGE_BYTES
 ) -> Iterator[list[T]]:
-    """Yield the items in lists of at most `size`, which `bytes_of` an item keeps to about `most_bytes`."""
+    """Yield the items in lists of at most `size` items and about `most_bytes`, as measured by `bytes_of`."""
     page: list[T] = []
     held = 0
     for item in items:
@@ -41,7 +41,7 @@ def pages(
 
 
 def failure(connection: Connection, command: Command, reply: Any) -> PystreamsError:
-    """What an error reply to a command about a stream, or a group of it, means."""
+    """Return the error for an error reply to a command about a stream or a group."""
     text = str(reply)
     names = [word if isinstance(word, bytes) else str(word).encode() for word in command]
     at = 2 if str(command[0]).upper() in ("XINFO", "XGROUP") else 1
@@ -77,7 +77,7 @@ def ask(connection: Connection, *command: bytes | str | int) -> Any:
 
 
 def ask_server(connection: Connection, endpoint: Endpoint, commands: Sequence[Command]) -> list[Any]:
-    """One server's replies, refusals among them. A link that broke since the last time is opened again, once."""
+    """Return one server's replies, including refusals. A broken link is opened again, once."""
     for last in (False, True):
         link = None
         try:
@@ -91,17 +91,17 @@ def ask_server(connection: Connection, endpoint: Endpoint, commands: Sequence[Co
 
 
 def pairs(reply: Sequence[Any]) -> dict[bytes, Any]:
-    """Return a flat reply of names and values as a map."""
+    """Return a flat reply of alternating names and values as a map."""
     return dict(zip(reply[0::2], reply[1::2], strict=True))
 
 
 def number(value: Any) -> int | None:
-    """Return a number of a reply, where the server has it."""
+    """Return a number of a reply; None if the server does not have it."""
     return None if value is None else int(value)
 
 
 def now_ms(connection: Connection) -> int:
-    """Return the server's time, by which IDs are made; this machine's where the user may not ask."""
+    """Return the server's time, on which IDs are based; this machine's time if the user may not call TIME."""
     reply = connection.pipeline([("TIME",)])[0]
     if isinstance(reply, ResponseError):
         return round(time.time() * 1000)

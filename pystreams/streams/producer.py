@@ -1,4 +1,4 @@
-"""Adding entries: pipelines of XADD, a pace if one is wanted, and the stream that a key sends an entry to."""
+"""Adding entries: pipelines of XADD, an optional pace, and the stream that a key routes an entry to."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _BATCH_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Target:
-    """Where entries go: one stream, or `<stream>:{n}` of `partitions` by a field's CRC16, as the connector writes.
+    """Destination of entries: one stream, or `<stream>:{n}` of `partitions` by a field's CRC16, as the connector
+    writes.
 
-    `maxlen`: the stream is trimmed to about so many entries.
+    `maxlen`: approximate maximum length of the stream.
     """
 
     stream: bytes
@@ -30,7 +31,7 @@ class Target:
     maxlen: int | None = None
 
     def of(self, words: Sequence[bytes]) -> bytes:
-        """Return the stream of an entry; one without the key goes where an empty key does."""
+        """Return the stream of an entry. A missing key field counts as empty."""
         if self.partitions is None:
             return self.stream
         key = next((words[at + 1] for at in range(0, len(words), 2) if words[at] == self.key_field), b"")
@@ -43,7 +44,7 @@ class Target:
 
 
 class Producer:
-    """Adds entries in batches; `added` is how many. Call `flush` at the end, and when nothing more comes at once."""
+    """Adds entries in batches and counts them in `added`. Call `flush` at the end, and before a pause."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -52,14 +53,14 @@ class Producer:
         self.added = 0
 
     def add(self, command: Command) -> None:
-        """Add an entry, now or with the next ones."""
+        """Add an entry, at once or together with the next ones."""
         self._commands.append(command)
         self._bytes += sum(len(word) for word in command if isinstance(word, bytes))
         if len(self._commands) >= _BATCH_ENTRIES or self._bytes >= _BATCH_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Add what has been held back. Raises ROW_REFUSED, NOT_PERMITTED; what came before the refused row is added."""
+        """Add the buffered entries. Raises ROW_REFUSED, NOT_PERMITTED; the entries before the refused one are added."""
         commands, self._commands, self._bytes = self._commands, [], 0
         refused: tuple[Command, ResponseError] | None = None
         for command, reply in zip(commands, self._connection.pipeline(commands), strict=True):
@@ -82,7 +83,7 @@ class Producer:
 
 
 def paced(count: int | None, rate: float | None) -> Iterator[int]:
-    """Yield how many entries are due, again and again, until there were `count`; without a rate many at a time."""
+    """Yield numbers of entries that are due, in sum `count`; without a rate many at a time."""
     begin = time.monotonic()
     sent = 0
     while count is None or sent < count:

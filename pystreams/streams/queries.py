@@ -1,7 +1,7 @@
-"""Spark queries: the reports that `StreamMonitor` keeps in a stream, read as they come.
+"""Spark queries: the reports that `StreamMonitor` keeps in a stream, read as they arrive.
 
-`spark_streams.reports` has their form. Bounded: a look reads no more than a few hundred reports, and a query that has
-not reported for a day is forgotten.
+`spark_streams.reports` defines their form. Bounded: one call reads at most a few hundred reports, and a query without
+reports for a day is dropped.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class Queries:
         self.latest: dict[str, Reported] = {}
 
     def look(self, connection: Connection, now: int) -> list[Reported]:
-        """Return the reports that are new, oldest first; at first the last few hundred. `now`: milliseconds since 1970.
+        """Return new reports, oldest first; the first call returns the last few hundred. `now`: milliseconds since
+        1970.
 
-        A key that is no stream, or that the user may not read, has none.
+        Returns nothing if the key is not a stream, or if the user may not read it.
         """
         if self._after is None:
             (reply,) = connection.pipeline([("XREVRANGE", self._stream, "+", "-", "COUNT", _COUNT)])

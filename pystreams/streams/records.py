@@ -1,8 +1,9 @@
-"""The connector's records of what was written to a stream, on their way to another server with it.
+"""The connector's records of exactly-once writes, copied to another server together with their stream.
 
-A query that writes exactly once leaves records beside each of its streams (`pystreams:fence:{...}:STREAM:QUERY:WHAT`),
-and one for all of them (`pystreams:fence:{QUERY}:ledger`). A batch that was broken off is finished by them. Without
-them at the new place it would write again what is there already. All are hashes. Knows their names, not what they say.
+A query that writes exactly once leaves records next to each of its streams
+(`pystreams:fence:{...}:STREAM:QUERY:WHAT`), and one for all of them (`pystreams:fence:{QUERY}:ledger`). They let it
+finish an interrupted batch. Without them on the new server it would write existing rows again. All are hashes. This
+module depends on their names, not on their contents.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from streamwire.slots import same_slot_tag
 
 _PREFIX = b"pystreams:fence:"
 _WRITER = re.compile(rb"(.+?):(?:[0-9]+|batch|roll|staged:[0-9a-f]+)", re.DOTALL)
-_SPECIAL = b"\\*?[]"  # what a glob reads otherwise
+_SPECIAL = b"\\*?[]"  # characters with a meaning in globs
 
 
 def find(connection: Connection, stream: bytes) -> list[bytes]:
-    """Return the keys of the records of what was written to the stream."""
+    """Return the keys of the records of writes to the stream."""
     beside = b"%b{%b}:%b:" % (_PREFIX, same_slot_tag(stream), stream)
-    found: dict[bytes, bytes] = {}  # the names of those who wrote, by key
+    found: dict[bytes, bytes] = {}  # names of the writing queries, by key
     for page in scan_pages(connection, _literally(beside) + b"*", "hash"):
         found |= {key: match[1] for key in page if (match := _WRITER.fullmatch(key[len(beside) :]))}
     ledgers = (b"%b{%b}:ledger" % (_PREFIX, name) for name in sorted(set(found.values())))
@@ -31,7 +32,7 @@ def find(connection: Connection, stream: bytes) -> list[bytes]:
 
 
 def copy(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[int]:
-    """Copy records, each with the time that it has left; those of the target are replaced. How many, page by page."""
+    """Copy records with their remaining time to live, replacing existing ones. Yields the number copied per page."""
     for page in pages(keys):
         asked: list[Command] = [("HGETALL", key) for key in page]
         left: list[Command] = [("PTTL", key) for key in page]

@@ -1,6 +1,6 @@
-"""Following streams: what is there up to now, in the order of IDs over all of them, then what comes.
+"""Following streams: existing entries of all of them in the order of IDs, then new ones.
 
-A connection that breaks is opened again for as long as somebody follows; reading goes on behind the last entry.
+A broken connection is opened again as long as the caller iterates; reading continues after the last entry.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from streamwire.stream_id import StreamId
 #: An entry with its stream's name.
 Found = tuple[bytes, Entry]
 
-_WAIT_MS = 1000  # how long the server is asked to wait; then Ctrl-C has been noticed at the latest
-_POLL_SECONDS = 0.2  # between two looks where one request cannot wait for all streams
+_WAIT_MS = 1000  # how long one request blocks, and so the delay of Ctrl-C at most
+_POLL_SECONDS = 0.2  # between two requests if one cannot wait for all streams
 _COUNT = 500
 _PAUSE_SECONDS = 0.5
 _WAITS_FOR = ("SERVER_UNREACHABLE", "CONNECTION_BROKEN")
 
 
 def present(connection: Connection, spans: Mapping[bytes, tuple[StreamId, StreamId]]) -> Iterator[Found]:
-    """Yield the entries of each stream in its span (after, upto], merged in the order of their IDs."""
+    """Yield the entries of each stream in its range (after, upto], merged in the order of their IDs."""
 
     def one(name: bytes, after: StreamId, upto: StreamId) -> Iterator[tuple[StreamId, bytes, Entry]]:
         for page in entries.pages(connection, name, after, upto):
@@ -44,7 +44,9 @@ def present(connection: Connection, spans: Mapping[bytes, tuple[StreamId, Stream
 def follow(
     connection: Connection, positions: Mapping[bytes, StreamId], lost: Callable[[str], None]
 ) -> Iterator[list[Found]]:
-    """What is added behind these IDs, for ever; an empty list now and then. `lost` is told of a broken connection."""
+    """Yield new entries after these IDs, endlessly, and empty lists between them. Messages about the connection go to
+    `lost`.
+    """
     after = dict(positions)
     for page in persistently(lambda: _news(connection, after), lost):
         for name, entry in page:
@@ -53,7 +55,7 @@ def follow(
 
 
 def persistently(look: Callable[[], list[Found]], lost: Callable[[str], None]) -> Iterator[list[Found]]:
-    """What `look` gives, again and again. `lost` is told once when the server is gone, and once when it is back."""
+    """Yield results of `look` endlessly. `lost` gets one message when the server is gone, and one when it is back."""
     gone = False
     while True:
         try:
@@ -62,12 +64,12 @@ def persistently(look: Callable[[], list[Found]], lost: Callable[[str], None]) -
             if isinstance(failure, PystreamsError) and failure.condition not in _WAITS_FOR:
                 raise
             if not gone:
-                lost("The server is gone: waiting for it.")
+                lost("The server is unreachable. Waiting for it.")
             gone = True
             time.sleep(_PAUSE_SECONDS)
             continue
         if gone:
-            lost("The server is back.")
+            lost("The server is reachable again.")
         gone = False
         yield page
 

@@ -1,7 +1,7 @@
-"""Whole streams on the way: added with their IDs, once each, though the work stops in the middle and begins again.
+"""Copying whole streams: each entry is added once, even if the work is interrupted and started again.
 
-With their own IDs entries can be added but once: a stream accepts rising IDs alone, so what is in it tells where to go
-on. With new IDs a key beside the stream counts the rows that are in it; it is written in one transaction with them.
+With their own IDs entries can be added only once: a stream accepts only rising IDs, so its last ID shows where to
+continue. With new IDs a key next to the stream counts the added rows; it is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from streamclient.wire_errors import ResponseError
 from streamwire.slots import same_slot_tag
 from streamwire.stream_id import ZERO, StreamId
 
-#: The consumer of entries that were given back, on servers where an entry must have one.
+#: Consumer of entries that were given back, on servers that require every pending entry to have one.
 _NOBODY = b"pystreams-returned"
-#: How long the count of an import that was broken off is kept.
+#: Time to live of the row count of an interrupted import.
 _KEPT_SECONDS = 7 * 86_400
 
 
 def find(connection: Connection, stream: bytes) -> Stream | None:
-    """Return a stream that may be missing. Raises NOT_A_STREAM."""
+    """Return a stream; None if it does not exist. Raises NOT_A_STREAM."""
     command: Command = ("XINFO", "STREAM", stream)
     (reply,) = connection.pipeline([command])
     if isinstance(reply, ResponseError):
@@ -38,7 +38,7 @@ def find(connection: Connection, stream: bytes) -> Stream | None:
 
 
 def end_of(connection: Connection, stream: bytes) -> StreamId:
-    """Return the last ID ever made in a stream; 0-0 if there is none."""
+    """Return the last ID ever generated in a stream; 0-0 if the stream does not exist."""
     found = find(connection, stream)
     return ZERO if found is None else found.generated
 
@@ -54,7 +54,7 @@ def add(connection: Connection, stream: bytes, rows: Sequence[tuple[bytes, Seque
 
 
 class Counted:
-    """An import with new IDs. `done`: how many rows are in the stream already. `name` tells the imports apart."""
+    """An import with new IDs. `done`: number of rows already in the stream. `name` identifies the import."""
 
     def __init__(self, connection: Connection, stream: bytes, name: bytes) -> None:
         self._connection = connection
@@ -63,7 +63,7 @@ class Counted:
         self.done = int(ask(connection, "GET", self._key) or 0)
 
     def add(self, rows: Sequence[Sequence[bytes]]) -> None:
-        """Add rows and count them, in one transaction. Raises what a row is refused for; then none of them is added."""
+        """Add rows and count them, in one transaction. If a row is refused, raises the reason and adds none."""
         total = self.done + len(rows)
         adds: list[Command] = [("XADD", self._stream, "*", *words) for words in rows]
         count: Command = ("SET", self._key, total, "EX", _KEPT_SECONDS)
@@ -74,12 +74,12 @@ class Counted:
         self.done = total
 
     def finish(self) -> None:
-        """All rows are in: forget the count."""
+        """Delete the row count: all rows are added."""
         ask(self._connection, "DEL", self._key)
 
 
 def set_end(connection: Connection, source: Stream, target: bytes) -> None:
-    """Make the copy's last ID and counts those of the source, so that lags are told as there (Redis 7)."""
+    """Set the copy's last ID and counters to the source's, so that lags are the same there (Redis 7)."""
     if source.added is None:
         ask(connection, "XSETID", target, str(source.generated))
         return
@@ -88,7 +88,7 @@ def set_end(connection: Connection, source: Stream, target: bytes) -> None:
 
 
 def copy_group(connection: Connection, group: Group, target: bytes) -> None:
-    """Create a group where the source's is, or move the one that is there."""
+    """Create a group at the position of the source's, or move an existing one there."""
     read: Command = () if group.read is None else ("ENTRIESREAD", group.read)
     command: Command = ("XGROUP", "CREATE", target, group.name, str(group.position), "MKSTREAM", *read)
     (reply,) = connection.pipeline([command])
@@ -99,10 +99,10 @@ def copy_group(connection: Connection, group: Group, target: bytes) -> None:
 
 
 def copy_pending(connection: Connection, target: bytes, group: bytes, page: Sequence[Pending]) -> int:
-    """Make entries pending as they are at the source: for the same consumers, as long alone, as often delivered.
+    """Make entries pending as at the source: same consumers, idle times and delivery counts.
 
-    How many: not those that the stream has no more. Those that were given back (XNACK) are so again. Where the server
-    does not know that, they are a consumer's that left them alone for a day.
+    Returns how many, without those that the stream no longer has. Entries that were given back (XNACK) are given back
+    again. If the server does not support that, they go to a consumer of their own with an idle time of a day.
     """
     free = [entry for entry in page if entry.is_free]
     held = [_claimed(target, group, entry, entry.consumer, entry.idle_ms or 0) for entry in page if not entry.is_free]

@@ -1,4 +1,4 @@
-"""Trimming: what no group needs, and removing entries in steps that do not hold up other clients."""
+"""Trimming: the entries that no group needs, and removal in steps that do not block other clients for long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pystreams.streams.paged_calls import ask, ask_all, pairs
 from streamclient.connection import Command, Connection
 from streamwire.stream_id import StreamId
 
-_STEP = 10_000  # entries that one command removes at most
+_STEP = 10_000  # maximum number of entries removed per command
 
 
 def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
@@ -23,7 +23,7 @@ def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
 
 
 def about_before(connection: Connection, stream: Stream, before: StreamId) -> tuple[int, bool]:
-    """Return how many entries lie before an ID, and whether that is exact; otherwise it is an estimate."""
+    """Return the number of entries before an ID, and whether it is exact or an estimate."""
     backlog = inventory.behind(connection, stream, before.before())
     return stream.length - backlog.entries, backlog.is_exact
 
@@ -31,8 +31,8 @@ def about_before(connection: Connection, stream: Stream, before: StreamId) -> tu
 def may_remove_needed(
     connection: Connection, stream: Stream, limit: tuple[str, str | int], count: int, needed: StreamId
 ) -> bool:
-    """Return whether a limit that removes `count` entries may remove some from `needed` on, as far as they
-    are counted.
+    """Return whether a limit that removes `count` entries may remove entries from `needed` on, within the accuracy of
+    counts.
     """
     if not count or stream.first is None:
         return False
@@ -42,7 +42,7 @@ def may_remove_needed(
 
 
 def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[int]:
-    """Remove all entries beyond a limit, `MAXLEN n` or `MINID id`, in steps. Gives how many each step removed."""
+    """Remove all entries beyond a limit, `MAXLEN n` or `MINID id`, in steps. Yields the number removed by each step."""
     kind, value = limit
     command: Command = ("XTRIM", stream, kind, "~", value, "LIMIT", _STEP)
     while True:
@@ -50,5 +50,5 @@ def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[i
         yield removed
         if not removed:
             break
-    # What is left to remove lies in the first node of the stream.
+    # The entries left to remove are in the first node of the stream.
     yield int(ask(connection, "XTRIM", stream, kind, "=", value))

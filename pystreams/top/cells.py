@@ -1,4 +1,4 @@
-"""Rows of a snapshot as cells: texts and colours. Pure."""
+"""Rows of a snapshot as cells: text and colours. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pystreams.measures import GroupRow, Measure, StreamRow
 from pystreams.streams.groups.status import STYLES
 from pystreams.values import numbers, times
 
-_WIDEST = 60  # places of a name; what is longer is cut
+_WIDEST = 60  # maximum width of a name; longer ones are truncated
 
 
 def cells(row: StreamRow | GroupRow, view: str) -> list[Text]:
-    """Return the cells of a row. Nothing of a name is taken for markup or sent to the terminal as it is."""
+    """Return the cells of a row. Names are escaped: no markup or control character in them takes effect."""
     return [_cell(column, row) for column in measures.ON_TOP[view]]
 
 
@@ -29,7 +29,7 @@ def _cell(column: Measure[Any], row: StreamRow | GroupRow) -> Text:
 
 
 def headline(snapshot: Snapshot) -> str:
-    """Return the numbers of all streams together."""
+    """Return the totals of all streams."""
     totals = snapshot.totals
     parts = [
         numbers.things(totals.streams, "stream"),

@@ -1,7 +1,7 @@
-"""The screen of `pystreams top`: a table of groups or streams that follows the server, and keys to steer it.
+"""Screen of `pystreams top`: a live table of groups or streams, and the keys to control it.
 
-However many streams there are, the table has the first few hundred rows of its order: those that were asked for by
-sorting and filtering. It is filled anew only when there is something new to see.
+The table has at most the first few hundred rows in its order, after sorting and filtering. It is filled again only if
+the snapshot has changed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _SHOWN = 300
 _POLL_SECONDS = 0.2
 
 
-class Looking(Protocol):
-    """What looks at the server: `state` is the last look."""
+class Watcher(Protocol):
+    """Samples the server: `state` is the last sample."""
 
     @property
     def state(self) -> State:
-        """How it is now."""
+        """Current state."""
         ...
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
 
 
 class Top(App[None]):
@@ -61,9 +61,9 @@ class Top(App[None]):
         Binding("space", "pause", "Pause"),
     ]
 
-    def __init__(self, looking: Looking, where: str, view: str = "groups", sort: str = "", search: str = "") -> None:
+    def __init__(self, watcher: Watcher, where: str, view: str = "groups", sort: str = "", search: str = "") -> None:
         super().__init__()
-        self._looking = looking
+        self._watcher = watcher
         self._where = where
         self._view = view
         self._search = search
@@ -71,10 +71,10 @@ class Top(App[None]):
         self._falling = True
         self._column = self._named(sort or "lag")
         self._seen = -1
-        self._state = looking.state
+        self._state = watcher.state
 
     def compose(self) -> ComposeResult:
-        """Return the parts of the screen."""
+        """Return the widgets of the screen."""
         yield Static(id="where")
         yield Static(id="totals")
         table: DataTable[Text] = DataTable(cursor_type="row", zebra_stripes=True)
@@ -85,15 +85,15 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to look."""
-        self._looking.start()
+        """Start sampling."""
+        self._watcher.start()
         self._table.focus()
         self._fill()
         self.set_interval(_POLL_SECONDS, self._follow)
 
     def on_unmount(self) -> None:
-        """Look no more."""
-        self._looking.stop()
+        """Stop sampling."""
+        self._watcher.stop()
 
     @property
     def _table(self) -> DataTable[Text]:
@@ -104,12 +104,12 @@ class Top(App[None]):
         return next((column for column in columns if column.name == sort), columns[0])
 
     def _follow(self) -> None:
-        if not self._paused and self._looking.state.number != self._seen:
-            self._state = self._looking.state
+        if not self._paused and self._watcher.state.number != self._seen:
+            self._state = self._watcher.state
             self._fill()
 
     def _fill(self) -> None:
-        """Show the snapshot. The cursor stays on its row, wherever that is now."""
+        """Show the snapshot. The cursor stays on its row, even if the row has moved."""
         self._seen = self._state.number
         snapshot = self._state.snapshot
         found = snapshot.ordered(self._view, self._column.name, falling=self._falling, search=self._search)
@@ -143,31 +143,31 @@ class Top(App[None]):
         self.query_one("#where", Static).update(Text(printable("   ".join(parts))))
 
     def action_view(self) -> None:
-        """Groups or streams."""
+        """Switch between groups and streams."""
         self._view = "streams" if self._view == "groups" else "groups"
         self._column = self._named(self._column.name)
         self._fill()
 
     def action_sort(self, step: int) -> None:
-        """By the next column, or the one before: names rising, numbers falling."""
+        """Sort by the next or the previous column: names ascending, numbers descending."""
         columns = measures.ON_TOP[self._view]
         self._column = columns[(columns.index(self._column) + step) % len(columns)]
         self._falling = self._column.form.right or self._column.name == "status"
         self._fill()
 
     def action_reverse(self) -> None:
-        """The other way round."""
+        """Reverse the order."""
         self._falling = not self._falling
         self._fill()
 
     def action_pause(self) -> None:
-        """Keep what is shown, or follow again."""
+        """Freeze the table, or follow again."""
         self._paused = not self._paused
         self._say()
         self._follow()
 
     def action_filter(self) -> None:
-        """Ask for a part of a name."""
+        """Open the filter."""
         box = self.query_one(Input)
         if self.focused is box:
             box.insert_text_at_cursor("/")
@@ -180,7 +180,7 @@ class Top(App[None]):
         self._close_filter()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is typed."""
+        """Filter while typing."""
         self._search = event.value
         self._fill()
 

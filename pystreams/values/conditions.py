@@ -1,9 +1,9 @@
 """Conditions on an entry's fields, as `--where` takes them: `temp > 30 and station in ('ewr', 'jfk')`.
 
 The language is a small part of Python's expressions: field names, numbers, texts, comparisons, `in`, `and`, `or` and
-`not`. A field whose name is no word is written `field('my-field')`. Compared with a number, a field is a number; a text
-that is none makes the comparison false. So does a field that an entry does not have. Alone, a field's name asks whether
-it is there and not empty. Nothing is ever executed.
+`not`. A field whose name is not a word is written `field('my-field')`. A field compared with a number is converted; the
+comparison is false if it is not a number, or if the entry does not have the field. A field name on its own is true if
+the field exists and is not empty. Nothing is ever executed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def parse(text: str) -> Condition:
-    """Return the condition that a text says. INVALID_VALUE if it says none."""
+    """Return the condition in a text. Raises INVALID_VALUE."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        _refuse(text, "it is no condition such as temp > 30 and station == 'ewr'")
+        _refuse(text, "it is not a condition such as temp > 30 and station == 'ewr'")
     return _condition(tree.body, text)
 
 
@@ -57,7 +57,7 @@ def _condition(node: ast.expr, text: str) -> Condition:
 
 
 def _comparison(node: ast.Compare, text: str) -> Condition:
-    """One comparison, or a chain such as `0 < temp < 30`."""
+    """Return the condition of one comparison, or of a chain such as `0 < temp < 30`."""
     steps: list[Condition] = []
     for left, sign, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
         first = _operand(left, text)
@@ -93,7 +93,7 @@ def _membership(first: _Value, among: list[_Value], wanted: bool) -> Condition:
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both as numbers if one of them is one; None for what is none then."""
+    """Return both as numbers if one of them is a number; None for a text that is not one."""
     if isinstance(a, float) or isinstance(b, float):
         return _number(a), _number(b)
     return a, b
@@ -129,4 +129,5 @@ def _field(node: ast.expr, text: str) -> _Value:
         if isinstance(given, ast.Constant) and isinstance(given.value, str):
             key = given.value
             return lambda fields: fields.get(key)
-    return _refuse(text, "it may have field names, numbers, texts, comparisons, in, and, or, not")  # type: ignore[no-any-return]
+    # Type: ignore[no-any-return].
+    return _refuse(text, "it may contain field names, numbers, texts, comparisons, in, and, or, not")

@@ -1,4 +1,4 @@
-"""Entries as values: an ID, and field names and values in turn; and what they are in JSON and for conditions."""
+"""Entries as values: an ID and alternating field names and values; and their forms in JSON and in conditions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from pystreams.values import names
 
-#: An entry's ID, and its field names and values in turn.
+#: An entry's ID, and its alternating field names and values.
 Entry = tuple[bytes, list[bytes]]
 
 
 def pairs(words: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """Names and values in turn as pairs."""
+    """Return alternating names and values as pairs."""
     return list(zip(words[0::2], words[1::2], strict=True))
 
 
 def as_json(words: Sequence[bytes], value_of: Callable[[bytes, bytes], Any] | None = None) -> Any:
-    """Field names and values in turn as an object; as a list of pairs where a name occurs twice or is no text.
+    """Return alternating names and values as an object; as a list of pairs if a name occurs twice or is not UTF-8.
 
-    `value_of`: what the value of a field is in JSON, from its name and its bytes.
+    `value_of`: conversion of a value to JSON, called with the field's name and bytes.
     """
     shown = value_of or (lambda _, value: names.as_json(value))
     found = [(names.as_json(name), shown(name, value)) for name, value in pairs(words)]
@@ -30,5 +30,5 @@ def as_json(words: Sequence[bytes], value_of: Callable[[bytes, bytes], Any] | No
 
 
 def as_text(words: Sequence[bytes]) -> dict[str, str]:
-    """Fields as texts, for conditions; of a name that occurs twice the last."""
+    """Return fields as texts, for conditions; the last one if a name occurs twice."""
     return {names.shown(name): value.decode("utf-8", "replace") for name, value in pairs(words)}

@@ -1,7 +1,7 @@
-r"""Names and field values: bytes on the server, text on a terminal, something without loss in JSON.
+r"""Names and field values: bytes on the server, text on a terminal, a lossless form in JSON.
 
-A name of a stream, group, consumer or field may hold any bytes. On the command line they come as the shell passes them
-(`$'\xff'`). A terminal never gets a control character: what an entry holds must not be able to steer it.
+A name of a stream, group, consumer or field may contain any bytes. On the command line they arrive as the shell passes
+them (`$'\xff'`). A terminal never receives control characters, so an entry's contents cannot control it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ def to_shell(value: bytes) -> str:
 
 
 def shown(value: bytes) -> str:
-    """Return the value for people: bytes that are no UTF-8, and characters that are not printable, as escapes."""
+    """Return the value as printable text: bytes that are not UTF-8, and characters that are not printable,
+    as escapes.
+    """
     return printable(value.decode("utf-8", "backslashreplace"))
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Return the text with characters that are not printable as escapes, but for those of `keep`."""
+    """Return the text with characters that are not printable as escapes, except those in `keep`."""
     if text.isprintable():
         return text
     return "".join(
@@ -35,7 +37,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def as_json(value: bytes) -> Any:
-    """Return the value for JSON: a text, or `{"base64": ...}` where it is not UTF-8."""
+    """Return the value for JSON: a text, or `{"base64": ...}` if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -43,8 +45,8 @@ def as_json(value: bytes) -> Any:
 
 
 def from_json(value: Any) -> bytes:
-    """Return the value of what `as_json` made; numbers and true, false and null as JSON writes them. ValueError
-    otherwise.
+    """Return the value of a result of `as_json`, or of a number, true, false or null as written in JSON. Raises
+    ValueError.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")

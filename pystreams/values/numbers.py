@@ -9,13 +9,13 @@ def count(value: int | None, *, exact: bool = True) -> str:
 
 
 def things(value: int | None, noun: str, *, exact: bool = True) -> str:
-    """Return a number, as `count` writes it, with its noun, in the plural where it needs it."""
+    """Return a number, as `count` writes it, with its noun in singular or plural."""
     several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count(value, exact=exact)} {noun if value == 1 else several}"
 
 
 def size(value: int | None) -> str:
-    """Return a number of bytes."""
+    """Return a number of bytes as text."""
     if value is None:
         return "-"
     if value < 1024:
@@ -29,7 +29,7 @@ def size(value: int | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Return a number of entries per second."""
+    """Return a number of entries per second as text."""
     if value is None:
         return "-"
     if value >= 10 or value == 0:

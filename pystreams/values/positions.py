@@ -1,6 +1,6 @@
-"""Positions in a stream as people say them: start, end, an ID, a time, so long ago, so many entries on or back.
+"""Positions in a stream as users write them: start, end, an ID, a time, a time ago, or a relative number of entries.
 
-A position is parsed here without the stream; `pystreams.streams.entries` finds the ID that it means there.
+A position is parsed here without the stream; `pystreams.streams.entries` finds the ID that it denotes there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pystreams.values import times
 from streamwire.stream_id import StreamId, is_date
 
 EXPECTED = (
-    "it must be start, end, an ID (1526919030474-0, or (1526919030474-0 for what is behind it), "
+    "it must be start, end, an ID (1526919030474-0, or (1526919030474-0 for the next one), "
     "a time (2024-06-01T12:00 or 15m for fifteen minutes ago), "
     "or a number of entries with its sign ({signs})"
 )
@@ -22,7 +22,9 @@ EXPECTED = (
 
 @dataclass(frozen=True)
 class Position:
-    """`id`: the first entry that is wanted, for the kind "id". `ago`: milliseconds. `entries`: on, or back."""
+    """Parsed position. `id`: first entry, for the kind "id". `ago`: milliseconds. `entries`: relative number of
+    entries.
+    """
 
     kind: Literal["start", "end", "id", "ago", "entries"]
     id: StreamId | None = None
@@ -31,9 +33,7 @@ class Position:
 
 
 def parse(text: str, name: str, *, signs: str = "-10") -> Position:
-    """Return the position that the text means. INVALID_VALUE if it is none; `signs` shows which numbers may
-    be given.
-    """
+    """Return the position in a text. Raises INVALID_VALUE; `signs` are the examples of numbers in that error."""
     word = text.strip().lower()
     if word in ("start", "earliest", "-"):
         return Position("start")

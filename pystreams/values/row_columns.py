@@ -1,4 +1,4 @@
-"""Entries as rows of a table: which fields are columns, and what of an entry fits none."""
+"""Entries as rows of a table: the fields that are columns, and the rest of an entry."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ def is_text(value: bytes) -> bool:
 
 
 class Table:
-    """Splits an entry into columns and what does not fit into them: fields that come twice, have no column, ..."""
+    """Splits an entry into columns and other fields: those that occur twice, have no column, ..."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = list(columns)
         self._at = {from_shell(name): at for at, name in enumerate(columns)}
 
     def split(self, words: Sequence[bytes], *, empty: bool) -> tuple[list[str | None], list[tuple[bytes, bytes]]]:
-        """Return the values of the columns, and the other fields. `empty`: whether a column may hold an empty text."""
+        """Return the values of the columns, and the other fields. `empty`: whether a column may contain an
+        empty text.
+        """
         cells: list[str | None] = [None] * len(self.columns)
         others: list[tuple[bytes, bytes]] = []
         for name, value in fields.pairs(words):
@@ -51,14 +53,14 @@ class Table:
 
 
 def _fits_a_line(value: bytes) -> bool:
-    """Return whether a value can stand in CSV so that each entry is a line, and it is told from a field that is not
-    there.
+    """Return whether a value can be written in CSV so that an entry stays one line, and the value differs from a
+    missing field.
     """
     return bool(value) and b"\n" not in value and b"\r" not in value
 
 
 def csv_cells(table: Table, words: Sequence[bytes]) -> list[str]:
-    """Return an entry's cells in CSV: its columns, then as JSON what fits none; both may be empty."""
+    """Return an entry's cells in CSV: its columns, then the other fields as JSON; both may be empty."""
     cells, others = table.split(words, empty=False)
     left = [word for pair in others for word in pair]
     return [*(cell or "" for cell in cells), json.dumps(fields.as_json(left), ensure_ascii=False) if left else ""]

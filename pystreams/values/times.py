@@ -1,4 +1,4 @@
-"""Times and durations: milliseconds inside, ISO 8601 and `3m 20s` outside."""
+"""Times and durations: milliseconds internally, ISO 8601 and `3m 20s` for users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamwire.stream_id import is_date
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+")
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhdw])")
-_LONGEST_MS = 100 * 365 * 86_400_000  # a hundred years: no clock, and no sleep, can do with more
+_LONGEST_MS = 100 * 365 * 86_400_000  # a hundred years: clocks and sleeps overflow beyond
 _LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
@@ -21,9 +21,7 @@ def is_duration(text: str) -> bool:
 
 
 def duration(text: str, name: str) -> int:
-    """Return the milliseconds of a duration of at most a hundred years; a bare number means seconds. Or
-    INVALID_VALUE.
-    """
+    """Return a duration of at most a hundred years in milliseconds; a bare number is in seconds. INVALID_VALUE."""
     given = f"{text}s" if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text) else text
     milliseconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(given))
     if not is_duration(given) or milliseconds > _LONGEST_MS:
@@ -33,9 +31,9 @@ def duration(text: str, name: str) -> int:
 
 
 def moment(text: str) -> int | None:
-    """Return the milliseconds since 1970 of an ISO 8601 time (UTC where it has no zone); None if it is none.
+    """Return an ISO 8601 time (UTC unless it has a zone) in milliseconds since 1970; None for other texts.
 
-    A year or a month alone is its first moment.
+    A year or a month alone means its first moment.
     """
     if not is_date(text) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*", text) is None:
         return None

@@ -1,4 +1,4 @@
-"""Consumer groups: where they stand, how far behind they are and why, what is pending, and changes of these.
+"""Consumer groups: position, lag and its cause, pending entries, and changes to all of these.
 
-It may import how a server is asked and which streams there are. It never knows how its answers are shown.
+It may import the questions about streams. It does not depend on how answers are shown.
 """

@@ -1,4 +1,4 @@
-"""Reading as a consumer of a group: new entries, and again those whose reply was lost with a connection."""
+"""Reading as a consumer of a group: new entries, and entries whose reply was lost with a connection."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _WAIT_MS = 1000
 
 
 class Reader:
-    """One consumer of one stream. `again`: whether it first gets what is pending for it from before."""
+    """One consumer of one stream. `again`: whether to start with the entries that are already pending for it."""
 
     def __init__(self, connection: Connection, stream: bytes, group: bytes, consumer: bytes, *, again: bool) -> None:
         self._connection = connection
         self._stream, self._group, self._consumer = stream, group, consumer
-        self._last = b"0-0"  # the last entry that was given out
-        self._again = again  # whether entries may be pending that were not given out
+        self._last = b"0-0"  # the last entry that `read` returned
+        self._again = again  # whether pending entries may exist that `read` has not returned
 
     def read(self, *, most: int | None, wait: bool, lost: Callable[[str], None]) -> list[Entry]:
-        """Return the next entries, at most `most`. With `wait` a second for them, and for ever for a server that is
-        gone.
+        """Return the next entries, at most `most`. With `wait`, wait up to a second for them, and indefinitely for a
+        server that is unreachable.
         """
         count = _COUNT if most is None else min(_COUNT, most)
         if not wait:
@@ -46,7 +46,7 @@ class Reader:
             try:
                 found = tails.listed(ask(self._connection, *head, *block, "STREAMS", self._stream, ">"))
             except (PystreamsError, *BROKEN):
-                self._again = True  # the server may have delivered what never came
+                self._again = True  # the server may have delivered entries that did not arrive
                 raise
         if found:
             self._last = found[-1][1][0]
@@ -57,8 +57,8 @@ class Reader:
         ask(self._connection, "XACK", self._stream, self._group, *(entry_id for entry_id, _ in page))
 
     def leave(self) -> int:
-        """Remove the consumer if nothing is pending for it. Returns how much is, as far as the server says."""
-        self._connection.close()  # a reply may be due to a command that was interrupted: new sockets are needed
+        """Remove the consumer if it has no pending entries. Returns their number as reported by the server."""
+        self._connection.close()  # an interrupted command may still be answered on the old sockets
         try:
             counts = ask(self._connection, "XPENDING", self._stream, self._group)[3] or ()
             pending = sum(int(count) for name, count in counts if name == self._consumer)

@@ -1,7 +1,7 @@
-"""Pending entries: found by who has them, for how long, how often delivered; acknowledged, claimed, given back.
+"""Pending entries: found by consumer, idle time and number of deliveries; acknowledged, claimed, given back.
 
-XPENDING's own filter by idle time may look at a whole list of millions before it answers. So pages are asked for
-without it, a thousand entries each, and filtered here.
+XPENDING's own filter by idle time may scan a list of millions before it replies. So pages are requested without it, a
+thousand entries each, and filtered here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _PAGE = 1000
-#: The idle time of an entry that is given back without XNACK: whoever claims what was left alone takes it.
+#: Idle time given to an entry that is returned without XNACK, in milliseconds, so that the next claim includes it.
 LONG_AGO_MS = 86_400_000
 
 
@@ -24,8 +24,8 @@ LONG_AGO_MS = 86_400_000
 class Pending:
     """An entry that was delivered and not acknowledged.
 
-    One that was given back (XNACK) belongs to no consumer: `consumer` is empty, and `idle_ms` None. Whoever claims what
-    was left alone gets it, however long that must be.
+    An entry that was given back (XNACK) belongs to no consumer: `consumer` is empty, and `idle_ms` None. Any claim of
+    idle entries includes it, whatever its minimum idle time.
     """
 
     id: bytes
@@ -41,7 +41,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class Which:
-    """Which entries are meant: of these IDs or of all, of this consumer, at least so long alone, so often delivered."""
+    """Selection of entries: by ID, consumer, minimum idle time and number of deliveries. Empty criteria select all."""
 
     ids: tuple[bytes, ...] = ()
     consumer: bytes | None = None
@@ -50,7 +50,7 @@ class Which:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing narrows it down."""
+        """Whether it selects all entries."""
         return self == Which()
 
     def has(self, entry: Pending) -> bool:
@@ -68,9 +68,7 @@ def total(connection: Connection, stream: bytes, group: bytes) -> int:
 
 
 def find(connection: Connection, stream: bytes, group: bytes, which: Which) -> Iterator[list[Pending]]:
-    """Yield the entries that are meant, in the order of their IDs, in pages of at most a thousand; none of them is
-    empty.
-    """
+    """Yield the selected entries in the order of their IDs, in non-empty pages of at most a thousand."""
     if which.ids:
         for some in pages(dict.fromkeys(which.ids), _PAGE):
             replies = ask_all(connection, [("XPENDING", stream, group, each, each, 1) for each in some])
@@ -93,43 +91,43 @@ def _kept(rows: Sequence[Any], which: Which) -> Iterator[list[Pending]]:
 
 
 def parsed(row: Sequence[Any]) -> Pending:
-    """Return the entry of a row of XPENDING."""
+    """Return the entry in a row of XPENDING."""
     return Pending(row[0], row[1] or b"", idle_of(row), int(row[3]))
 
 
 def idle_of(row: Sequence[Any]) -> int | None:
-    """For how many milliseconds an entry was left alone, by its row of XPENDING; None if it was given back."""
+    """Return the idle time of an entry in milliseconds, from its row of XPENDING; None if it was given back."""
     return int(row[2]) if int(row[2]) >= 0 else None
 
 
 def acknowledge(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending]) -> int:
-    """Acknowledge entries. How many were still pending."""
+    """Acknowledge entries. Returns how many were still pending."""
     return int(ask(connection, "XACK", stream, group, *(entry.id for entry in entries)))
 
 
 def claim(
     connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], consumer: bytes, idle_ms: int
 ) -> int:
-    """Make entries another consumer's, unless somebody took them meanwhile; their deliveries are not counted up.
+    """Assign entries to another consumer, except those claimed by others meanwhile. Delivery counts stay the same.
 
-    How many were claimed.
+    Returns the number of claimed entries.
     """
     ids = [entry.id for entry in entries]
     return len(ask(connection, "XCLAIM", stream, group, consumer, idle_ms, *ids, "JUSTID"))
 
 
 def is_unknown(refusal: ResponseError) -> bool:
-    """Return whether the server does not know the command, or does not let this user call it: there must be another
-    way.
+    """Return whether the server does not know the command, or does not permit it to this user: the caller then uses
+    another command.
     """
     return "unknown command" in str(refusal).lower() or str(refusal).startswith("NOPERM")
 
 
 def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequence[Pending], mode: str) -> int:
-    """Give entries back, so that the next claim of any consumer gets them. How many were.
+    """Give entries back, so that the next claim by any consumer includes them. Returns how many were given back.
 
-    `mode`: "fail" keeps the number of deliveries, "silent" takes the last one back. By XNACK (Redis 8.8, the engine);
-    other servers, and those that do not let this user, are told that the entries were left alone for a day.
+    `mode`: "fail" keeps the number of deliveries, "silent" takes the last one back. Uses XNACK (Redis 8.8, the engine).
+    If the server does not know it or does not permit it, the idle time is set to a day instead.
     """
     ids = [entry.id for entry in entries]
     command: Command = ("XNACK", stream, group, mode.upper(), "IDS", len(ids), *ids)
@@ -138,7 +136,7 @@ def give_back(connection: Connection, stream: bytes, group: bytes, entries: Sequ
         return int(reply)
     if not is_unknown(reply):
         raise failure(connection, command, reply)
-    # An entry that is free stays so.
+    # Entries that are already given back stay as they are.
     claims: list[Command] = [
         (
             *("XCLAIM", stream, group, entry.consumer, 0, entry.id, "IDLE", LONG_AGO_MS, "RETRYCOUNT"),

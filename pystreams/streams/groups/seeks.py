@@ -1,7 +1,7 @@
-"""Moving a group: where it would stand, how many entries it has passed there, and whom that concerns.
+"""Moving a group: the new position, the number of entries passed there, and the Spark query that is affected.
 
-XGROUP SETID moves the position alone: what is pending stays pending, and is not delivered again by `>`. A server that
-is told how many entries lie before the position (ENTRIESREAD, Redis 7) goes on knowing the group's lag.
+XGROUP SETID moves only the position: pending entries stay pending, and `>` does not deliver them again. If it includes
+the number of entries before the position (ENTRIESREAD, Redis 7), the server can still compute the group's lag.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SHARED = re.compile(rb"(.+)-[0-9]+-[0-9]+")
 
 @dataclass(frozen=True)
 class Move:
-    """A group and where it is to stand. `read`: how many entries were ever added up to there; None if unknown.
+    """A group and its target position. `read`: number of entries ever added up to there; None if unknown.
 
-    `stopped_before`: the position that was asked for, if it lies beyond the stream's end, where the move stops.
+    `stopped_before`: the requested position, if it is beyond the stream's end, at which the move stops.
     """
 
     group: Group
@@ -44,19 +44,19 @@ class Move:
 
     @property
     def warning(self) -> str:
-        """What the position means that lies, or was asked for, beyond the stream's end; empty for others."""
+        """Sentence about a position beyond the stream's end, actual or requested; empty for other positions."""
         end = self.group.stream.generated
         if self.stopped_before is not None:
-            return f"{self.stopped_before} lies beyond the stream's end: the group stops at {end}."
+            return f"{self.stopped_before} is beyond the stream's end. The group stops at {end}."
         if self.position > end:
-            return f"{self.position} lies beyond the stream's end: entries with smaller IDs are never delivered."
+            return f"{self.position} is beyond the stream's end. Entries with smaller IDs are never delivered."
         return ""
 
 
 def to_position(connection: Connection, group: Group, position: Position, now: int, *, beyond: bool = False) -> Move:
-    """Return the move to a position; a number of entries counts from where the group is.
+    """Return the move to a position; a number of entries counts from the group's position.
 
-    `beyond`: whether it may lie beyond the stream's end, where the move stops otherwise.
+    `beyond`: whether the position may be beyond the stream's end; otherwise the move stops there.
     """
     if position.kind != "entries":
         return to_id(group, entries.after_of(connection, group.stream, position, now), beyond=beyond)
@@ -73,7 +73,7 @@ def to_position(connection: Connection, group: Group, position: Position, now: i
 
 
 def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
-    """Return the move to an ID; how many entries lie before it is known at the stream's ends alone."""
+    """Return the move to an ID. The number of entries before it is known only at the stream's ends."""
     stream = group.stream
     stopped_before = target if target > stream.generated and not beyond else None
     if stopped_before is not None:
@@ -88,7 +88,7 @@ def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
 
 
 def carry_out(connection: Connection, move: Move) -> None:
-    """Move the group. A server that does not know ENTRIESREAD (before Redis 7) is not told it."""
+    """Move the group, with ENTRIESREAD if the server supports it (Redis 7)."""
     command: Command = ("XGROUP", "SETID", move.group.stream.name, move.group.name, str(move.position))
     if move.read is not None:
         ask(connection, *command, "ENTRIESREAD", move.read)
@@ -97,7 +97,9 @@ def carry_out(connection: Connection, move: Move) -> None:
 
 
 def create(connection: Connection, stream: bytes, group: bytes, after: StreamId | None, *, make: bool) -> None:
-    """Create a group behind an ID (None: behind all there is). Raises NO_SUCH_STREAM, GROUP_EXISTS, NOT_A_STREAM."""
+    """Create a group positioned after an ID (None: after the last entry). Raises NO_SUCH_STREAM, GROUP_EXISTS,
+    NOT_A_STREAM.
+    """
     at = "$" if after is None else str(after)
     command: Command = ("XGROUP", "CREATE", stream, group, at, *(("MKSTREAM",) if make else ()))
     (reply,) = connection.pipeline([command])
@@ -106,7 +108,7 @@ def create(connection: Connection, stream: bytes, group: bytes, after: StreamId 
 
 
 def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> None:
-    """Create a group at the start of a stream that must exist, unless there is one."""
+    """Create a group at the start of a stream that must exist, unless the group exists."""
     try:
         create(connection, stream, group, ZERO, make=False)
     except PystreamsError as failure:
@@ -115,9 +117,7 @@ def create_if_missing(connection: Connection, stream: bytes, group: bytes) -> No
 
 
 def owner(group: Group) -> tuple[str, str] | None:
-    """Return the consumer prefix and the way of consuming ("range", "shared") of a Spark query that uses the group, if
-    any.
-    """
+    """Return the consumer prefix and the mode ("range" or "shared") of the Spark query that uses the group, if any."""
     for consumer in group.consumers or ():
         for pattern, consume in ((_QUERY, "range"), (_SHARED, "shared")):
             found = pattern.fullmatch(consumer.name)
@@ -127,15 +127,15 @@ def owner(group: Group) -> tuple[str, str] | None:
 
 
 def consequence(move: Move) -> str:
-    """What the move means to the Spark query that uses the group; empty if none does."""
+    """Return what the move means for the Spark query that uses the group; empty if there is none."""
     found = owner(move.group)
     if found is None:
         return ""
     prefix, consume = found
     if consume == "shared":
         return (
-            f"A Spark query with consume=shared (consumers '{prefix}-...') shares this group: it reads on from the new "
-            "position with its next batch."
+            f"A Spark query with consume=shared (consumers '{prefix}-...') shares this group. It continues from the "
+            "new position with its next batch."
         )
     begin = f"A Spark query (consumer '{prefix}-query') owns this group, and its checkpoint decides what it reads. "
     restart = "To read from the new position, start it with a new checkpoint and startingOffsets=group."
@@ -144,4 +144,4 @@ def consequence(move: Move) -> str:
             f"{begin}Its next batch fails with GROUP_BEHIND, or with failOnDataLoss=false moves the group forward "
             f"again. {restart}"
         )
-    return f"{begin}It still reads all entries; those that the group has passed are never pending. {restart}"
+    return f"{begin}It still reads all entries, but skipped ones never become pending. {restart}"

@@ -1,7 +1,7 @@
 """Consumer groups: position, lag in entries and in seconds, pending entries, consumers, status.
 
-Asked for in pages of streams: XINFO GROUPS, then for each group XINFO CONSUMERS, the first pending entry, and the first
-entry that was not delivered.
+Requested in pages of streams: XINFO GROUPS, then for each group XINFO CONSUMERS, the first pending entry, and the first
+undelivered entry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamwire.stream_id import StreamId
 
 @dataclass(frozen=True)
 class Consumer:
-    """A consumer. `idle_ms`: since it called. `inactive_ms`: since it got something (None before Redis 7.2)."""
+    """A consumer. `idle_ms`: since its last call. `inactive_ms`: since its last entry (None before Redis 7.2)."""
 
     name: bytes
     pending: int
@@ -38,10 +38,10 @@ class Consumer:
 class Group:
     """A group of a stream, at the time `at` (milliseconds since 1970).
 
-    `lag`: entries not delivered, an estimate between `least` and `most` unless `exact`; None if it is unknown.
-    `behind_ms`: how old the first of them is; 0 if there is none. `oldest`: the first pending entry,
-    `oldest_idle_ms` since it was last delivered (None if it was given back). `consumers` is None where they were not
-    asked for. `rate`: entries that it was given per second, where that was measured.
+    `lag`: undelivered entries, an estimate between `least` and `most` unless `exact`; None if unknown. `behind_ms`: age
+    of the first undelivered entry; 0 if there is none. `oldest`: the first pending entry; `oldest_idle_ms`: time since
+    its last delivery (None if it was given back). `consumers`: None if they were not requested. `rate`: entries
+    delivered to it per second, if measured.
     """
 
     stream: Stream
@@ -63,7 +63,7 @@ class Group:
 
     @property
     def bounds(self) -> tuple[int | None, int | None]:
-        """The smallest and the largest number that the lag may be; None if it has no such bound."""
+        """Lower and upper bound of the lag; None for a bound that is unknown."""
         return (self.lag, self.lag) if self.exact else (self.least, self.most)
 
     def may_exceed(self, limit: int) -> bool:
@@ -73,34 +73,34 @@ class Group:
 
     @property
     def is_beyond(self) -> bool:
-        """Whether it stands behind the last ID ever made: entries with smaller IDs are never delivered to it."""
+        """Whether its position is beyond the last ID ever generated: entries with smaller IDs are never delivered."""
         return self.position > self.stream.generated
 
     @property
     def is_stranded(self) -> bool:
-        """Whether it is beyond the end, and entries were added that it will never be given."""
+        """Whether its position is beyond the end, and entries exist that it will never receive."""
         return self.is_beyond and bool(self.lag)
 
     @property
     def delivered(self) -> int | None:
-        """How many of all the stream's entries it was given or has passed; None where the server cannot tell."""
+        """Number of the stream's entries that were delivered to it or skipped; None if the server cannot tell."""
         if self.read is None and self.exact and self.lag is not None and self.stream.added is not None:
             return self.stream.added - self.lag
         return self.read
 
     @property
     def idle_ms(self) -> int | None:
-        """Since when no consumer has called; None without consumers."""
+        """Milliseconds since the last call of any consumer; None without consumers."""
         return min((consumer.idle_ms for consumer in self.consumers or ()), default=None)
 
     @property
     def at_start(self) -> bool:
-        """Whether nothing that is in the stream was delivered, so that its first entry is the next one."""
+        """Whether none of the stream's entries was delivered, so that its first entry is the next one."""
         return self.stream.first is not None and self.position < self.stream.first
 
     @property
     def sample(self) -> Sample:
-        """What its status is judged by."""
+        """The sample from which its status is computed."""
         unknown = self.consumers is None and self.consumer_count > 0
         idle_ms = 0 if unknown else self.idle_ms
         return Sample(
@@ -120,9 +120,9 @@ def _always(_: Group) -> bool:
 
 
 class Asked:
-    """Of which groups the consumers are asked for in one look: as many as have so many consumers together.
+    """Selects the groups whose consumers are requested in one round, up to a total number of consumers.
 
-    XINFO CONSUMERS has no pages, so a group of very many is left out as well.
+    XINFO CONSUMERS has no pages, so a group with very many consumers is left out as well.
     """
 
     MOST_OF_A_GROUP = 10_000
@@ -154,10 +154,10 @@ def groups_of(
     consumers: Callable[[Group], bool] = _always,
     budget: Budget | None = None,
 ) -> Iterator[Group]:
-    """Yield the groups of these streams. Without `details` one question for each stream, and none for a group.
+    """Yield the groups of these streams. Without `details`: one command per stream, and none per group.
 
-    `consumers`: whether those of a group are asked for. They come all at once, however many there are.
-    `budget`: what may be spent on counting lags that the server does not tell; None for a budget of this call alone.
+    `consumers`: whether to request a group's consumers; XINFO CONSUMERS returns all of them at once.
+    `budget`: limit on counting lags that the server does not report; None for a budget of this call alone.
     """
     budget = budget or Budget()
     for page in pages(streams):
@@ -180,7 +180,7 @@ def groups_of(
 
 
 def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """Return the groups in pages to be `detailed`: few of them at a time, where large entries must be sent for it."""
+    """Yield the groups in pages for `detailed`: smaller pages if large entries must be transferred for it."""
 
     def sent(group: Group) -> int:
         return ids.sent_behind(connection, group.stream.name) if group.lag and not group.at_start else 0
@@ -189,13 +189,13 @@ def affordable(connection: Connection, groups: Iterable[Group]) -> Iterator[list
 
 
 def lag_range(group: Group) -> str:
-    """Return the bounds of a group's lag for people."""
+    """Return the bounds of a group's lag as text."""
     least, most = group.bounds
     return "unknown" if least is None or most is None else f"between {least:,} and {most:,}"
 
 
 def need(connection: Connection, stream: bytes, name: bytes, now: int) -> Group:
-    """One group. Raises NO_SUCH_STREAM, NOT_A_STREAM and NO_SUCH_GROUP."""
+    """Return one group. Raises NO_SUCH_STREAM, NOT_A_STREAM and NO_SUCH_GROUP."""
     found = parsed(stream, ask(connection, "XINFO", "STREAM", stream))
     for group in groups_of(connection, [found], now, details=False):
         if group.name == name:
@@ -225,7 +225,7 @@ def _parsed(stream: Stream, info: dict[bytes, Any], now: int) -> Group:
 
 
 def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> list[Group]:
-    """Return the same groups, with the lags that the server does not tell counted as far as the budget goes."""
+    """Return the same groups, with lags that the server does not report counted within the budget."""
     open_lags = [at for at, group in enumerate(found) if group.lag is None and not group.is_beyond]
     if not open_lags:
         return list(found)
@@ -248,7 +248,7 @@ def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> 
 def detailed(
     connection: Connection, found: Sequence[Group], consumers: Callable[[Group], bool] = _always
 ) -> list[Group]:
-    """Return the same groups with their consumers, the first pending entry and the first that was not delivered."""
+    """Return the same groups with their consumers, the first pending entry and the first undelivered entry."""
     commands: list[Command] = []
     asked: list[tuple[Group, list[str]]] = []
     for group in found:
@@ -268,7 +268,7 @@ def detailed(
 
 
 def _with(group: Group, replies: Mapping[str, Any]) -> Group:
-    """The group with what was asked about it; what the server refuses to say, or is gone, stays unknown."""
+    """Return the group with these replies added. Facts stay unknown if the server refused or the group is gone."""
     changes: dict[str, Any] = {}
     consumers = _told(replies.get("consumers"))
     if consumers is not None:
@@ -280,7 +280,7 @@ def _with(group: Group, replies: Mapping[str, Any]) -> Group:
     if group.lag and first is not None:
         changes["behind_ms"] = max(0, group.at - first.ms)
     elif _told(replies.get("undelivered")) is not None and not group.is_beyond:
-        changes |= {"lag": 0, "exact": True, "behind_ms": 0}  # the rest was read or removed since XINFO
+        changes |= {"lag": 0, "exact": True, "behind_ms": 0}  # the remaining entries were read or removed since XINFO
     return replace(group, **changes)
 
 

@@ -1,14 +1,14 @@
-"""The status of a consumer group, judged as Burrow judges Kafka's: by how position and lag change over a time.
+"""Status of a consumer group, judged as Burrow judges Kafka's: from changes of position and lag over a period.
 
-    ok        nothing is left to deliver or acknowledge, or the group gets on
-    warning   the group gets on, but its lag grew at every look
-    stop      there is something to read, and no consumer has called for longer than the limit
-    stall     consumers call, but the position stays where it is although there is something to read; or what they have
-              been given has not been acknowledged for longer than the limit; or the position is beyond the stream's
-              end, so that entries are never delivered
+    ok        nothing is left to deliver or acknowledge, or the group advances
+    warning   the group advances, but its lag grew at every sample
+    stop      entries are undelivered, and no consumer has called for longer than the limit
+    stall     consumers call, but the position does not change although entries are undelivered; or delivered entries
+              have not been acknowledged for longer than the limit; or the position is beyond the stream's end, so that
+              entries are never delivered
     rewind    the position went back
 
-One look is enough for ok, stop and stall; warning and rewind need several. Pure: plain numbers in, a word out.
+One sample is enough for ok, stop and stall; warning and rewind need several. Pure: numbers in, a status out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from streamwire.stream_id import StreamId
 
-#: How long a group may do nothing before that counts.
+#: Longest idle time of a group that still counts as ok, in milliseconds.
 LIMIT_MS = 60_000
 
 
@@ -34,7 +34,7 @@ class Status(StrEnum):
     REWIND = "rewind"
 
 
-#: What the worst of several is chosen by.
+#: Order from best to worst.
 SEVERITY = {Status.OK: 0, Status.WARNING: 1, Status.REWIND: 2, Status.STALL: 3, Status.STOP: 4}
 
 STYLES = {
@@ -48,13 +48,12 @@ STYLES = {
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at a group. `at`: milliseconds since 1970.
+    """One sample of a group. `at`: milliseconds since 1970.
 
-    `lag`: entries that are not delivered. `behind_ms`: the age of the first of them. `pending`: entries that are not
-    acknowledged; `oldest_idle_ms`: for how long the first of them was left alone. `idle_ms`: since when no consumer has
-    called; None without consumers.
-    `is_stranded`: the position is beyond the end of a stream with undelivered entries. All but `at` and `position` may
-    be unknown (None).
+    `lag`: undelivered entries. `behind_ms`: age of the first of them. `pending`: unacknowledged entries;
+    `oldest_idle_ms`: idle time of the first of them. `idle_ms`: time since the last call of any consumer; None without
+    consumers. `is_stranded`: the position is beyond the end of a stream with undelivered entries. All but `at` and
+    `position` may be unknown (None).
     """
 
     at: int
@@ -68,7 +67,7 @@ class Sample:
 
 
 def judge(samples: Sequence[Sample], limit_ms: int = LIMIT_MS) -> Status:
-    """Return the status that these looks at a group show, the last one being now. There is at least one."""
+    """Return the status shown by these samples of a group, at least one; the last one is the present."""
     now = samples[-1]
     if any(later.position < earlier.position for earlier, later in pairwise(samples)):
         return Status.REWIND

@@ -177,7 +177,7 @@ def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
 def test_a_group_does_not_move_beyond_the_end_of_its_stream(cli_of: Cli, stream: redis.Redis) -> None:
     """A future time means the end, as with Kafka; the preview says so, and the next added entry is delivered."""
     result = cli_of.result("groups", "seek", "orders", "billing", "--to", "2199-01-01", "--dry-run")
-    assert "beyond the stream's end: the group stops at 10000-0" in result.stderr
+    assert "beyond the stream's end. The group stops at 10000-0" in result.stderr
     assert "to 10000-0 (lag 0)" in result.stdout
     assert cli_of.json("groups", "seek", "orders", "billing", "--to", "2199", "--yes")["to"] == "10000-0"
     stream.xadd("orders", {"n": 11}, id="11000-0")

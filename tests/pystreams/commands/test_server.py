@@ -32,7 +32,7 @@ def test_a_healthy_server_has_no_problem(cli_of: Cli, client: redis.Redis, place
     assert {"server", "role", "clock", "commands", "user", "scripts", "databases", "eviction"} <= set(found)
     assert (found["user"], found["eviction"], found["persistence"]) == (["ok"], ["ok"], ["warning"])
     assert client.dbsize() == 0
-    assert "All data are lost when the server stops" in cli_of("doctor")
+    assert "All data is lost when the server stops" in cli_of("doctor")
 
 
 def test_problems_are_found_and_are_status_3(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:

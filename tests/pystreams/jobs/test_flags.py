@@ -75,7 +75,7 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         (b"strem = 'a'", "no flag is called 'strem'; the nearest is 'stream'"),
-        (b"stream = ", "it is no TOML"),
+        (b"stream = ", "it is not TOML"),
         (b"stream = '\xff'", "it is not UTF-8"),
         (b"options = 3", "'options' is not a table"),
         (b"[stream]\na = 'b'", "'stream' is a table; the only one is [options]"),

@@ -84,7 +84,7 @@ def test_a_stream_is_browsed_filtered_and_followed(shown: Shown, client: redis.R
     expect(page.locator("main tbody tr")).to_have_count(3)
     page.get_by_label("Where").fill("n >")
     page.get_by_role("button", name="Show", exact=True).click()
-    expect(page.get_by_text("it is no condition")).to_be_visible()
+    expect(page.get_by_text("it is not a condition")).to_be_visible()
     page.get_by_role("button", name="8-0").click()
     expect(page.get_by_role("dialog")).to_contain_text("1970-01-01T00:00:00.008Z")
     page.keyboard.press("Escape")
