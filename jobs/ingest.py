@@ -1,6 +1,7 @@
 """Files to streams: CSV, JSON or Parquet, also of a directory that grows.
 
-    spark-submit jobs/ingest.py --from s3a://lake/orders/ --format csv --stream orders --checkpoint s3a://lake/checkpoints/orders
+    spark-submit jobs/ingest.py --from s3a://lake/orders/ --format csv --stream orders --checkpoint
+    s3a://lake/checkpoints/orders
 
 Each row becomes an entry, each column a field; nulls are left out. A column `_id` gives the entries their IDs. Without
 --schema all values are the texts of the file (Parquet has its own types). A file is read once, when it is first seen:
@@ -121,7 +122,7 @@ def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> Struc
 
     NO_COLUMNS where no file says any.
     """
-    note = f"{run.take_checkpoint()}/_ingest/columns.json"
+    note = f"{run.claim_checkpoint()}/_ingest/columns.json"
     if run.files.exists(note):
         return StructType.fromJson(json.loads(run.files.read_text(note)))
     try:

@@ -90,7 +90,7 @@ def replay(
         raise click.UsageError("--rate and --speed exclude each other.")
     checkpoint, archive = run.need_checkpoint(), archive.rstrip("/")
     check_place(checkpoint)
-    run.take_checkpoint()
+    run.claim_checkpoint()
     run.address()
     rows = read(run.spark, run.files, archive)
     low, high = _moment(since, "--since"), _moment(until, "--until")

@@ -1,5 +1,5 @@
-"""What the scripts in `jobs/` share: flags, the session, triggers, progress, the graceful stop, files, targets.
+"""Shared code of the scripts in `jobs/`: flags, session, triggers, progress, graceful stop, files, targets.
 
-It comes with the wheel, so a script needs nothing beside it that spark-submit would have to ship. May import Spark, the
+It is part of the wheel, so that spark-submit need not ship further files with a script. May import Spark, the
 connector's source and monitor, and the lower rooms of the command line. Never imports `pystreams.commands`.
 """

@@ -1,6 +1,6 @@
-"""Files wherever Spark's are: every path goes to Hadoop's FileSystem, which knows `s3a://`, `hdfs://` and local paths.
+"""Files in any file system of Spark's: every path goes to Hadoop's FileSystem (`s3a://`, `hdfs://`, local paths).
 
-Owns the calls to the JVM and what their failures mean (FILE_UNUSABLE).
+Owns the calls to the JVM and the meaning of their failures (FILE_UNUSABLE).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Found:
 
 
 class Files:
-    """The file systems that a session reaches. FILE_UNUSABLE where one refuses."""
+    """The file systems of a session. Raises FILE_UNUSABLE if one refuses an operation."""
 
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
@@ -62,7 +62,7 @@ class Files:
                 stream.close()
 
     def write_text(self, uri: str, text: str) -> None:
-        """Put a whole file there at once: nobody sees half of it."""
+        """Write a file atomically: readers never see a part of it."""
         draft = f"{uri.rpartition('/')[0]}/.{uri.rpartition('/')[2]}.draft"
         with self._at(draft) as (system, path):
             stream = system.create(path, True)
@@ -72,17 +72,17 @@ class Files:
         self.rename(draft, uri)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name, in a directory that is made if there is none; the content is on the disk then."""
+        """Rename a file, creating the target's directory if needed. The content is on disk afterwards."""
         with self._at(target) as (system, path):
             system.mkdirs(path.getParent())
         self.settle(source)
         with self._at(source) as (system, path):
             if not system.rename(path, self._jvm.org.apache.hadoop.fs.Path(target)):
-                fail("FILE_UNUSABLE", file=target, reason="it could not be made by renaming")
+                fail("FILE_UNUSABLE", file=target, reason="renaming a file to it failed")
         self.settle(target.rpartition("/")[0])
 
     def settle(self, uri: str) -> None:
-        """Have the system write a local file or directory to the disk; other file systems do so when it is closed."""
+        """Sync a local file or directory to disk; other file systems do so on closing."""
         with self._at(uri) as (system, path):
             whole = str(system.makeQualified(path).toUri())
         if urlsplit(whole).scheme != "file":
@@ -96,7 +96,7 @@ class Files:
                 os.close(handle)
 
     def delete(self, uri: str) -> None:
-        """Remove a file, or a directory with all in it; nothing happens where there is none."""
+        """Remove a file, or a directory with its contents. A missing one is ignored."""
         with self._at(uri) as (system, path):
             system.delete(path, True)
 
@@ -112,7 +112,7 @@ class Files:
 
     @contextmanager
     def _at(self, uri: str) -> Iterator[tuple[Any, Any]]:
-        """The file system of a URI, and the URI as a path of it."""
+        """Yield the file system of a URI, and the URI as one of its paths."""
         try:
             path = self._jvm.org.apache.hadoop.fs.Path(uri)
             yield path.getFileSystem(self._settings), path

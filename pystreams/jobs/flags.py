@@ -1,7 +1,7 @@
-"""Flags that jobs share, and the file that may hold them (`--conf FILE`).
+"""Flags shared by jobs, and the file that may contain them (`--conf FILE`).
 
-The file is TOML. Its keys are the names of flags without `--`, a list where a flag may be repeated; the table
-`[options]` holds what `--option` takes. The command line goes before the file.
+The file is TOML. Its keys are names of flags without `--`, with a list for a flag that may be repeated; the table
+`[options]` contains the arguments of `--option`. The command line takes precedence over the file.
 
     url = "redis://localhost:6379"
     stream = ["orders", "payments"]
@@ -32,12 +32,12 @@ from spark_streams.config.options import SECTIONS
 from streamclient.config.option import options_of
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-#: Where the context keeps the options of the file.
+#: Key of the click context under which the file's options are stored.
 FROM_FILE = "pystreams.options"
 
 
 class Trigger(click.ParamType[dict[str, Any]]):
-    """`available-now`, or how long from one batch to the next; as arguments of Spark's `trigger`."""
+    """`available-now` or a duration between batches, as arguments of Spark's `trigger`."""
 
     name = "available-now|DURATION"
 
@@ -54,7 +54,7 @@ class Trigger(click.ParamType[dict[str, Any]]):
 
 
 class Rate(click.FloatRange):
-    """A number above 0 that something is measured by: so many a second, so many times as fast."""
+    """A positive number: a rate or a factor."""
 
     def __init__(self) -> None:
         super().__init__(0.001, 1e9)
@@ -62,22 +62,22 @@ class Rate(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if math.isnan(number):
-            self.fail(f"{value!r} is no number.", param, ctx)
+            self.fail(f"{value!r} is not a number.", param, ctx)
         return number
 
 
 def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the server and the connector's options, for every job."""
+    """Add the flags of every job: the server, and the connector's options."""
     return together(
         click.option(
-            "--url", metavar="URL", help="The server: redis://host:port, redis+cluster://, redis+sentinel://."
+            "--url", metavar="URL", help="URL of the server: redis://host:port, redis+cluster://, redis+sentinel://."
         ),
         click.option(
             "--option",
             "options",
             multiple=True,
             metavar="NAME=VALUE",
-            help="An option of the connector, for reading or writing, such as tls.caFile=ca.pem.",
+            help="Option of the connector for reading or writing, such as tls.caFile=ca.pem.",
         ),
         click.option(
             "--conf",
@@ -85,30 +85,30 @@ def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
             is_eager=True,
             expose_value=False,
             callback=_from_file,
-            help="A TOML file with these flags; [options] holds the connector's.",
+            help="TOML file with these flags; the table [options] contains the connector's options.",
         ),
     )(function)
 
 
 def query_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a streaming query's checkpoint and trigger."""
+    """Add the flags of a streaming query: checkpoint and trigger."""
     return together(
         click.option(
-            "--checkpoint", metavar="URI", help="Where the query's progress is kept; a restart goes on there."
+            "--checkpoint", metavar="URI", help="Directory of the query's progress; a restart continues from it."
         ),
         click.option(
             "--trigger",
             type=Trigger(),
             default="available-now",
             show_default=True,
-            help="End when all that is there is done; or go on, a batch every 30s.",
+            help="End after processing all existing data, or run continuously with a batch every 30s, for example.",
         ),
     )(function)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Which streams are read, and how: either `streams` by name, or all that match `pattern`."""
+    """Selection of streams and how they are read: either `streams` by name, or all that match `pattern`."""
 
     streams: tuple[str, ...]
     pattern: str | None
@@ -119,7 +119,7 @@ class Reading:
 
 
 def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Which streams are read, and how: the function's argument `reading`."""
+    """Add the flags for the selection of streams, passed to the function as `reading`."""
 
     @functools.wraps(function)
     def with_reading(*arguments: Any, **given: Any) -> Any:
@@ -127,24 +127,26 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*arguments, reading=reading, **given)
 
     return together(
-        click.option("--stream", "streams", multiple=True, metavar="NAME", help="A stream to read; may be repeated."),
-        click.option("--pattern", metavar="GLOB", help="In place of --stream: all streams that match, new ones too."),
-        click.option("--group", metavar="NAME", help="The consumer group that shows how far the job is."),
+        click.option("--stream", "streams", multiple=True, metavar="NAME", help="Stream to read; may be repeated."),
         click.option(
-            "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Where a new query starts."
+            "--pattern", metavar="GLOB", help="Alternative to --stream: all matching streams, including new ones."
         ),
-        click.option("--max-entries", type=click.IntRange(1), metavar="N", help="At most so many entries in a batch."),
-        click.option("--schema", metavar="DDL", help="Columns for fields: 'price double, at timestamp'."),
+        click.option("--group", metavar="NAME", help="Consumer group that shows the job's progress."),
+        click.option(
+            "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Start position of a new query."
+        ),
+        click.option("--max-entries", type=click.IntRange(1), metavar="N", help="Maximum number of entries per batch."),
+        click.option("--schema", metavar="DDL", help="Columns of the fields, such as 'price double, at timestamp'."),
     )(with_reading)
 
 
 def interval(text: str, flag: str) -> str:
-    """Return a duration as Spark's SQL has it. INVALID_VALUE if it is none."""
+    """Return a duration in Spark SQL's form. Raises INVALID_VALUE."""
     return f"{times.duration(text, flag)} milliseconds"
 
 
 def together(*decorators: Decorator) -> Decorator:
-    """Several decorators as one; the first one's flag stands first in the help."""
+    """Combine decorators; the first one's flag is first in the help."""
 
     def all_of_them(function: Callable[..., Any]) -> Callable[..., Any]:
         for each in reversed(decorators):
@@ -155,7 +157,7 @@ def together(*decorators: Decorator) -> Decorator:
 
 
 def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -> None:
-    """Make the file's values the flags' defaults."""
+    """Use the file's values as defaults of the flags."""
     if place is None:
         return
     try:
@@ -180,7 +182,7 @@ def _from_file(ctx: click.Context, _param: click.Parameter, place: str | None) -
         parameter = flags.get(name)
         if parameter is None or parameter.name in (None, "options"):
             nearest = difflib.get_close_matches(name, flags, n=1, cutoff=0.0)[0]
-            fail("JOB_FILE_MALFORMED", file=place, reason=f"no flag is called '{name}'; the nearest is '{nearest}'")
+            fail("JOB_FILE_MALFORMED", file=place, reason=f"there is no flag '{name}'; the nearest is '{nearest}'")
         if isinstance(value, Mapping):
             fail("JOB_FILE_MALFORMED", file=place, reason=f"'{name}' is a table; the only one is [options]")
         if isinstance(value, list) != parameter.multiple if isinstance(parameter, click.Option) else False:
@@ -197,12 +199,12 @@ def _text(place: str) -> str:
 
 
 def _word(value: Any) -> str:
-    """Return a value of the file as the command line would have it."""
+    """Return a value of the file as an argument of the command line."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
-    """Return the connector's options: those of the file, and in their place those of `--option`."""
+    """Return the connector's options: those of the file, overridden by those of `--option`."""
     given: dict[str, str] = dict(ctx.meta.get(FROM_FILE, {}))
     for text in words:
         name, equals, value = text.partition("=")
@@ -215,7 +217,7 @@ def options_given(ctx: click.Context, words: tuple[str, ...]) -> dict[str, str]:
 
 
 def split(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """The options by what they are for: connections (and both), reading, writing. What is unknown is for all."""
+    """Return the options for connections, reading and writing. Shared and unknown options are in all three."""
     reading: dict[str, str] = {}
     writing: dict[str, str] = {}
     common: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What makes a job of a function: its flags, its errors, its exit status.
+"""Decorator that makes a function a job: its flags, errors and exit status.
 
 @job("archive", examples=("archive.py --stream orders --to s3a://lake/orders",))
 @reading_flags
@@ -30,14 +30,14 @@ from streamclient.errors import PystreamsError
 from streamclient.errors import error as client_error
 from streamclient.wire_errors import BROKEN
 
-#: A condition of Spark's. STREAM_FAILED only says that a query failed.
+#: Condition of Spark's in a message. STREAM_FAILED is excluded, since it only states that a query failed.
 _SPARKS = re.compile(r"\[(?!STREAM_FAILED)[A-Z][A-Z_.]+\] ")
-#: What follows it describes the query, with all expressions: also such as would raise an error of a job.
+#: The text after it describes the query with all its expressions, including calls that would raise an error of a job.
 _PLAN = "=== Streaming Query ==="
 
 
 class Job(click.Command):
-    """A command whose errors, also those of its flags, are shown as the connector's."""
+    """A command that shows all errors, including those of its flags, like the connector's."""
 
     def main(self, *args: Any, **named: Any) -> Any:
         try:
@@ -50,7 +50,7 @@ class Job(click.Command):
 
 
 def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]], Job]:
-    """Make a job of a function whose first argument is a `Run`. `examples`: command lines behind `spark-submit`."""
+    """Make a function whose first argument is a `Run` a job. `examples`: its command lines after `spark-submit`."""
 
     def made(function: Callable[..., None]) -> Job:
         @functools.wraps(function)
@@ -86,7 +86,7 @@ def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]]
 
 
 def _guarded(run: Run, work: Callable[[], None]) -> int:
-    """Do the work; the exit status."""
+    """Do the work and return the exit status."""
     try:
         with run.stop.signals():
             work()
@@ -115,7 +115,7 @@ def _failed(failure: PystreamsError) -> int:
 
 
 def _causes(thrown: Any) -> list[str]:
-    """What the causes of a failure in the JVM say, the last one that which all began with."""
+    """Return the messages of a failure's causes in the JVM, the root cause last."""
     found = []
     while thrown is not None and (thrown := thrown.getCause()) is not None:
         found.append(str(thrown.getMessage() or thrown.getClass().getSimpleName()))
@@ -123,7 +123,9 @@ def _causes(thrown: Any) -> list[str]:
 
 
 def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
-    """Show what Spark says: an error of the connector or of a job alone, else its own line and the cause's."""
+    """Show a failure in Spark: only the error of the connector or of a job if there is one, else Spark's and the
+    cause's.
+    """
     known = {**CONNECTORS, **CONDITIONS}
     text = text.partition(_PLAN)[0]
     for found in re.finditer(r"\[([A-Z][A-Z_]+)\] (?=([^\n]*))", "\n".join((text, *causes))):
@@ -137,7 +139,7 @@ def _of_spark(text: str, causes: Sequence[str] = ()) -> int:
 
 
 def _line(text: str) -> str:
-    """Return the line with a condition of Spark's, from that on; else the first; of a traceback its end."""
+    """Return the line with Spark's condition, from there on; else the first line, or the last line of a traceback."""
     lines = [line for line in text.splitlines() if line.strip()]
     said = [line[at.start() :] for line in lines for at in [_SPARKS.search(line)] if at is not None]
     if said and said[0].endswith("Traceback (most recent call last):"):

@@ -1,16 +1,16 @@
-"""Parquet files to which the batches of a streaming query are added, each exactly once, and which are merged later.
+"""Parquet files to which a streaming query adds its batches, each exactly once, and which are merged later.
 
     ARCHIVE/day=2024-06-01/<query>-b0000000012-00000.parquet   a file of batch 12
     ARCHIVE/day=2024-06-01/<query>-c0000000031-00000.parquet   merged from files of batches up to 31
     ARCHIVE/_staging/<query>/                                  what is being written; no reader looks there
     ARCHIVE/_journal/<query>.json                              the merge whose files are being exchanged
 
-A batch is written beside the archive and moved in, file by file, under names that follow from its number: the batch
-that a restart repeats takes the place of what its first attempt left. A merge is written beside the archive as well;
-from the journal's rename on it holds. Then the merged file is moved in and its sources go. Whatever is interrupted,
-the next run of the query finishes it (`recover`), and `read` counts each row once at every moment. Other readers may
-see the rows of a merge twice while its sources are being removed. Only files of batches that Spark has committed are
-merged: a batch that is repeated finds its own files as they were.
+A batch is written next to the archive and moved in, file by file, under names derived from its number: a batch that a
+restart repeats replaces the files of its first attempt. A merge is also written next to the archive; once the journal
+is renamed, it is valid. Then the merged file is moved in and its sources are removed. The next run of the query
+finishes anything that was interrupted (`recover`), and `read` counts each row once at any moment. Other readers may see
+the rows of a merge twice while its sources are being removed. Only files of batches that Spark has committed are
+merged, so that a repeated batch finds its own files unchanged.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OF_PATTERNS = "{}[]*?\\"
 
 
 def check_place(directory: str) -> None:
-    """FILE_UNUSABLE for a directory whose name Hadoop takes for a pattern: the files in it would not be found again."""
+    """Raise FILE_UNUSABLE for a directory whose name is a pattern to Hadoop: its files would not be found again."""
     found = " ".join(each for each in _OF_PATTERNS if each in directory)
     if found:
-        fail("FILE_UNUSABLE", file=directory, reason=f"to Hadoop, {found} in a path belong to a pattern of names")
+        fail("FILE_UNUSABLE", file=directory, reason=f"Hadoop treats {found} in a path as a pattern")
 
 
 class Parquet:
-    """The files of one query in a directory, which may have those of other queries too. `query`: the query's ID."""
+    """The files of one query in a directory, which may also contain those of other queries. `query`: the query's ID."""
 
     def __init__(self, spark: SparkSession, files: Files, directory: str, query: str) -> None:
         check_place(directory)
@@ -51,15 +51,15 @@ class Parquet:
         self.recover()
 
     def recover(self) -> None:
-        """Finish what an earlier run of the query was interrupted in."""
+        """Finish the interrupted work of an earlier run of the query."""
         if self._files.exists(self._journal):
             self._exchange(json.loads(self._files.read_text(self._journal)))
         self._files.delete(self._staging)
 
     def add(self, rows: DataFrame, batch: int, partition_by: Sequence[str] = ()) -> None:
-        """Add the rows of a batch. Its files are on the disk when this returns."""
+        """Add the rows of a batch. Its files are on disk when this returns."""
         name = f"{self._query}-b{batch:010d}"
-        if self._fresh:  # only the first batch of a run can be one that an earlier run has begun
+        if self._fresh:  # only the first batch of a run may repeat one of an earlier run
             for pattern in _FILES:
                 for left in self._files.matching(f"{self._directory}/{pattern.replace('*.parquet', name)}-*.parquet"):
                     self._files.delete(left.uri)
@@ -73,7 +73,7 @@ class Parquet:
         self._files.delete(place)
 
     def compact(self, before: int, count: int, size: int) -> int:
-        """Merge the files of batches below `before` where a directory has `count` that are below `size` bytes.
+        """In each directory with `count` files below `size` bytes, merge those of batches before `before`.
 
         `before` is the first batch that Spark has not committed yet. Returns how many files were merged.
         """
@@ -88,7 +88,7 @@ class Parquet:
         return merged
 
     def _merge(self, folder: str, some: list[Found]) -> int:
-        """Put the rows of several files into one."""
+        """Merge several files into one."""
         if len(some) < 2:
             return 0
         sources = sorted((found.uri for found in some), key=lambda uri: _batch_of(uri.rpartition("/")[2]))
@@ -126,7 +126,7 @@ class Parquet:
 
 
 def in_order_of_ids() -> list[Column]:
-    """What rows are sorted by to be in the order of the column `_id`: its time, then its number."""
+    """Return the sort columns for the order of the column `_id`: its time, then its sequence number."""
     parts = F.split(F.col("_id"), "-")
     return [parts[0].cast("decimal(20,0)"), parts[1].cast("decimal(20,0)")]
 
@@ -142,9 +142,9 @@ def found_in(files: Files, directory: str) -> list[Found]:
 
 
 def read(spark: SparkSession, files: Files, directory: str) -> DataFrame:
-    """Return the rows of an archive, each once, also while a merge is under way or was interrupted.
+    """Return the rows of an archive, each once, even while a merge is running or was interrupted.
 
-    ARCHIVE_MISSING where there are no files.
+    Raises ARCHIVE_MISSING if there are no files.
     """
     check_place(directory)
     while True:
@@ -168,12 +168,12 @@ def _journals(files: Files, directory: str) -> dict[str, str]:
 
 
 def _batch_of(name: str) -> int:
-    """Return the number of the batch in a file's name, the last one of a merged file."""
+    """Return the batch number in a file's name; the last one of a merged file."""
     return int(name.rpartition(".")[0].rsplit("-", 2)[-2][1:])
 
 
 def _up_to(some: list[Found], size: int) -> list[Found]:
-    """Return the oldest of these files, of about that many bytes together."""
+    """Return the oldest of these files, of about `size` bytes together."""
     chosen: list[Found] = []
     for found in sorted(some, key=lambda each: _batch_of(each.name)):
         if chosen and sum(each.size for each in chosen) + found.size > 2 * size:

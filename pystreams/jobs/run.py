@@ -1,4 +1,4 @@
-"""One run of a job: session, server, reading and writing, the query that it follows, progress, the graceful stop."""
+"""One run of a job: session, server, reading and writing, its query, progress, and graceful stop."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from streamclient.config.option import options_of
 from streamclient.connection import Connection
 from streamclient.pool import borrow
 
-#: What is done with a batch: its rows and its number.
+#: Function that processes a batch, called with its rows and its number.
 Work = Callable[[DataFrame, int], None]
 Builder = TypeVar("Builder")
 
 _NOTHING: Mapping[str, object] = {}
 _POLL_SECONDS = 0.1
-#: How long a stop waits for Spark to note that the batch is done; without that the batch is repeated, to no harm.
+#: How long a stop waits for Spark to record that the batch is done. Otherwise the batch is repeated, without harm.
 _COMMIT_SECONDS = 10.0
 
 
 class Run:
-    """A run of the job `name`. `options`: the connector's. `checkpoint` and `trigger` are a streaming query's.
+    """A run of the job `name`. `options`: those of the connector. `checkpoint`, `trigger`: for a streaming query.
 
     The session starts when it is first needed, so a job that only talks to a server starts none.
     """
@@ -73,15 +73,15 @@ class Run:
         self._spark: SparkSession | None = None
         self._closing = ExitStack()
         logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-        # A failure is shown once, as the job's last line. Else a batch's is logged by py4j as well, and a mistake in an
-        # expression by Spark, as JSON with all that called it.
+        # A failure is shown once, as the job's last line. Otherwise py4j would log a batch's failure as well, and Spark
+        # would log an error in an expression as JSON with its call site.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         for each in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(each).setLevel(logging.CRITICAL)
 
     @property
     def once(self) -> bool:
-        """Whether the job ends when all that is there is done."""
+        """Whether the job ends after processing all existing data."""
         return "availableNow" in self.trigger
 
     @property
@@ -104,19 +104,19 @@ class Run:
         return Files(self.spark)
 
     def close(self) -> None:
-        """End the session, if it is this run's."""
+        """End the session, if this run started it."""
         self._closing.close()
         self._spark = None
 
     def say(self, text: str) -> None:
-        """A line of progress, with the time of day."""
+        """Print a line of progress, with the time of day."""
         click.echo(f"{time.strftime('%H:%M:%S')}  {printable(text)}")
 
     # The server
 
     def address(self) -> Address:
-        """Return the server. MISSING_SERVER if none is named: an engine of its own would end with the job, and its
-        data.
+        """Return the server. Raises MISSING_SERVER if none is named: an embedded engine would end with the job, and its
+        data with it.
         """
         named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
         server = of_connector.server(named)
@@ -126,38 +126,40 @@ class Run:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection to the server."""
+        """Yield a connection to the server."""
         with borrow(self.address()) as connection:
             yield connection
 
     # Reading and writing
 
     def read(self, **options: Any) -> Any:
-        """Spark's reader of streaming reads, with the server and the user's options; None is left out."""
+        """Return Spark's reader for streaming reads, with the server and the user's options. Options of None are
+        omitted.
+        """
         self.address()
         return self._with(self.spark.readStream.format("pystreams"), self._reading, options)
 
     def read_batch(self, **options: Any) -> Any:
-        """Spark's reader of batch reads."""
+        """Return Spark's reader for batch reads."""
         self.address()
         return self._with(self.spark.read.format("pystreams"), self._reading, options)
 
     def write(self, frame: DataFrame, **options: Any) -> None:
-        """Append rows to a stream. In a streaming query, call it from the function of a batch: it is exactly once."""
+        """Append rows to a stream. In the batch function of a streaming query, each batch is written exactly once."""
         self._with(frame.write.format("pystreams").mode("append"), self._writing, options).save()
 
     def _with(self, builder: Builder, given: Mapping[str, str], options: Mapping[str, Any]) -> Builder:
-        """Return the builder with all options. The user's go before the job's."""
+        """Return the builder with all options; the user's override the job's."""
         named = {name.lower() for name in (*given, *self._common)}
         mine = {name: value for name, value in options.items() if value is not None and name.lower() not in named}
         made: Builder = builder.options(**self._common, **given, **mine)  # type: ignore[attr-defined]
         return made
 
     def stream_of(self, reading: Reading, *, own_columns: bool = False, **options: Any) -> DataFrame:
-        """Return the streams as rows; with `own_columns` also the ID, the stream and the time."""
+        """Return the entries of the streams as rows; with `own_columns`, also their ID, stream and time."""
         streams, schema = reading.streams, reading.schema
         if (not streams) == (reading.pattern is None):
-            raise click.UsageError("Name the streams: --stream NAME, which may be repeated, or --pattern GLOB.")
+            raise click.UsageError("Choose the streams by --stream NAME, which may be repeated, or --pattern GLOB.")
         reader = self.read(
             streams=",".join(streams) if len(streams) > 1 else None,
             stream=streams[0] if len(streams) == 1 else None,
@@ -174,14 +176,14 @@ class Run:
     # The query
 
     def need_checkpoint(self) -> str:
-        """Return the checkpoint. MISSING_CHECKPOINT if none is named."""
+        """Return the checkpoint. Raises MISSING_CHECKPOINT."""
         if self.checkpoint is None:
             fail("MISSING_CHECKPOINT", job=self.name)
         return self.checkpoint
 
-    def take_checkpoint(self, fixed: Mapping[str, object] = _NOTHING) -> str:
-        """Return the checkpoint, which is from now on this job's with these settings. MISSING_CHECKPOINT,
-        CHECKPOINT_TAKEN.
+    def claim_checkpoint(self, fixed: Mapping[str, object] = _NOTHING) -> str:
+        """Return the checkpoint, and record that it belongs to this job with these settings. Raises MISSING_CHECKPOINT
+        and CHECKPOINT_TAKEN.
         """
         place = self.need_checkpoint()
         note = f"{place}/_job"
@@ -193,17 +195,17 @@ class Run:
         return place
 
     def query_id(self) -> str:
-        """Return the ID of the query that the checkpoint belongs to, once it has begun."""
+        """Return the ID of the query that the checkpoint belongs to, once the query has started."""
         text = self.files.read_text(f"{self.need_checkpoint()}/metadata")
         return str(json.loads(text.splitlines()[0])["id"])
 
     def follow(
         self, frame: DataFrame, work: Work, *, output_mode: str = "append", fixed: Mapping[str, object] = _NOTHING
     ) -> None:
-        """Do the work for each batch until the query ends by its trigger, fails, or the job is asked to stop.
+        """Run `work` for each batch until the query ends by its trigger, fails, or the job is asked to stop.
 
-        A batch may be repeated after a failure: the work must then do the same again. `fixed`: the flags that the state
-        in the checkpoint was made with, and that a restart must not change.
+        A batch may be repeated after a failure, and the work must then have the same result. `fixed`: the flags that
+        determine the state in the checkpoint, and that a restart must not change.
         """
 
         def batch(rows: DataFrame, number: int) -> None:
@@ -219,7 +221,7 @@ class Run:
     def follow_sink(self, frame: DataFrame, form: str, place: str, partition_by: str) -> None:
         """Append to a table of Spark's format `form`, whose own sink writes each batch once.
 
-        `place` is its directory; of Iceberg the table's name, which is made if it is not there.
+        `place`: its directory; for Iceberg the name of the table, which is created if missing.
         """
         writer = self._writer(frame).format(form).outputMode("append").partitionBy(partition_by)
         if form == "iceberg":  # a batch's rows are not sorted by day
@@ -229,7 +231,7 @@ class Run:
 
     def _writer(self, frame: DataFrame, fixed: Mapping[str, object] = _NOTHING) -> DataStreamWriter:
         writer = frame.writeStream.queryName(f"pystreams-{self.name}").trigger(**self.trigger)
-        return writer.option("checkpointLocation", self.take_checkpoint(fixed))
+        return writer.option("checkpointLocation", self.claim_checkpoint(fixed))
 
     def _follow(self, query: StreamingQuery) -> None:
         watch = _Progress(self, StreamMonitor(**self._of_monitor()))
@@ -251,7 +253,7 @@ class Run:
         self.say(f"{'stopped' if stopped else 'done'}: {self.rows:,} rows in {self.batches:,} batches")
 
     def _end(self, query: StreamingQuery, watch: _Progress) -> None:
-        """The running batch ends, and Spark notes that; then the query ends."""
+        """Wait until the running batch ends and Spark has recorded that, then stop the query."""
         self.say("stopping after this batch")
         before = watch.seen
         began = self.stop.running
@@ -263,7 +265,7 @@ class Run:
         query.stop()
 
     def _pause(self, query: StreamingQuery) -> None:
-        """Wait a moment, or until the query ends. Its failure is looked at later."""
+        """Wait a moment, or until the query ends. Its failure is handled later."""
         with suppress(StreamingQueryException):
             query.awaitTermination(_POLL_SECONDS)  # type: ignore[arg-type] # seconds may have fractions
 
@@ -274,12 +276,12 @@ class Run:
 
 
 _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() for name in option.names}
-#: Jobs that bring their own data along: they may do with the embedded engine.
+#: Jobs that bring their own data: they may use the embedded engine.
 _ON_ITS_OWN = ("flight_delays",)
 
 
 def _told(note: str) -> str:
-    """What a checkpoint's note says, for an error."""
+    """Return the contents of a checkpoint's note, for an error."""
     said = json.loads(note)
     name = said.pop("job")
     return ", ".join([f"the job {name}", *(f"{flag} {value}" for flag, value in said.items())])
@@ -290,7 +292,7 @@ def _is_busy(query: StreamingQuery) -> bool:
 
 
 class _Progress:
-    """The lines about a query's batches. `seen`: the last batch with rows that has ended."""
+    """Progress lines of a query's batches. `seen`: the last finished batch with rows."""
 
     def __init__(self, run: Run, monitor: StreamMonitor) -> None:
         self._run = run
@@ -298,7 +300,7 @@ class _Progress:
         self.seen = -1
 
     def look(self, query: StreamingQuery) -> None:
-        """Report the batches that have ended since the last look."""
+        """Report the batches that have ended since the last call."""
         for progress in query.recentProgress:
             if progress.batchId > self.seen and progress.numInputRows:
                 self._run.say(self._line(progress))
@@ -312,7 +314,7 @@ class _Progress:
         return f"batch {progress.batchId}: {progress.numInputRows:,} rows{rate}{self._behind(progress)}"
 
     def _behind(self, progress: StreamingQueryProgress) -> str:
-        """Return how many entries follow in the streams that are read; nothing where it reads none."""
+        """Return the number of unread entries in the streams as text; empty if the query reads none."""
         name = progress.name or ""
         sources = [(source.startOffset, source.endOffset, source.numInputRows) for source in progress.sources]
         self._monitor.latest.pop(name, None)

@@ -1,4 +1,4 @@
-"""The session of a job: Spark's own where one runs already, else a new one."""
+"""Spark session of a job: the active one, else a new one."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ _LOGIN_IN_URL = "(redis|rediss|unix)([+](sentinel|cluster))?://[^/ ]*@"
 
 _SPARK = "org.apache.spark.sql.execution"
 _QUIET = {
-    f"{_SPARK}.datasources.DataSourceManager": "ERROR",  # it warns of a source that is found and registered as well
-    f"{_SPARK}.streaming.runtime.MicroBatchExecution": "OFF",  # why a query failed is the job's last line
+    f"{_SPARK}.datasources.DataSourceManager": "ERROR",  # it warns of a source that is both found and registered
+    f"{_SPARK}.streaming.runtime.MicroBatchExecution": "OFF",  # the job's last line says why a query failed
 }
 
 
 def session(name: str) -> tuple[SparkSession, bool]:
-    """Return a session for the job, in which `pystreams` is registered, and whether it was made here and is to be
+    """Return a session for the job in which `pystreams` is registered, and whether it was created here and must be
     stopped.
 
-    What the user's configuration does not say: days are those of UTC, and a shuffle has as many partitions as there are
-    cores, for Spark's 200 are 200 tasks a batch. Spark's event log and UI show no command line with a login in a URL.
+    Defaults that the user's configuration may override: days are days in UTC, and a shuffle has as many partitions as
+    there are cores, since Spark's 200 would be 200 tasks per batch. Spark's event log and UI do not show the command
+    line, which may have a login in a URL.
     """
     active = SparkSession.getActiveSession()
-    running = SparkContext._active_spark_context is not None  # a session is active in its own thread alone
-    # Workers, and Spark's search for data sources, must use this Python; without this it is the first python3 on PATH.
+    running = SparkContext._active_spark_context is not None  # a session is active only in its own thread
+    # Workers, and Spark's search for data sources, must use this Python instead of the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"pystreams-{name}")
     if not running:
@@ -42,15 +43,15 @@ def session(name: str) -> tuple[SparkSession, bool]:
         spark.conf.set(_ZONE, "UTC")
     if not configured.contains(_SHUFFLES):
         spark.conf.set(_SHUFFLES, max(2, spark.sparkContext.defaultParallelism))
-    # This finds the source where only --py-files brings it, and gives this session's queries a registration of their
-    # own (docs/guides/reading.md says why that matters).
+    # This finds the source even if only --py-files provides it, and gives this session's queries a registration of
+    # their own (docs/guides/reading.md says why that matters).
     _quiet(spark)
     register(spark)
     return spark, not running
 
 
 def _quiet(spark: SparkSession) -> None:
-    """Leave out of Spark's log what the job says itself."""
+    """Silence Spark's log for messages that the job prints itself."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     for name, level in _QUIET.items():
         log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))

@@ -1,7 +1,7 @@
 """Stopping: a job that is asked to end (SIGTERM, SIGINT) finishes its batch first.
 
-spark-submit's own process is the JVM: a signal sent to it does not reach Python, and Spark would end at once. So the
-JVM gets a shutdown hook that runs before Spark's own: it asks the job to end, and waits until it has.
+The process of spark-submit is the JVM: a signal sent to it does not reach Python, and Spark would end at once. So the
+JVM gets a shutdown hook that runs before Spark's own: it asks the job to end, and waits for it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pyspark.sql import SparkSession
 
 #: The priority of the hook among Hadoop's shutdown hooks, of which Spark is one (40).
 _BEFORE_SPARK = 1000
-#: How long the JVM waits for the running batch.
+#: Seconds that the JVM waits for the running batch.
 PATIENCE_SECONDS = 600
 
 
 class StopAskedError(Exception):
-    """Raised in place of a batch that is not begun any more."""
+    """Raised instead of starting a batch after a request to stop."""
 
 
 class Stop:
-    """Whether the job was asked to end, and whether a batch is running. Used by several threads."""
+    """Whether the job was asked to stop, and whether a batch is running. Thread-safe."""
 
     def __init__(self) -> None:
         self.asked = threading.Event()
@@ -36,10 +36,10 @@ class Stop:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """A batch. StopAskedError if none may begin any more."""
+        """Context of a batch. Raises StopAskedError after a request to stop."""
         with self._turn:
             if self.asked.is_set():
-                raise StopAskedError("the job was asked to end before this batch began")
+                raise StopAskedError("the job was asked to stop before this batch started")
             self._running += 1
         try:
             yield
@@ -60,7 +60,7 @@ class Stop:
 
     @contextmanager
     def signals(self) -> Iterator[None]:
-        """Within the block SIGTERM and SIGINT ask the job to end; a second SIGINT interrupts it."""
+        """Within the block SIGTERM and SIGINT request a stop; a second SIGINT interrupts the job."""
         if threading.current_thread() is not threading.main_thread():
             yield  # a program that runs the job in a thread has its own handlers
             return
@@ -82,13 +82,13 @@ class Stop:
 
     @contextmanager
     def hook(self, spark: SparkSession) -> Iterator[None]:
-        """Within the block the JVM does not end before the job has."""
+        """Within the block the JVM waits for the job before it ends."""
         gateway = spark.sparkContext._gateway
         jvm = spark.sparkContext._jvm
         assert gateway is not None
         assert jvm is not None
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-        # A thread that is never started: the JVM knows it again when the hook is removed.
+        # A thread that is never started: the JVM identifies the hook by it on removal.
         thread = jvm.java.lang.Thread(_Hook(self))
         manager = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
         seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
@@ -102,7 +102,7 @@ class Stop:
 
 
 class _Hook:
-    """A `java.lang.Runnable` that asks the job to end and waits for it."""
+    """A `java.lang.Runnable` that requests a stop and waits for the job."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop
@@ -112,6 +112,6 @@ class _Hook:
         self._stop.ended.wait(PATIENCE_SECONDS)
 
     class Java:
-        """What py4j reads."""
+        """Declaration for py4j."""
 
         implements = ["java.lang.Runnable"]  # noqa: RUF012 - py4j's form

@@ -1,4 +1,4 @@
-"""Where rows go: `--to stream:NAME`, `parquet:URI` or `console`."""
+"""Destinations of rows: `--to stream:NAME`, `parquet:URI` or `console`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Target:
 
 
 class TargetType(click.ParamType[Target]):
-    """A target as it stands on the command line."""
+    """Target on the command line."""
 
     name = "stream:NAME|parquet:URI|console"
 
@@ -46,11 +46,11 @@ class TargetType(click.ParamType[Target]):
         return fail("INVALID_VALUE", name=flag, value=value, expected="it must be stream:NAME, parquet:URI or console")
 
 
-to_flag = click.option("--to", "target", type=TargetType(), required=True, help="Where the rows go.")
+to_flag = click.option("--to", "target", type=TargetType(), required=True, help="Destination of the rows.")
 
 
 def work_of(run: Run, target: Target) -> Work:
-    """What is done with a batch so that its rows are at the target once, however often the batch is repeated."""
+    """Return the function that writes a batch to the target once, even if the batch is repeated."""
     if target.kind == "console":
         return lambda rows, _number: rows.show(_SHOWN, truncate=False)
     if target.kind == "stream":

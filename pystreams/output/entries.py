@@ -18,7 +18,7 @@ FORMATS = ("table", "json", "csv")
 class Lines:
     """Writes entries. `fields`: only these, in this order; CSV without them uses the fields of the first entry.
 
-    `columns`: columns of CSV, if they differ from `fields`. Other fields of an entry go to the column `_other`, as in
+    `columns`: columns of CSV, if they differ from `fields`. Other fields go to the column `_other`, as in
     an export. `several`: whether entries come from several streams, so that each line names its stream. `decoding`: how
     values are decoded; None writes them unchanged.
     """

@@ -1,8 +1,8 @@
-"""A test kit for pipelines: servers, a clock that is moved, faults, and comparisons of streams with rows.
+"""Test kit for pipelines: servers, a movable clock, faults, and comparisons of streams with rows.
 
-The pytest plugin (`pystreams.testing.plugin`) has the fixtures; these functions and classes do the work, and serve
-other test runners as well. May import the connector's `register`, and starts the engine as a process. Loaded on first
-use: pytest imports the plugin alone, whatever it tests.
+The pytest plugin (`pystreams.testing.plugin`) provides fixtures; these functions and classes do the work, and also
+serve other test runners. May import the connector's `register`, and starts the engine as a process. Loaded on first
+use, since pytest imports the plugin for every test run.
 """
 
 from __future__ import annotations

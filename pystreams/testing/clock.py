@@ -14,7 +14,7 @@ _BYTES = 8
 
 
 class Clock:
-    """The clock of one engine. It goes forward only, as the IDs of entries do."""
+    """The clock of one engine. It only moves forward, like the IDs of entries."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

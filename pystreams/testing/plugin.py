@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures for servers, a Spark session and faults. It imports nothing until a fixture is used."""
+"""Pytest plugin: fixtures for servers, a Spark session and faults. It imports nothing until a fixture is used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pystreams_engine_process() -> Iterator[Running]:
 
 @pytest.fixture(scope="session")
 def pystreams_redis_process() -> Iterator[Running]:
-    """A real redis-server as a process, for the whole run. Without one on PATH the test is skipped."""
+    """A real redis-server as a process, for the whole run. The test is skipped if there is none on PATH."""
     from pystreams.testing.servers import redis  # noqa: PLC0415 - as above
 
     if shutil.which("redis-server") is None:
@@ -67,7 +67,7 @@ def pystreams_redis(pystreams_redis_process: Running) -> Iterator[Server]:
 
 @pytest.fixture
 def pystreams_proxy(pystreams_engine: Server) -> Iterator[FaultProxy]:
-    """A proxy in front of that engine, which delays, cuts and refuses when it is told to."""
+    """A proxy in front of that engine that can delay, cut and refuse connections."""
     from pystreams.testing.proxy import proxy  # noqa: PLC0415 - as above
 
     with proxy(pystreams_engine.port) as made:
@@ -78,9 +78,9 @@ def pystreams_proxy(pystreams_engine: Server) -> Iterator[FaultProxy]:
 def pystreams_spark(
     pystreams_engine_process: Running, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    """A Spark session with the data source. A query that names no server uses the engine of `pystreams_engine`.
+    """A Spark session with the data source. Queries without a server use the engine of `pystreams_engine`.
 
-    PYSTREAMS_URL is set meanwhile, so tests never reach the server of the environment that they run in.
+    PYSTREAMS_URL is set meanwhile, so that tests never reach the server of the surrounding environment.
     """
     from pystreams.testing.session import session  # noqa: PLC0415 - as above
 

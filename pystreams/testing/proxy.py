@@ -1,7 +1,7 @@
-"""Fault proxy: forwards to a server, and delays, cuts or refuses connections when it is told to.
+"""Fault proxy: forwards to a server, and delays, cuts or refuses connections on request.
 
-A cut falls anywhere in the protocol: in the middle of a command, between a command and its reply, in the middle of a
-reply. What the server has received up to the cut it has received; the client sees a connection that ends.
+A cut may fall anywhere in the protocol: within a command, between a command and its reply, or within a reply. Bytes
+before the cut have reached the server; the client sees a closed connection.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 class FaultProxy:
     """Forwards `port` to `target`, a port of the loopback interface.
 
-    `cut_after(n)`: of all bytes that pass from now on, the n-th is the last one; every connection ends there.
-    `delay`: seconds that every piece of data is held back. `refuses`: whether new connections are closed at once.
-    While `flows` is cleared nothing passes, and no connection breaks.
+    `cut_after(n)`: the n-th byte from now on is the last one to pass; then every connection is closed.
+    `delay`: seconds by which every piece of data is delayed. `refuses`: whether new connections are closed at once.
+    While `flows` is cleared, nothing passes and no connection breaks.
     """
 
     def __init__(self, target: int) -> None:
@@ -47,13 +47,13 @@ class FaultProxy:
             self._left = count
 
     def pending_cut(self) -> bool:
-        """Return whether a cut was ordered that has not happened yet."""
+        """Return whether a requested cut has not happened yet."""
         with self._lock:
             return self._left is not None
 
     @property
     def url(self) -> str:
-        """The URL for the connector: in place of the server's own."""
+        """URL for the connector, in place of the server's own."""
         return f"redis://127.0.0.1:{self.port}"
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class FaultProxy:
 
 @contextmanager
 def proxy(target: int) -> Iterator[FaultProxy]:
-    """Run a proxy in front of a port of this machine, for the length of a `with` block."""
+    """Run a proxy in front of a local port within a `with` block."""
     made = FaultProxy(target)
     try:
         yield made

@@ -1,4 +1,4 @@
-"""Queries in tests: run once over what is there, and the comparison of what they wrote."""
+"""Queries in tests: run over existing data, and compare the result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def run_available_now(writer: DataStreamWriter, deadline: float = START_DEADLINE) -> StreamingQuery:
-    """Start the query, let it process all that is there, and return it ended.
+    """Start the query, let it process all existing data, and return it after its end.
 
-    Raises what it failed with, and TimeoutError after ``deadline`` seconds; then it is stopped.
+    Raises the query's failure, and TimeoutError after `deadline` seconds, when the query is stopped.
     """
     query = writer.trigger(availableNow=True).start()
     try:

@@ -1,7 +1,7 @@
 """Servers as processes, for tests: the engine, and a real redis-server.
 
-Each is a context manager that gives the process once it answers, and leaves nothing behind: the process is stopped
-(killed, if it does not end by itself) and its directory removed, whatever the test did.
+Each is a context manager that yields the process once it is ready, and leaves nothing behind: at the end the process is
+stopped (killed, if it does not end by itself) and its directory removed.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class Running:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on at the moment."""
+    """Return a port of the loopback interface that is free at the moment."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def tied_to_us(command: list[str]) -> list[str]:
-    """Return the command, so that its process ends with this one, even where that is killed (where the system can do
-    it).
+    """Return the command, extended so that its process ends with this one, even if this one is killed (where the
+    system supports it).
 
-    The tie is to the thread that starts the process, so it is only made by the main one.
+    The process is tied to the thread that starts it, so only the main thread does this.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None or threading.current_thread() is not threading.main_thread():
@@ -73,7 +73,7 @@ def tied_to_us(command: list[str]) -> list[str]:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End the process: SIGTERM, and SIGKILL where it has not gone after five seconds."""
+    """End the process: SIGTERM, and SIGKILL if it is still running after five seconds."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -102,12 +102,12 @@ def redis(*flags: str, program: str = "redis-server") -> Iterator[Running]:
 
 @contextmanager
 def on_a_free_port(command: Callable[[Path, int], list[str]], ready: str) -> Iterator[Running]:
-    """A process of redis-server; its output contains ``ready`` when it answers."""
+    """Run redis-server; its output contains ``ready`` when it is ready."""
     # The path of a Unix socket has room for about a hundred characters, so the directory's name is short.
     directory = Path(tempfile.mkdtemp(prefix="ps-redis-"))
     output = directory / "output.txt"
     try:
-        # Between finding a free port and listening on it somebody else may take it: then try another.
+        # Another process may take the port before the server listens on it: then try another one.
         for _ in range(5):
             port = free_port()
             with output.open("wb") as sink:
@@ -147,7 +147,7 @@ def engine(
     program: Sequence[str] | None = None,
     movable: bool = False,
 ) -> Iterator[Running]:
-    """Run the engine on a port of its own choice, in a temporary directory, with ``flags`` as further directives.
+    """Run the engine on a free port, in a temporary directory, with ``flags`` as further directives.
 
     ``program``: the command line that runs it, if not that of this installation. ``movable``: whether it has a `clock`.
     """
@@ -172,14 +172,14 @@ def engine(
 
 
 def ready_line(process: subprocess.Popen[bytes], output: Path) -> tuple[str, int]:
-    """Wait for the line in which the engine says that it is ready; its host and port. ``output`` holds its errors."""
+    """Wait for the engine's ready line; return host and port. ``output`` contains its errors."""
     assert process.stdout is not None
     seen = b""
     while True:
         readable, _, _ = select.select([process.stdout], [], [], START_DEADLINE)
         piece = os.read(process.stdout.fileno(), 4096) if readable else b""
         if not piece:
-            raise RuntimeError(f"the engine did not get ready; it said {seen!r} and\n{output.read_text()}")
+            raise RuntimeError(f"the engine did not become ready; its output is {seen!r} and\n{output.read_text()}")
         seen += piece
         found = _READY.search(seen.decode(errors="replace"))
         if found is not None and seen.endswith(b"\n"):

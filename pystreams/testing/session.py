@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_streams import register
 
-# On a local disk Spark's default manager starts some twenty processes for each trigger; this one starts four.
+# On a local disk Spark's default manager starts about twenty processes per trigger; this one starts four.
 _PACKAGE = "" if __version__.startswith("4.0.") else "checkpointing."
 SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming."
@@ -33,10 +33,10 @@ SETTINGS = {
 def session(
     warehouse: Path, settings: Mapping[str, str] | None = None, *, url: str | None = None, registers: bool = True
 ) -> Iterator[SparkSession]:
-    """Run a session on two cores for the length of a `with` block; at its end the JVM ends as well.
+    """Run a session on two cores within a `with` block; at its end the JVM ends as well.
 
-    ``url``: the server of queries that name none. ``registers``: whether it gets the data source by `register`; else
-    Spark finds it by itself, if it is installed. A session that is already active is used as it is, and left running.
+    ``url``: the server of queries that name none. ``registers``: whether to call `register`; otherwise Spark finds the
+    data source by itself, if it is installed. An active session is used as it is, and left running.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -63,11 +63,11 @@ def session(
 
 @contextmanager
 def _ready(spark: SparkSession, url: str | None) -> Iterator[None]:
-    """Register the data source, whose processes find the server as its environment variable would name it."""
+    """Register the data source with the server in the environment variable, for its worker processes."""
     environment = spark.sparkContext.environment
     if url is not None:
         environment["PYSTREAMS_URL"] = url
-    register(spark)  # Spark notes the environment with it
+    register(spark)  # Spark saves the environment with it
     try:
         yield
     finally:

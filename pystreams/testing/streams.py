@@ -1,4 +1,4 @@
-"""Entries of streams as plain data: what a test adds, and what it finds."""
+"""Entries of streams as plain data: what a test adds and what it expects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Server:
 
 
 class Entry(dict[str, str]):
-    """The fields of an entry, equal to a dictionary with the same; `id` is its ID."""
+    """The fields of an entry, equal to a dictionary with the same fields; `id` is its ID."""
 
     def __init__(self, entry_id: str, fields: Mapping[str, str]) -> None:
         super().__init__(fields)
@@ -47,7 +47,7 @@ class Entry(dict[str, str]):
 
 
 def add(server: Server, stream: str, *rows: Mapping[str, Any]) -> list[str]:
-    """Add an entry for each row and return their IDs. Values are written as text; a field that is None is left out."""
+    """Add an entry for each row and return their IDs. Values are written as text; fields that are None are omitted."""
     with server.client.pipeline(transaction=False) as commands:
         for row in rows:
             commands.xadd(stream, {name: _text(value) for name, value in row.items() if value is not None})
@@ -61,6 +61,6 @@ def _text(value: Any) -> str | bytes:
 
 
 def entries(server: Server, stream: str) -> list[Entry]:
-    """Return all entries of a stream, oldest first; none if there is no stream."""
+    """Return all entries of a stream, oldest first; an empty list if there is no stream."""
     found: Any = server.client.xrange(stream)
     return [Entry(each, fields) for each, fields in found]

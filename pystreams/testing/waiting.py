@@ -1,4 +1,4 @@
-"""Waiting on a condition, with a deadline: what tests do instead of sleeping."""
+"""Waiting for a condition with a deadline, which tests use instead of sleeping."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Seconds after which what should have happened counts as not happening. Generous: only failures pay it.
+#: Default deadline in seconds. Generous, since only failures wait that long.
 DEADLINE = 60.0
-#: The same for a process that starts, which on a machine full of work can take that long. One that ends is noticed.
+#: Deadline for the start of a process, which can take that long on a busy machine. An early exit is noticed.
 START_DEADLINE = 120.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
 

@@ -129,5 +129,4 @@ def _field(node: ast.expr, text: str) -> _Value:
         if isinstance(given, ast.Constant) and isinstance(given.value, str):
             key = given.value
             return lambda fields: fields.get(key)
-    # Type: ignore[no-any-return].
-    return _refuse(text, "it may contain field names, numbers, texts, comparisons, in, and, or, not")
+    return _refuse(text, "it may contain names, numbers, texts, comparisons, in, and, or, not")  # type: ignore[no-any-return]

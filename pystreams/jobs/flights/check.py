@@ -1,7 +1,7 @@
-"""The second opinion on the job `flight_delays`: the same figures, computed by pandas from the files alone.
+"""Independent check of the job `flight_delays`: the same figures, computed by pandas from the files alone.
 
-Owns the computation in pandas and the comparison. It shares the names of the figures with the job and no code of its
-computation, so that a mistake in one of them shows. Knows nothing of Spark, and only the results of a run.
+Owns the computation in pandas and the comparison. It shares the names of the figures with the job, but none of its
+computation, so that a mistake in either one shows. Does not depend on Spark, only on the results of a run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pystreams.jobs.flights import data
 # The figures of one airport in one visibility band: counts, and minutes of departure delay.
 COUNTS = ("scheduled", "cancelled", "late", "very_late", "delay_max")
 MEASURES = ("delay_mean", "delay_stddev")
-# What an alert carries, in this order.
+# Fields of an alert, in this order.
 ALERT_FIELDS = (
     "carrier",
     "flight",
@@ -92,7 +92,7 @@ def differences(
     expected_alerts: Counter[Alert],
     found: Iterable[Alert],
 ) -> list[str]:
-    """Say, one line each, which figure or alert of a run is not what pandas computes; an empty list means none."""
+    """Return a line for each figure or alert of a run that differs from pandas; an empty list means none."""
     lines = [f"{airport} {band}: pandas has no such group" for airport, band in sorted(actual.keys() - expected.keys())]
     for group, figures in expected.items():
         measured = actual.get(group)
@@ -111,7 +111,7 @@ def differences(
 
 
 def same(left: float | None, right: float | None, *, exact: bool) -> bool:
-    """Tell whether two figures agree: counts to the last digit, measures up to the rounding of floating point."""
+    """Return whether two figures agree: counts to the last digit, measures up to the rounding of floating point."""
     if left is None or right is None or exact:
         return left == right
     return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)

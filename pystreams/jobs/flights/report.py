@@ -1,6 +1,6 @@
 """The table that the job `flight_delays` prints at its end.
 
-Owns the layout alone; every figure comes in computed.
+Owns only the layout; the figures are computed elsewhere.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pystreams.jobs.flights.check import Figures, Group
 
-BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the worst sight first
+BANDS = ("<1", "1-3", "3-5", ">5", "no reading")  # in miles, the lowest visibility first
 
 # Figure, title, second line of the title, width, digits behind the point.
 COLUMNS = (
@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 def table(statistics: Mapping[Group, Figures]) -> str:
-    """Lay the statistics out, one line for each airport and visibility band, under a header of two."""
+    """Format the statistics: a header of two lines, then a line per airport and visibility band."""
     titles = [f"{title:>{width}}" for _, title, _, width, _ in COLUMNS]
     below = [f"{text:>{width}}" for _, _, text, width, _ in COLUMNS]
     lines = [
@@ -39,5 +39,5 @@ def table(statistics: Mapping[Group, Figures]) -> str:
 
 
 def number(value: float | None, width: int, digits: int) -> str:
-    """Return a figure right-aligned, or a dash where there is none."""
+    """Return a figure right-aligned, or a dash if it is missing."""
     return f"{'-':>{width}}" if value is None else f"{value:>{width},.{digits}f}"

@@ -74,7 +74,7 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"strem = 'a'", "no flag is called 'strem'; the nearest is 'stream'"),
+        (b"strem = 'a'", "there is no flag 'strem'; the nearest is 'stream'"),
         (b"stream = ", "it is not TOML"),
         (b"stream = '\xff'", "it is not UTF-8"),
         (b"options = 3", "'options' is not a table"),
@@ -227,13 +227,13 @@ def test_a_checkpoint_is_one_jobs_with_the_settings_of_its_state(monkeypatch: py
     monkeypatch.setattr(Run, "files", Notes())
     first = Run("aggregate", url=None, options={}, checkpoint="c")
     for _ in range(2):
-        first.take_checkpoint({"agg": ("count(*) as n",), "window": "1m", "sql": None})
+        first.claim_checkpoint({"agg": ("count(*) as n",), "window": "1m", "sql": None})
     with pytest.raises(
         PystreamsError, match=r"belongs to the job aggregate, agg .*, window 1m; this is the job agg.*2m"
     ):
-        first.take_checkpoint({"agg": ("count(*) as n",), "window": "2m"})
+        first.claim_checkpoint({"agg": ("count(*) as n",), "window": "2m"})
     with pytest.raises(PystreamsError, match=r"this is the job join\."):
-        Run("join", url=None, options={}, checkpoint="c/").take_checkpoint()
+        Run("join", url=None, options={}, checkpoint="c/").claim_checkpoint()
 
 
 def test_an_error_that_only_stands_in_the_plan_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,7 +271,7 @@ def test_of_a_traceback_its_end_is_shown(end: str, shown: str, capsys: pytest.Ca
 def test_a_rate_is_a_number_that_something_can_be_measured_by(job: Job, flag: str, rate: str) -> None:
     """Neither endless nor none."""
     needed = ["--stream", "s"] if job is redrive else ["--from", "a", "--to", "s", "--checkpoint", "c"]
-    with pytest.raises(click.BadParameter, match=rf"'{rate}' is no number|is not in the range 0\.001<=x<="):
+    with pytest.raises(click.BadParameter, match=rf"'{rate}' is not a number|is not in the range 0\.001<=x<="):
         job.main([*needed, flag, rate, "--url", "redis://localhost:1"], standalone_mode=False)
 
 
