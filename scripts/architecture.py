@@ -1,6 +1,6 @@
 """Draw the rooms in docs/design/architecture.md from the contracts in pyproject.toml: `python scripts/architecture.py`.
 
-Each line is a room or module with the first sentence of its docstring. A test fails where page and contracts differ.
+Each line is a room or module with the first clause of its docstring. A test fails where page and contracts differ.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from scripts.generated import ROOT, Part
 
 PART = Part(ROOT / "docs" / "design" / "architecture.md", r"<!-- rooms: .*? -->\n", "<!-- end of rooms -->")
 _NAME_WIDTH = 34
+#: A text before a colon is a title up to this length, in characters.
+_TITLE_WIDTH = 30
 
 
 def contracts() -> list[dict[str, Any]]:
@@ -40,10 +42,19 @@ def source_of(module: str) -> Path:
 
 
 def summary(module: str) -> str:
-    """Return the first sentence of a module's docstring."""
+    """Return the first clause of a module's docstring."""
     text = ast.get_docstring(ast.parse(source_of(module).read_text())) or ""
     paragraph = " ".join(text.split("\n\n")[0].split())
-    return re.split(r"(?<=\.)\s", paragraph)[0].rstrip(".:").replace("``", "").replace("`", "")
+    sentence = re.split(r"(?<=\.)\s", paragraph)[0].rstrip(".:").replace("``", "").replace("`", "")
+    return _shortened(sentence)
+
+
+def _shortened(sentence: str) -> str:
+    """Return a sentence without a leading title, and without what explains its main clause."""
+    title, _, rest = sentence.partition(": ")
+    if rest and len(title) < _TITLE_WIDTH:
+        sentence = rest
+    return re.split(r": |; | \(|, which |, as ", sentence)[0]
 
 
 def written() -> str:

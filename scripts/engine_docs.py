@@ -80,9 +80,9 @@ def _values(kind: Kind) -> str:
     if isinstance(kind, OnlyAsItIs):
         return " ".join(f"`{kind.text(value).decode()}`" for value in kind.values) + " only"
     if isinstance(kind, YesNo):
-        return "`yes` `no`"
+        return "yes no"
     if isinstance(kind, Choice):
-        return " ".join(f"`{choice}`" for choice in kind.choices)
+        return " ".join(kind.choices)
     if isinstance(kind, VersionOfFiles):
         return f"{kind.low} to {kind.high}, {kind.valkey}"
     if isinstance(kind, Integer):
@@ -90,29 +90,27 @@ def _values(kind: Kind) -> str:
     return "bytes" if isinstance(kind, Memory) else ""
 
 
-def _names(one: Directive) -> str:
-    return f"`{one.name}`" + (f", `{one.alias}`" if one.alias else "")
-
-
 def _directive(one: Directive) -> str:
-    default = one.kind.text(one.default).decode()
-    change = "no" if Mark.FIXED in one.marks else "protected" if Mark.PROTECTED in one.marks else ""
-    return f"| {_names(one)} | {f'`{default}`' if default else ''} | {_cell(_values(one.kind))} | {change} |\n"
-
-
-def _kept(one: Directive) -> str:
-    default = one.kind.text(one.default).decode()
-    return " ".join(filter(None, (one.name, one.alias and f"({one.alias})", default))) + "\n"
+    """Return a directive with its default and values, in lines of a list; a mark tells that CONFIG SET refuses it."""
+    mark = "*" if Mark.FIXED in one.marks else "+" if Mark.PROTECTED in one.marks else ""
+    name = f"{one.name}{mark}" + (f" ({one.alias})" if one.alias else "")
+    line = f"{name:<46}{one.kind.text(one.default).decode() or '(empty)'}"
+    values = _values(one.kind)
+    return f"{line:<58}  {values}\n" if values else f"{line}\n"
 
 
 def directives() -> str:
-    """Return today's directives: a table of those that the engine acts on, a list of those that it only keeps."""
+    """Return today's directives: those that the engine acts on, and the names of those that it only keeps."""
     acts = [one for one in DIRECTIVES.values() if Mark.ACTS in one.marks]
     kept = [one for one in DIRECTIVES.values() if Mark.ACTS not in one.marks]
+    names = " ".join(f"{one.name} ({one.alias})" if one.alias else one.name for one in kept)
+    only = [one for one in kept if isinstance(one.kind, OnlyAsItIs)]
+    exceptions = "".join(f" `{one.name}` may only be {_values(one.kind).removesuffix(' only')}." for one in only)
     return (
-        _table("In force", "directive | default | values | CONFIG SET", [_directive(one) for one in acts])
-        + "\n## Accepted, without effect\n\nEach with its default:\n\n"
-        + f"```text\n{''.join(map(_kept, kept))}```\n\n"
+        "\n## In force\n\nName (other name), default, and values. `CONFIG SET` refuses a directive with `*`, and needs"
+        f" `enable-protected-configs` for one with `+`.\n\n```text\n{''.join(map(_directive, acts))}```\n"
+        f"\n## Accepted, without effect\n\n`CONFIG GET` shows their values.{exceptions}\n\n"
+        f"```text\n{textwrap.fill(names, 110, break_long_words=False, break_on_hyphens=False)}\n```\n\n"
     )
 
 

@@ -5,6 +5,8 @@ A test fails where the two differ.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pystreams.metrics import table
 from pystreams.metrics.table import Metric
 from scripts.generated import ROOT, Part
@@ -12,9 +14,17 @@ from scripts.generated import ROOT, Part
 PART = Part(ROOT / "docs" / "reference" / "metrics.md", r"<!-- metrics: .*? -->\n", "<!-- end of metrics -->")
 
 
-def _row(metric: Metric) -> str:
-    labels = " ".join(f"`{label}`" for label in metric.labels)
-    return f"| `{metric.name}` | {labels} | {metric.help.replace('|', chr(92) + '|')} |\n"
+def _tables(metrics: Iterable[Metric]) -> str:
+    """Return a table for each set of labels, in the order in which they first occur."""
+    groups: dict[tuple[str, ...], list[Metric]] = {}
+    for metric in metrics:
+        groups.setdefault(metric.labels, []).append(metric)
+    blocks = []
+    for labels, members in groups.items():
+        head = f"With {' '.join(f'`{label}`' for label in labels)}:\n\n" if labels else ""
+        rows = "".join(f"| `{one.name}` | {one.help.rstrip('.').replace('|', chr(92) + '|')} |\n" for one in members)
+        blocks.append(f"{head}| metric | value |\n|---|---|\n{rows}")
+    return "\n".join(blocks)
 
 
 def written() -> str:
@@ -26,8 +36,7 @@ def written() -> str:
         ("The server", [metric for metric in table.OF_SERVER if metric not in fields]),
         ("The exporter", table.OF_EXPORTER),
     )
-    head = "| metric | labels | value |\n|---|---|---|\n"
-    tables = "".join(f"\n## {title}\n\n{head}{''.join(map(_row, metrics))}" for title, metrics in subjects)
+    tables = "".join(f"\n## {title}\n\n{_tables(metrics)}" for title, metrics in subjects)
     lines = "".join(
         f"{metric.name}\n" if metric.name == f"redis_{field}" else f"{metric.name} = {field}\n"
         for field, metric in table.OF_INFO.items()
