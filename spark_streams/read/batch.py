@@ -1,7 +1,7 @@
 """Batch reads: both ends are fixed when the query is planned, so every attempt of a task reads the same entries.
 
-A copy of the reader goes with every task, for `read`: it has the schema and nothing else. All that a task must know is
-in its partition. A streaming reader answers other calls of Spark: `spark_streams.read.stream`.
+Every task gets a copy of the reader, for `read`: it has the schema and nothing else, since the partition has all facts
+that a task needs. Streaming readers answer other calls of Spark: `spark_streams.read.stream`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _EARLIEST, _LATEST = Position("earliest"), Position("latest")
 class BatchReader(DataSourceReader):
     """Reads each stream from its start to its end position.
 
-    Raises STREAM_MISSING unless the options allow that, and NOTHING_FROM_GROUP where reading is to start at a group
-    that the stream does not have.
+    Raises STREAM_MISSING unless the options allow that, and NOTHING_FROM_GROUP if reading is to start at a group that
+    the stream does not have.
     """
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
@@ -58,7 +58,9 @@ class BatchReader(DataSourceReader):
 
     @headed
     def partitions(self) -> Sequence[InputPartition]:
-        """Partitions of about the same size, by the options: large streams are split, small ones share one."""
+        """Return partitions of similar size within the options' limits: large streams are split, small ones
+        share one.
+        """
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -94,7 +96,7 @@ class BatchReader(DataSourceReader):
         ]
 
     def _check_there(self, states: Mapping[str, StreamState | None]) -> None:
-        """Raise STREAM_MISSING if a stream does not exist, or none matches the pattern."""
+        """Raise STREAM_MISSING if a stream does not exist, or if no stream matches the pattern."""
         missing = [f"'{stream}'" for stream, state in states.items() if state is None]
         if not states and self._options.pattern is not None and self._only is None:
             missing = [f"that matches '{self._options.pattern}'"]
@@ -102,7 +104,7 @@ class BatchReader(DataSourceReader):
             fail("STREAM_MISSING", stream=" or ".join(missing), address=self._address)
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
-        """Return the ID that a position means in this stream now."""
+        """Return the current ID of a position in this stream."""
         if position.after is not None:
             return position.after
         if position.kind == "group":

@@ -1,24 +1,23 @@
-"""How Spark's calls to a streaming reader are answered, on every Spark: the part that does not depend on its release.
+"""Answers to Spark's calls to a streaming reader, as far as they do not depend on Spark's release.
 
-What Spark does, and what follows from it:
+Spark's behaviour, and its consequences:
 
 * `initialOffset` is called several times, and again after a restart before the first batch. The answer is fixed once:
   in the consumer group, which is created at that ID, and in this object.
 * `commit` of a batch is called only when the next one has been planned, so an idle stream would leave its last batch
-  pending for ever. When the next batch is asked for, the last one is finished: everything up to there is acknowledged
-  then.
-* A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. What was delivered or
-  acknowledged before, and what the options say by then, must not matter there.
-* With asynchronous progress tracking, `start` may be ahead of what Spark has written to the checkpoint, and a restart
-  asks for entries before it. Spark calls `commit` for what is written. If it was called for the start of a batch when
-  that batch was planned, Spark writes in turn, and `start` can be acknowledged and trimmed; else only what was
-  committed. Before the second batch of a run nothing is known: then entries are acknowledged, but not trimmed.
-* A query runs an empty batch if the offset that it gets differs as a text from the one that it has; so where nothing is
-  new, that one is returned.
+  pending. So the last batch is finished when the next one is requested: everything up to there is acknowledged.
+* A batch is logged before it runs, and a logged batch is replayed from `partitions` alone. Earlier deliveries and
+  acknowledgements, and changes of options, must not affect the result.
+* With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart asks for entries before it.
+  Spark calls `commit` for batches in the checkpoint. If it was called for the start of a batch when that batch was
+  planned, progress is synchronous, and `start` can be acknowledged and trimmed; otherwise only the committed part can.
+  Before the second batch of a run this is unknown: then entries are acknowledged, but not trimmed.
+* A query runs an empty batch if the offset that it gets differs as a text from the one that it has. So if there are no
+  new entries, the same offset is returned.
 
-This object lives in a planner process for as long as the query runs. A copy of it goes with every task, for `read`: it
-has the schema and nothing else, so what a task costs does not grow with the query's streams. All that a task must know
-is in its partition. How the next batch is asked for is in `stream` (Spark 4.2 and later) and `legacy_stream` (before).
+This object lives in a planner process as long as the query runs. Every task gets a copy, for `read`: it has the schema
+and nothing else, so a task's cost does not grow with the query's streams. The partition has all facts that a task
+needs. How the next batch is requested is in `stream` (Spark 4.2 and later) and `legacy_stream` (earlier).
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from spark_streams.read.shared.task import SharedPartition
 from streamclient import pool
 from streamclient.config.address import Address
 
-_KEPT_OFFSETS = 3  # a batch's two, and where the streams end
+_KEPT_OFFSETS = 3  # a batch's two, and the end of the streams
 
 
 class StreamCalls(DataSourceStreamReader):
-    """What readers of every Spark have: the source, the offsets that were seen last, and tasks."""
+    """Base of the readers for every Spark release: the source, the last offsets, and the tasks."""
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
         self._options = options
@@ -54,10 +53,10 @@ class StreamCalls(DataSourceStreamReader):
         self._address = address
         self._source = self._make() if options.group_prefix is None else None
         self._initial: dict[str, Any] | None = None
-        self._parsed: list[tuple[dict[str, Any], Offsets]] = []  # the offsets of the last calls
-        self._planned_from: dict[str, Any] | None = None  # where the batch begins that was planned last
-        self._durable: bool | None = None  # whether a restart begins no earlier than `start`; None: unknown
-        self._first_end: dict[str, Any] | None = None  # the end of the first batch of this run
+        self._parsed: list[tuple[dict[str, Any], Offsets]] = []  # offsets of the last calls
+        self._planned_from: dict[str, Any] | None = None  # start of the batch that was planned last
+        self._durable: bool | None = None  # whether a restart begins at `start` or later; None: unknown
+        self._first_end: dict[str, Any] | None = None  # end of the first batch of this run
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_schema": self._schema}
@@ -67,8 +66,8 @@ class StreamCalls(DataSourceStreamReader):
         return source(self._options, self._address)
 
     def _source_of(self, *offsets: Offsets) -> SharedSource | RangeSource:
-        """Return the query's source. With groupIdPrefix, its group is the one of these offsets; a new
-        query's is new.
+        """Return the query's source. With groupIdPrefix, the group is named in these offsets; a new query gets a new
+        one.
         """
         if self._source is None:
             known = [each.source.group for each in offsets if each.source is not None and each.source.group]
@@ -85,7 +84,7 @@ class StreamCalls(DataSourceStreamReader):
         end = self._source_of(begin).next(begin, unlimited=unlimited, durable=self._durable)
         if end is begin:
             return start
-        # Spark calls no commit for the start of a query, and none yet after a restart.
+        # Spark does not call commit for the start of a query, nor directly after a restart.
         self._durable = None if self._planned_from is None else False
         self._planned_from = start
         form = end.to_json()
@@ -123,14 +122,14 @@ class StreamCalls(DataSourceStreamReader):
 
     @headed
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to `end` is finished: acknowledge and trim it."""
+        """Acknowledge and trim everything up to `end`, which is finished."""
         offset = self._offset(end)
         self._source_of(offset).commit(offset)
         self._durable = end == self._planned_from
 
     @headed
     def stop(self) -> None:
-        """The query has ended: give up its group, and close the planner's connections."""
+        """Release the query's group and close the planner's connections: the query has ended."""
         if self._source is not None:
             self._source.stop()
         pool.close_all()

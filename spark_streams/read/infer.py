@@ -31,7 +31,7 @@ def schema(options: ReadOptions, address: Address) -> StructType:
                 left -= page.count
                 if left <= 0:
                     break
-            connection.close()  # the next page may already be requested; it will not be read
+            connection.close()  # the next page may already be requested, and is not needed
     if not entries:
         fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
     return inference.schema(entries, options.json_field, options.null_value)

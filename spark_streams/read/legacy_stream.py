@@ -1,16 +1,16 @@
-"""Streaming reads on Spark 4.0 and 4.1, which ask for the latest offset without saying where the batch begins.
+"""Streaming reads on Spark 4.0 and 4.1, which ask for the latest offset without passing the start of the batch.
 
-The source remembers that itself. What Spark does there, and what follows from it:
+So the source keeps the start itself. Spark's behaviour there, and its consequences:
 
-* A query that goes on tells the end of its last logged batch first, as an empty batch: `partitions(end, end)`. If that
-  batch was not finished, it runs again before the next one is asked for. So what was seen or returned last is where the
-  next batch begins, and all before it is finished.
-* Trigger.AvailableNow is one batch there, of all that is there; a run that repeats an unfinished batch ends with it. So
-  a limit would leave the rest unread, and no call says which trigger it is: limits are refused.
-* With spark.sql.streaming.triggerAvailableNowWrapper.enabled Spark asks once, before anything else. At that moment a
-  query that goes on and a new one look the same. So the first answer of a run is where the streams end, wherever the
-  batch begins (`Offsets.starts`), and changes nothing on the server.
-* After the batch of AvailableNow there is no further call: it is acknowledged when the next run begins.
+* A query that continues first passes the end of its last logged batch, as an empty batch: `partitions(end, end)`. If
+  that batch was not finished, it runs again before the next one is requested. So the next batch starts at the last
+  offset that was passed or returned, and everything before it is finished.
+* Trigger.AvailableNow is one batch of all existing entries; a run that repeats an unfinished batch ends with it. So a
+  limit would leave the rest unread, and no call reveals the trigger: limits are refused.
+* With spark.sql.streaming.triggerAvailableNowWrapper.enabled Spark asks once, before any other call. At that moment a
+  continuing query and a new one look the same. So the first answer of a run is the end of the streams, independent of
+  the batch's start (`Offsets.starts`), and changes nothing on the server.
+* After the batch of AvailableNow there is no further call: it is acknowledged at the start of the next run.
 """
 
 from __future__ import annotations
@@ -30,24 +30,26 @@ from spark_streams.read.query.offsets import Offsets
 from streamclient.config.address import Address
 from streamclient.config.option import name_of
 
-#: Options that cannot be kept without knowing the trigger, or where the batch begins.
+#: Options that require the trigger or the start of the batch, which are unknown here.
 _NEEDS_ADMISSION = ("max_entries", "min_entries", "max_bytes", "group_prefix")
 
 
 class LegacyStreamReader(StreamCalls):
-    """Reads streams in micro-batches, from where the last one ended."""
+    """Reads streams in micro-batches, each from the end of the last one."""
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
         for field in _NEEDS_ADMISSION:
             if getattr(options, field) is not None:
                 _refuse(options, field)
         super().__init__(options, schema, address)
-        self._at: dict[str, Any] | None = None  # where the next batch begins; None: no call has said
+        self._at: dict[str, Any] | None = None  # start of the next batch; None: unknown so far
         self._goes_on = False  # whether the query has a checkpoint
 
     @headed
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 - as Spark had it
-        """Return the end of the next batch; the last one's if there is nothing new. Acknowledges what is finished."""
+        """Return the end of the next batch; the last one's if there are no new entries. Acknowledges
+        finished batches.
+        """
         if self._at is None:
             end = self._source_of().everything()
             self._at = end.to_json()
@@ -58,7 +60,7 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where a new query begins: what the end of its first batch says, also when that is repeated."""
+        """Return the start of a new query, as the end of its first batch states, even if that batch is repeated."""
         if self._initial is None:
             end = Offsets({}) if self._at is None else self._offset(self._at)
             self._initial = self._source_of().initial(end, is_new=not self._goes_on).to_json()
@@ -66,7 +68,7 @@ class LegacyStreamReader(StreamCalls):
 
     @headed
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the partitions of a batch. An empty one says where a query goes on."""
+        """Return the partitions of a batch. An empty batch marks the position from which a query continues."""
         if start != end:
             return super().partitions(start, end)
         self._offset(end)

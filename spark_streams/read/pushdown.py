@@ -36,7 +36,7 @@ def asked_for() -> bool:
 
 
 class PushdownReader(BatchReader):
-    """A batch reader that Spark pushes filters down to."""
+    """A batch reader with filter pushdown."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Narrow the read by the filters, and return all of them: Spark applies them again."""
@@ -46,7 +46,7 @@ class PushdownReader(BatchReader):
 
 
 def _streams(one: Filter) -> tuple[set[str] | None]:
-    """Return the only streams whose rows can pass, as a tuple of one; None in it if the filter does not
+    """Return the streams whose rows can pass, as a set in a tuple; None instead of the set if the filter does not
     restrict them.
     """
     if getattr(one, "attribute", None) != (STREAM,):
@@ -62,7 +62,7 @@ def _times(one: Filter) -> tuple[StreamId, StreamId]:
     if getattr(one, "attribute", None) != (TIMESTAMP,) or not isinstance(value, datetime.datetime):
         return ZERO, LAST
     if value.tzinfo is None:
-        # Without a zone: allow for any.
+        # Without a zone: allow for every zone.
         low = _milliseconds(value.replace(tzinfo=datetime.UTC) - datetime.timedelta(hours=15))
         high = _milliseconds(value.replace(tzinfo=datetime.UTC) + datetime.timedelta(hours=15))
     else:

@@ -1,4 +1,4 @@
-"""Streaming reads on Spark 4.2 and later: it says where a batch begins, which trigger it has, and asks for progress.
+"""Streaming reads on Spark 4.2 and later, which passes the batch's start and the trigger, and asks for progress.
 
 `latestOffset` is called at every trigger with the end of the last finished batch.
 """
@@ -30,7 +30,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
     """Reads streams in micro-batches, with or without a consumer group."""
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
-        self._available_now = False  # before a source is made
+        self._available_now = False  # set before the source is created
         super().__init__(options, schema, address)
         self._reported: tuple[Offsets, dict[str, Any]] | None = None
 
@@ -42,13 +42,13 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
 
     @headed
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a new query begins. The same answer every time."""
+        """Return the start of a new query, the same at every call."""
         if self._initial is None:
             self._initial = self._source_of().initial().to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # The limits are applied from the options. Spark's value only tells Trigger.Once, which has no limit, apart.
+        # The limits are applied from the options. Spark's value only distinguishes Trigger.Once, which has no limit.
         options = self._options
         if options.max_entries is not None:
             return ReadMaxRows(options.max_entries)
@@ -58,7 +58,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
 
     @headed
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Trigger.AvailableNow: read what is there now, then stop."""
+        """Prepare for Trigger.AvailableNow: read all existing entries, then stop."""
         self._available_now = True
         if self._source is not None:
             self._source.prepare_available_now()
@@ -69,7 +69,7 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
         return self._next(start, unlimited=isinstance(limit, ReadAllAvailable))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Return where the streams ended when they were last looked at, for the query's progress."""
+        """Return the last known end of the streams, for the query's progress."""
         latest = None if self._source is None else self._source.latest
         if latest is None:
             return None

@@ -369,7 +369,7 @@ def test_a_missing_stream_may_be_allowed(place: Place, caplog: pytest.LogCapture
     assert place.batch(stream="none", failOnMissingStream="false") == []
     assert place.batch(streamPattern="none:*", failOnMissingStream="false") == []
     place.reader(stream="none").initialOffset()
-    assert "The stream none does not exist yet: the query waits for it." in caplog.text
+    assert "The stream none does not exist yet. The query waits for it." in caplog.text
 
 
 def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

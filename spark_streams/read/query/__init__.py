@@ -1,5 +1,6 @@
-"""What every query has, whichever way it consumes: streams, offsets, planning, losses, a lease, changes to look for.
+"""Common parts of all queries, for both ways of consuming: streams, offsets, planning, losses, leases, change
+detection.
 
-Offsets, planning and losses are pure. May import config, server and client. Knows nothing of Spark's calls, nor whether
-a range or a consumer group says what a task reads.
+Offsets, planning and losses are pure. May import config and the client. Does not depend on Spark's calls, or on whether
+tasks read ranges or from a consumer group.
 """

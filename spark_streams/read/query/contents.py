@@ -1,16 +1,17 @@
-"""Required contents of a range, and whether a reader got them: one decision for batch and streaming reads.
+"""Required contents of a range, and whether a reader received them: one decision for batch and streaming reads.
 
-`expect` gives each range what the server says of it at planning time, in one round of questions: its number of entries,
-or its first entry if counting would mean reading. `find_missing` compares that with what was read and with the stream
-as it is by then. Both are pure; `spark_streams.read.query.loss` decides whether the stream is still the same one.
+`expect` adds facts of the server to each range at planning time, in one round of questions: its number of entries, or
+its first entry if counting would mean reading. `find_missing` compares these with the entries that were read and with
+the stream's state afterwards. Both are pure; `spark_streams.read.query.loss` decides whether the stream is still the
+same one.
 
-A range whose entries were counted is judged by their number. Of any other range this much can be proven:
+A range with a count is judged by it. For any other range this much can be proven:
 
-* nothing was removed from the stream since: the range is whole;
-* its first entry is missing, or the stream's first entry has overtaken the reader: entries were trimmed;
-* the largest deleted ID is a new one and lies in the range: that entry was deleted.
+* if nothing was removed from the stream since, the range is complete;
+* if its first entry is missing, or the stream's first entry has overtaken the reader, entries were trimmed;
+* if the largest deleted ID is new and lies in the range, that entry was deleted.
 
-Not noticed there: an entry deleted next to a larger one that was deleted earlier, or behind the range.
+Not detected there: a deleted entry, if a larger ID was deleted earlier, or beyond the range.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from streamwire.stream_id import LAST, StreamId
 
 @dataclass
 class Read:
-    """What a reader got of a range: the number of entries, and more facts for a range without a count.
+    """Entries that a reader received of a range: their number, and more facts for a range without a count.
 
-    `first`: the ID of the first entry. `sure`: the last ID that had been read when the stream's first entry was last
-    looked at. `overtaken`: whether that entry was found behind the reader.
+    `first`: ID of the first entry. `sure`: last ID read before the last check of the stream's first entry. `overtaken`:
+    whether that check found the first entry after the reader's position.
     """
 
     entries: int = 0
@@ -42,10 +43,10 @@ class Read:
     def follow(
         self, id_at: Callable[[int], StreamId], first: int, last: int, look: Callable[[], StreamState | None]
     ) -> None:
-        """Note a page of a range that is not counted: `id_at` gives the IDs of its first and last entry.
+        """Record a page of a range without a count: `id_at` gives the IDs of its first and last entry.
 
-        Behind the 2nd, 4th, 8th ... page the reader has to `look` at the stream: it shows whether a trim may have
-        overtaken it. So a few looks are enough if the reader is twice as fast as the trims.
+        After the 2nd, 4th, 8th ... page the stream's state is requested by `look`: it shows whether a trim may have
+        overtaken the reader. So a few requests are enough if the reader is twice as fast as the trims.
         """
         if self.first is None:
             self.first = id_at(first)
@@ -57,9 +58,7 @@ class Read:
         self.sure = id_at(last)
 
     def is_overtaken(self, part: Range, state: StreamState) -> bool:
-        """Return whether entries may have been trimmed before they were read, if that state is later than the last
-        page.
-        """
+        """Return whether entries may have been trimmed before they were read, given a state after the last page."""
         if self.overtaken or self.sure is None:
             return self.overtaken
         in_one_page = self.pages == 1 and self.sure >= part.upto
@@ -71,7 +70,7 @@ def expect(
 ) -> Planning[list[Range]]:
     """Return the ranges with their number of entries; or with their first one, if the server counts by sending them.
 
-    `states` are those of all streams that exist; other ranges stay as they are.
+    `states`: of all existing streams. Ranges of other streams stay unchanged.
     """
     found = [_deduced(part, states.get(part.stream)) for part in parts]
     left = [
@@ -92,7 +91,7 @@ def expect(
 
 
 def _deduced(part: Range, state: StreamState | None) -> Range:
-    """Return the range with what the stream's state says of its contents."""
+    """Return the range with the contents that follow from the stream's state."""
     if part.count is not None or state is None:
         return part
     if state.first_id is None or part.upto < state.first_id or part.after >= state.last_id:
@@ -106,12 +105,12 @@ def _deduced(part: Range, state: StreamState | None) -> Range:
 def find_missing(part: Range, known: Known, state: StreamState | None, read: Read | None = None) -> Loss | None:
     """Return the loss in the range; None if no loss is known.
 
-    `known` is what was known of the stream when the range was planned, and `state` is later than all that was read.
-    Without `read` nothing was read yet.
+    `known`: facts of the stream when the range was planned. `state`: its state after everything was read. Without
+    `read` nothing was read yet.
     """
     if state is None:
         whole = part.count == 0 or (read is not None and part.count == read.entries)
-        return None if whole else Loss("it does not exist any more", recreated=True)
+        return None if whole else Loss("it no longer exists", recreated=True)
     another = find_another(known, state)
     if another is not None:
         return another
@@ -130,7 +129,7 @@ def find_missing(part: Range, known: Known, state: StreamState | None, read: Rea
     if seen is not None and max(part.after, seen) < deleted <= part.upto:
         return Loss("", upto=deleted)
     if known.removed is not None and known.first is not None and known.first == state.first_id:
-        # Only single entries were deleted, all of them between the stream's first entry and the largest deleted one.
+        # Only single entries were deleted, all between the stream's first entry and the largest deleted ID.
         inside = part.after < known.first and deleted <= part.upto
         return Loss("", upto=deleted) if inside else None
     return None

@@ -1,7 +1,7 @@
-"""Whether a checkpoint belongs to the query that continues it: the same way of consuming, the same streams and group.
+"""Checks whether a checkpoint belongs to the query that continues it: same way of consuming, same streams and group.
 
-A query may add streams and remove some. One that shares no stream with its checkpoint is another query: it would read
-everything anew, or wait for ever. Pure but for the log.
+A query may add and remove streams. If it shares no stream with its checkpoint, it is another query: it would read
+everything again, or wait indefinitely. Pure except for the log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def source_of(options: ReadOptions, address: Address, begin: Offsets | None = No
 
 
 def source_without_begin(options: ReadOptions, address: Address) -> Source:
-    """As `source_of`, where the offset before is not known: the query's ID follows from its streams and its group."""
+    """Return the identity without a previous offset: the query's ID is derived from its streams and its group."""
     made = replace(source_of(options, address), query="")
     said = json.dumps([made.to_json(), options.consumer])
     return replace(made, query=hashlib.sha256(said.encode()).hexdigest()[:16])
@@ -38,7 +38,7 @@ def source_without_begin(options: ReadOptions, address: Address) -> Source:
 def query_of(begin: Offsets | None) -> str:
     """Return the ID of the query that has this offset; a new one for a new query.
 
-    An offset of an earlier version has none: its ID follows from the offset, so a restart finds the same.
+    An offset of an earlier version has none: its ID is derived from the offset, so that a restart finds the same.
     """
     if begin is None:
         return secrets.token_hex(8)
@@ -48,15 +48,15 @@ def query_of(begin: Offsets | None) -> str:
 
 
 def same_streams(options: ReadOptions, begin: Offsets) -> bool:
-    """Return whether the query finds its streams in the same way as when the offset was made, as far as is known."""
+    """Return whether the query selects its streams in the same way as in the offset, as far as that is known."""
     source = begin.source
     return source is None or (source.pattern, set(source.streams)) == (options.pattern, set(options.streams))
 
 
 def check(options: ReadOptions, address: Address, begin: Offsets, found: Collection[str] | None) -> None:
-    """Refuse a checkpoint of another query, and say in the log which streams were added or removed.
+    """Refuse a checkpoint of another query, and log which streams were added or removed.
 
-    `found` are the streams that the query reads now; None if a pattern has yet to find them. Raises CHECKPOINT_MODE,
+    `found`: the streams that the query reads now; None if its pattern was not resolved yet. Raises CHECKPOINT_MODE,
     CHECKPOINT_DATABASE, CHECKPOINT_GROUP or CHECKPOINT_STREAMS.
     """
     was = "range" if begin.shared is None else "shared"

@@ -1,17 +1,17 @@
 """The lease on a consumer group: of two queries with one group, the second is refused.
 
-A lease is a key beside the stream with the query's ID and the run's: `<query>:<run>`. It expires by itself. A thread
-renews it every third of its time for as long as the process lives, so neither a long batch nor a JVM that stands still
-loses it, and it is free soon after its process was killed. A query that is started again with its checkpoint has the
-same ID and takes the lease from its earlier run at once; a run that still goes on, because somebody has copied the
-checkpoint, finds its lease taken and fails.
+A lease is a key next to the stream with the IDs of the query and the run: `<query>:<run>`. It expires by itself. A
+thread renews it every third of its time as long as the process lives, so neither a long batch nor a paused JVM loses
+it, and it is free soon after its process was killed. A query that is started again with its checkpoint has the same ID
+and takes the lease from its earlier run at once. If the earlier run is still active, because the checkpoint was copied,
+it finds its lease taken and fails.
 
-Rows never depend on a lease, only on offsets. It keeps a second query from moving the group and acknowledging, and in
-a shared group from having the first one's consumer names.
+Rows never depend on a lease, only on offsets. The lease keeps a second query from moving the group and acknowledging,
+and in a shared group from using the first one's consumer names.
 
-A query whose lease is refused goes on without it and logs a warning. It asks again every half of the lease's time:
-most refusals pass, as when the server is a replica for the moment, or its memory is full. Only a user who may not write
-the key from the start is not asked for it again.
+A query whose lease is refused continues without it and logs a warning. It retries every half of the lease's time, since
+most refusals are temporary: the server is a replica for the moment, or its memory is full. It does not retry only if
+the user is never permitted to write the key.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from streamclient.routing import UNREACHABLE
 from streamclient.streams.server import StreamServer, open_server
 
 _log = logging.getLogger("spark_streams")
-_STOP_SECONDS = 2.0  # the longest that the end of a query waits for a renewal under way
-#: Refusals that do not pass by themselves. A user who could write a lease before may get the right back.
+_STOP_SECONDS = 2.0  # maximum wait at the end of a query for a renewal in progress
+#: Permanent refusals. They are retried only for a user who could write a lease before.
 _FOR_GOOD = frozenset({"NOT_PERMITTED", "UNKNOWN_COMMAND"})
 
 
 def _clock() -> float:
-    """Seconds, those included in which the machine was suspended."""
+    """Return the time in seconds, including time in which the machine was suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -52,10 +52,10 @@ class Work(Protocol):
     """Work on the leased group outside of batches."""
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no more work."""
 
     def take_back(self, server: StreamServer) -> None:
-        """Undo what no batch needs. Called only while this query holds the lease."""
+        """Undo work that no batch needs. Called only while this query holds the lease."""
 
 
 class Lease:
@@ -75,10 +75,10 @@ class Lease:
         self._query = ""
         self._run = secrets.token_hex(4)
         self._renewed: dict[str, float] = {}
-        self._lost: tuple[str, str] | None = None  # a stream, and who has its lease now
-        self._is_new = False  # whether no earlier run of the query can have a lease
+        self._lost: tuple[str, str] | None = None  # a stream, and the holder of its lease
+        self._is_new = False  # whether no earlier run of the query can hold a lease
         self._has_none = options.group is None or options.ack == "none"
-        self._refused: float | None = None  # when a lease was last refused; None since one was taken
+        self._refused: float | None = None  # time of the last refusal; None after a success
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -90,20 +90,20 @@ class Lease:
     def _holder(self) -> str:
         return f"{self._query}:{self._run}"
 
-    def begin_anew(self) -> None:
-        """The query has no earlier run: a lease under its ID belongs to another query with the same options."""
+    def mark_new(self) -> None:
+        """Record that there is no earlier run: a lease with its ID belongs to another query with the same options."""
         self._is_new = not self._renewed
 
     def renew(self, server: StreamServer) -> None:
-        """Renew the leases if the thread could not. Raises as `hold` does if another query has got one meanwhile."""
+        """Renew the leases if the thread could not. Raises like `hold` if another query has taken one meanwhile."""
         if self._renewed:
             self.hold(server, self._query, self._renewed)
 
     def hold(self, server: StreamServer, query: str, streams: Iterable[str]) -> None:
         """Take the leases on these streams, or renew those that are due.
 
-        Raises GROUP_TAKEN (CONSUMERS_TAKEN in a shared group) if another query has one, RUN_REPLACED if a later run of
-        this query has one.
+        Raises GROUP_TAKEN (CONSUMERS_TAKEN in a shared group) if another query holds one, RUN_REPLACED if a later run
+        of this query holds one.
         """
         if self._has_none:
             return
@@ -117,7 +117,7 @@ class Lease:
         old = [stream for stream in wanted if stream in self._renewed]
         new = [stream for stream in wanted if stream not in self._renewed]
         try:
-            # Of two queries that begin at the same time, the one that gets the first stream gets the others too.
+            # Of two queries that start at the same time, the one that gets the first stream also gets the others.
             taken = self._take(server, old) or self._take_new(server, new[:1]) or self._take_new(server, new[1:])
             if taken is not None:
                 server.leases.release(new, self._name, self._holder)
@@ -140,7 +140,7 @@ class Lease:
             _when_spark_ends_this_process(self.give_up)
 
     def _take(self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()) -> tuple[str, str] | None:
-        """Take or renew these leases. Returns a stream whose lease another one has, and who that is."""
+        """Take or renew these leases. Returns a stream whose lease is held by another run, and its holder."""
         if not streams:
             return None
         now = self._clock()
@@ -150,7 +150,7 @@ class Lease:
         return next(iter(others.items()), None)
 
     def _take_new(self, server: StreamServer, streams: Sequence[str]) -> tuple[str, str] | None:
-        """As `_take`, but what an earlier run of this query has is taken from it; with groupTakeover, all."""
+        """Like `_take`, but also take leases from an earlier run of this query; with groupTakeover, from any run."""
         forced: Sequence[str] = streams if self._options.takeover else ()
         taken = self._take(server, streams, forced)
         while taken is not None and taken[1].partition(":")[0] == self._query and not self._is_new:
@@ -169,7 +169,7 @@ class Lease:
         fail("GROUP_TAKEN", group=options.group, stream=stream, owner=query, seconds=seconds)
 
     def beat(self) -> None:
-        """Renew all leases, through a connection of its own. If that fails, the next beat or trigger does it."""
+        """Renew all leases through a separate connection. If that fails, the next beat or trigger retries."""
         with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
             self._lost = self._lost or self._take(server, list(self._renewed))
 
@@ -179,7 +179,7 @@ class Lease:
             yield open_server(connection)
 
     def give_up(self) -> None:
-        """Let another query have the group at once."""
+        """Release the leases, so that another query can use the group at once."""
         self._ended.set()
         if self._work is not None:
             self._work.stop()
@@ -195,13 +195,13 @@ class Lease:
 
 
 def lease_name(options: ReadOptions, *, shared: bool) -> str:
-    """Return the subject of a query's lease: its group, or, in a `shared` group, the names of its consumers."""
+    """Return the subject of a query's lease: its group, or the names of its consumers if the group is `shared`."""
     group = options.group or ""
     return f"{len(group)}:{group}" + (f":{options.consumer}" if shared else "")
 
 
 def _keep(lease: weakref.ref[Lease], ended: threading.Event, seconds: float) -> None:
-    """Renew a lease until its query has ended, or is there no more."""
+    """Renew a lease until its query has ended or was garbage-collected."""
     while not ended.wait(seconds):
         held = lease()
         if held is None:

@@ -1,9 +1,9 @@
-"""Detects lost data: what a stream's state says about entries that the query has not read yet.
+"""Detection of lost data from a stream's state, for entries that the query has not read yet.
 
-In a stream that only grows, the last ID is at or behind every position ever read, at least as many entries were added
-as had been counted, and everything behind the position is still there. Any contradiction means that entries were
-deleted or trimmed, or that the stream was recreated: its counters and its first ID only ever grow. Pure: states and
-positions in, losses out. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
+In a stream that only grows, the last ID is at or after every position ever read, at least as many entries were added as
+were counted, and all entries after the position still exist. Any contradiction means that entries were deleted or
+trimmed, or that the stream was recreated: its counters and its first ID only ever grow. Pure: states and positions in,
+losses out. The caller decides whether a loss is an error or a warning (`raise_or_warn`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Baseline:
     """Facts of a stream when it was read up to `after`.
 
     `added`: entries ever added up to there; None if unknown. `deleted`: the largest ID known to be deleted. `first`:
-    the ID of the stream's first entry at that time; None if unknown. `gone`: how many of the entries behind `after`
-    were gone already; None if it is unknown.
+    ID of the stream's first entry at that time; None if unknown. `gone`: number of entries after `after` that were
+    already gone; None if unknown.
     """
 
     after: StreamId
@@ -58,12 +58,12 @@ class Known(NamedTuple):
     def upto(self, upto: StreamId, added: int | None) -> Known:
         """Return the facts at an ID up to which the stream is read; `added`: entries ever added up to there.
 
-        What lies behind is left to the next batch: a failover may lose it, and others may write it again.
+        Later entries are left to the next batch: a failover may lose them, and other clients may write them again.
         """
         return self._replace(last=upto, added=self.added if added is None and upto >= self.last else added)
 
 
-#: Of a shared batch that an earlier run has planned: what is gone may have been so before the query.
+#: For a shared batch planned by an earlier run: entries may have been gone before the query started.
 UNKNOWN = Baseline(ZERO, deleted=LAST)
 
 
@@ -71,8 +71,8 @@ UNKNOWN = Baseline(ZERO, deleted=LAST)
 class Loss:
     """Entries that are gone. `count`: their number, None if unknown. `upto`: the last ID that may be among them.
 
-    `recreated`: the stream is a different one now, to be read from its beginning. `found` says what gave that away; it
-    is empty where single entries are missing.
+    `recreated`: the stream is a different one now, to be read from its beginning. `found`: the contradiction that
+    revealed this; empty if single entries are missing.
     """
 
     found: str
@@ -95,18 +95,20 @@ class Loss:
 
 
 def find_another(known: Known, state: StreamState) -> Loss | None:
-    """What shows that the stream is another one than was known; None if nothing does.
+    """Return a contradiction that shows that the stream is a different one; None without one.
 
     The last ID, the first ID, the largest deleted ID and the numbers of entries added and removed only ever grow.
     """
     if state.last_id < known.last:
-        return Loss(f"it now ends at {state.last_id}", recreated=True)
+        return Loss(f"its last ID is now {state.last_id}", recreated=True)
     if known.first is not None and state.first_id is not None and state.first_id < known.first:
-        return Loss(f"its first entry is {state.first_id} now, where it was {known.first}", recreated=True)
+        return Loss(f"its first entry is now {state.first_id}; it was {known.first}", recreated=True)
     if known.added is not None and state.entries_added is not None:
         if state.entries_added < known.added:
             added, counted = state.entries_added, known.added
-            return Loss(f"only {added} entries were ever added to it, where {counted} had been counted", recreated=True)
+            return Loss(
+                f"only {added} entries were ever added to it, fewer than the {counted} counted before", recreated=True
+            )
         since = state.entries_added - known.added
         if state.first_id is not None and state.first_id > known.last and state.length > since:
             found = f"all of its {state.length} entries follow, though only {since} can have been added since"
@@ -129,11 +131,11 @@ def find_another(known: Known, state: StreamState) -> Loss | None:
 def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None) -> Loss | None:
     """Return the loss after the baseline's position; None if no loss is known.
 
-    `backlog` is the exact number of entries that are there behind the position; None if it was not counted.
+    `backlog` is the exact number of existing entries after the position; None if it was not counted.
     """
     if state is None:
         began = baseline.after > ZERO or baseline.added
-        return Loss("it does not exist any more", recreated=True) if began else None
+        return Loss("it no longer exists", recreated=True) if began else None
     another = find_another(Known(baseline.after, baseline.added, baseline.first), state)
     if another is not None:
         return another
@@ -149,9 +151,8 @@ def find_loss(baseline: Baseline, state: StreamState | None, backlog: int | None
 def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss | None:
     """Return the loss among the entries that a consumer group has yet to read; None if no loss is known.
 
-    `known` is what `group_baseline` said of an earlier state: then only what has gone since counts. Without it, entries
-    that were deleted one by one do not count for a group that has read nothing: that may have been before there was the
-    group.
+    `known`: a result of `group_baseline` for an earlier state; then only later losses count. Without it, single deleted
+    entries do not count for a group that has read nothing: they may have been deleted before the group was created.
     """
     group = state.group
     if group is None or group.last_delivered_id >= state.last_id:
@@ -166,10 +167,10 @@ def find_group_loss(state: StreamState, known: Baseline | None = None) -> Loss |
 
 
 def group_baseline(state: StreamState, known: Baseline | None = None) -> Baseline:
-    """The baseline for what a consumer group has yet to read. The stream must have the group.
+    """Return the baseline of the entries that a consumer group has yet to read. The stream must have the group.
 
-    `known` is the one of an earlier state. A group that has passed entries that are gone may count them as unread until
-    it has caught up (Redis 7): so what was seen to be gone is remembered.
+    `known`: the baseline of an earlier state. A group that has skipped missing entries may count them as unread until
+    it has caught up (Redis 7), so entries that are known to be gone are remembered.
     """
     assert state.group is not None
     after, added, deleted = state.group.last_delivered_id, state.group.entries_read, state.max_deleted_id
@@ -180,7 +181,7 @@ def group_baseline(state: StreamState, known: Baseline | None = None) -> Baselin
     if added is None and known is not None and after == known.after:
         added = known.added
     gone: int | None = 0 if known is None or known.gone is None else known.gone
-    if state.exact_backlog(after) == state.length:  # nothing that is there has been read
+    if state.exact_backlog(after) == state.length:  # none of the existing entries was read
         reached = state.entries_added - state.length
         added = reached if added is None else added
         gone = max(0, reached - added)

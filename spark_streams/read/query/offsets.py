@@ -1,33 +1,35 @@
 """Offsets of a streaming query: how far each stream is read, and how the batch that ends there was planned.
 
-Owns the text form that is stored in checkpoints. It is versioned, and every version that was ever written must be
-readable by today's code: add versions, never change one. Pure: knows no server and no Spark.
+Owns the text form that is stored in checkpoints. It is versioned, and today's code must read every version that was
+ever written: add versions, never change one. Pure: does not depend on a server or on Spark.
 
-An offset holds everything that a replay needs to read the same rows in the same partitions, whatever the options and
-the server say by then. Version 4 consists of:
+An offset contains everything that a replay needs to read the same rows in the same partitions, independent of later
+options and of the server's state. Version 4 consists of:
 
-* `source`: what the checkpoint belongs to: the way of consuming, the streams or the pattern, the group, the database's
-  number unless it is 0, and an ID of the query that is drawn when it begins.
+* `source`: identity of the checkpoint: the way of consuming, the streams or the pattern, the group, the database number
+  unless it is 0, and a random ID of the query.
 * `streams`: the last ID read in each stream.
-* `added`: how many entries had ever been added to the stream up to there, where that is known. The difference between
-  two offsets is how many entries a batch must have; fewer means that data was lost.
-* `deleted`: the largest ID known to be deleted, if it lies ahead of the position; of a stream with a head, ahead of
-  where the batch begins.
+* `added`: number of entries ever added to the stream up to there, if known. The difference between two offsets is the
+  number of entries that a batch must have; fewer means that data was lost.
+* `deleted`: the largest ID known to be deleted, if it lies ahead of the position; for a stream with a head, ahead of
+the
+  batch's start.
 * `cuts`: where the batch that ends here was cut into partitions, each with its number of entries if known.
 * `tasks`: how many of the batch's ranges, in their order, each task reads; empty if each has a task of its own.
-* `begins`: where this batch begins in a stream that was recreated, instead of at the previous offset; or in the first
-  batch of a query that began at the stream's end, which is elsewhere when the batch is repeated; or, ahead of the
-  stream's position, where the query is to begin once the stream reaches it.
-* `lost`: how many entries the query has noticed to be lost so far.
-* `firsts`: the ID of each stream's first entry when the batch was planned. It never becomes smaller, so a smaller one
-  shows that the stream is another one.
-* `heads`: the first entry of the batch in each stream whose entries in it were not counted. Releases that do not know
-  it ignore it.
+* `begins`: start of this batch in a stream if it is not the previous offset: the stream was recreated; or the query
+  began at the stream's end, which is elsewhere when the batch is repeated; or the query is to begin at an ID that the
+  stream has not reached yet.
+* `lost`: number of entries that the query has noticed as lost so far.
+* `firsts`: ID of each stream's first entry when the batch was planned. It never becomes smaller, so a smaller one shows
+  that the stream was replaced.
+* `heads`: first entry of the batch in each stream whose entries in it were not counted. Releases that do not know it
+  ignore it.
 * `unread`: the streams that had more entries than the batch when it was planned.
-* `starts`: where a new query begins in each stream. Such an offset was made without knowing where the batch begins that
-  ends there (Spark 4.0 and 4.1): its `cuts` and `tasks` are those of a read of the streams from 0-0, of which the batch
-  is the rest. It is written as version 5, which is version 4 with this list, in the order of `streams`.
-* `shared`: instead of positions, what the tasks of a batch may read from a shared consumer group (see
+* `starts`: start of a new query in each stream, in an offset that was made without knowing the start of its batch
+  (Spark 4.0 and 4.1): its `cuts` and `tasks` are those of a read of the streams from 0-0, and the batch is a part of
+  that. It is written as version 5, which is version 4 with this list, in the order of `streams`.
+* `shared`: instead of positions, the limits of tasks of a batch that read from a shared consumer group (see
+  `spark_streams.read.shared.protocol`).
   `spark_streams.read.shared.protocol`).
 
 `added`, `firsts` and `unread` have a value for almost every stream. In the text they do not repeat the names: they are
@@ -47,7 +49,7 @@ from streamclient.streams.model import Cut
 from streamwire.stream_id import ZERO, StreamId
 
 VERSION = 5
-#: The version of what has no `starts`: releases that do not know them read it.
+#: Version of offsets without `starts`, which earlier releases can read.
 _WITHOUT_STARTS = 4
 _NONE: Mapping[str, Any] = {}
 
@@ -91,9 +93,9 @@ class Source:
 class SharedBatch:
     """A batch of a shared group.
 
-    `number` counts on from `since`, the last batch of the query's earlier runs. `reads`: how many new entries each
-    partition of a stream may read. `claims`: how many pending entries of other consumers the first partition of a
-    stream may claim.
+    `number` continues from `since`, the last batch of the query's earlier runs. `reads`: number of new entries that
+    each partition of a stream may read. `claims`: number of pending entries of other consumers that the first partition
+    of a stream may claim.
     """
 
     number: int
@@ -109,7 +111,9 @@ class SharedBatch:
 
 @dataclass(frozen=True)
 class Offsets:
-    """A position in each stream; the module's docstring explains the fields. A stream without one begins at 0-0."""
+    """A position in each stream; the module's docstring explains the fields. Streams without a position
+    begin at 0-0.
+    """
 
     streams: Mapping[str, StreamId]
     added: Mapping[str, int] = field(default_factory=dict)
@@ -130,7 +134,7 @@ class Offsets:
         return self.streams.get(stream, ZERO)
 
     def is_another(self, begin: Offsets, stream: str) -> bool:
-        """Return whether the stream is another one here than at `begin`, before, as far as the two offsets say."""
+        """Return whether the stream was replaced since the earlier offset `begin`, as far as the two offsets show."""
         first, was = self.firsts.get(stream), begin.firsts.get(stream)
         added, counted = self.added.get(stream), begin.added.get(stream)
         return (
@@ -140,8 +144,8 @@ class Offsets:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that Spark stores, of the newest version. Spark compares it as text: streams are in sorted
-        order.
+        """Return the form that Spark stores, in the newest version. Spark compares it as text, so streams
+        are sorted.
         """
         version = _WITHOUT_STARTS if self.starts is None else VERSION
         form: dict[str, Any] = {"version": version, "streams": _sorted(self.streams, str)}
@@ -209,7 +213,7 @@ def _sorted(values: Mapping[str, Any], text: Callable[[Any], Any]) -> dict[str, 
 
 
 def _short_ids(values: Mapping[str, StreamId], names: Sequence[str]) -> dict[str, Any]:
-    """IDs as short texts in the order of `names`; by name if there are others too."""
+    """Return IDs as short texts in the order of `names`; by name if there are other names too."""
     if not values or not values.keys() <= set(names):
         return _sorted(values, str)
     since = min(one.ms for one in values.values())

@@ -1,7 +1,8 @@
-"""Planning arithmetic for every way to read: limits, shares of streams, cuts into ranges, and tasks.
+"""Planning arithmetic for both ways of reading: limits, shares of streams, cuts into ranges, and tasks.
 
-Pure: plain data in and out, without Spark, a server or a clock. If the data does not tell where to cut, a function asks
-for counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union is the batch.
+Pure: plain data in and out, without Spark, a server or a clock. If the data is not enough to find a cut, a function
+asks for counts (`streamclient.streams.rounds.Planning`). The ranges of a batch are disjoint, and their union is the
+batch.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from streamclient.streams.model import Cut, Range, StreamState
 from streamclient.streams.rounds import Planning
 from streamwire.stream_id import StreamId
 
-_RANGE_COST = 30  # what a range costs besides its entries, as a number of entries
-_TASK_COST = 100_000  # entries that take about as long as all that Spark does for a task, on both its sides
+_RANGE_COST = 30  # fixed cost of a range, as a number of entries
+_TASK_COST = 100_000  # cost of a task in Spark, on driver and worker, as a number of entries
 
 Part = TypeVar("Part")
 
@@ -30,7 +31,7 @@ States = Mapping[str, StreamState | None]
 
 
 def unlimited(limits: LimitOptions) -> LimitOptions:
-    """Return the limits of partitions alone, without those of a micro-batch."""
+    """Return only the limits of partitions, without those of a micro-batch."""
     return LimitOptions(
         min_partitions=limits.min_partitions,
         max_partitions=limits.max_partitions,
@@ -41,7 +42,7 @@ def unlimited(limits: LimitOptions) -> LimitOptions:
 def read_once(
     starts: Ids, ends: Ids, states: States, limits: LimitOptions, *, counts_cheaply: bool, cores: int
 ) -> Planning[list[tuple[Range, ...]]]:
-    """Return the ranges of each task of a batch read between two positions, with what they must contain."""
+    """Return the ranges of each task of a batch read between two positions, with their required contents."""
     found = yield from cuts(starts, ends, {}, states, limits, counts_cheaply=counts_cheaply, exact=False)
     sizes = estimates(starts, states)
     whole = yield from expect(ranges(starts, ends, found, sizes=sizes), states, counts_cheaply=counts_cheaply)
@@ -49,7 +50,7 @@ def read_once(
 
 
 def estimates(starts: Ids, states: States) -> dict[str, int]:
-    """Return the number of entries behind each position, or an estimate of it."""
+    """Return the number of entries after each position, or an estimate of it."""
     return {stream: 0 if state is None else state.backlog(starts[stream])[0] for stream, state in states.items()}
 
 
@@ -94,9 +95,9 @@ def ranges(
     counts: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> list[Range]:
-    """Return the ranges between two positions: one for each stream that has moved, or as many as it has cuts.
+    """Return the ranges between two positions: one per stream with entries, or one per cut of it.
 
-    `counts` are the known numbers of entries of streams that are not cut; `sizes` are estimates.
+    `counts`: known numbers of entries of streams that are not cut. `sizes`: estimates.
     """
     found: list[Range] = []
     for stream in sorted(ends):
@@ -114,11 +115,10 @@ def ranges(
 
 
 def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[int, ...]:
-    """Return how many of the ranges, which stay in their order, each task reads; empty if each range has a task of its
-    own.
+    """Return how many of the ranges, in their order, each task reads; empty if each range has a task of its own.
 
-    The limits are on the number of tasks and on the entries of each. Without a limit there is a task for each core, or
-    more if there are so many entries that they are worth it.
+    The limits are on the number of tasks and on the entries per task. Without a limit there is a task per core, or more
+    if there are enough entries to justify them.
     """
     most, limit = limits.max_per_partition, limits.max_partitions
     costs = [_RANGE_COST + (one.size or 0) for one in ranges]
@@ -144,7 +144,7 @@ def tasks(ranges: Sequence[Range], limits: LimitOptions, cores: int) -> tuple[in
 
 
 def shared(ranges: Sequence[Part], tasks: Sequence[int]) -> list[tuple[Part, ...]]:
-    """Return the ranges of each task: as many as `tasks` says, in order. If there are others, each has its own."""
+    """Return the ranges of each task: as many as in `tasks`, in order. Remaining ranges have a task each."""
     if sum(tasks) != len(ranges):
         return [(one,) for one in ranges]
     ends = list(itertools.accumulate(tasks))
@@ -171,7 +171,7 @@ def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[st
     """Divide `limit` entries among streams in proportion to their backlogs: at least one each, at most what it has.
 
     The shares add up to the limit, or to the whole backlog if that is smaller. With fewer entries than streams, that
-    many streams get one each, and `rotation` decides with which of them to begin.
+    many streams get one each, starting with the one given by `rotation`.
     """
     waiting = {name: backlog[name] for name in sorted(backlog) if backlog[name] > 0}
     total = sum(waiting.values())
@@ -181,7 +181,7 @@ def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[st
         names = list(waiting)
         return {names[(rotation * limit + i) % len(names)]: 1 for i in range(limit)}
     share = {name: max(1, limit * count // total) for name, count in waiting.items()}
-    # Rounding leaves a few too many (the ones) or too few: settle with the largest, in a fixed order.
+    # Rounding leaves a few entries too many or too few: correct the largest shares, in a fixed order.
     order = sorted(waiting, key=lambda name: (-waiting[name], name))
     spare = limit - sum(share.values())
     while spare:
@@ -197,10 +197,10 @@ def shares(limit: int, backlog: Mapping[str, int], rotation: int = 0) -> dict[st
 def limited(
     limit: int, starts: Ids, ends: Ids, backlog: Mapping[str, int], rotation: int = 0
 ) -> Planning[tuple[dict[str, StreamId], dict[str, int]]]:
-    """Ends between which exactly `limit` entries lie, or all entries if there are fewer.
+    """Return ends for exactly `limit` entries, or for all entries if there are fewer.
 
-    `backlog` may be an estimate: it decides the proportions only, and what one stream turns out not to have goes to the
-    others. Returns the ends, and the number of entries of each stream up to there.
+    `backlog` may be an estimate: it only determines the proportions, and entries that a stream turns out not to have go
+    to the others. Returns the ends, and the number of entries of each stream up to there.
     """
     reached = dict(starts)
     counts = dict.fromkeys(starts, 0)
@@ -219,6 +219,6 @@ def limited(
                 reached[stream] = ends[stream]
                 del waiting[stream]
             else:
-                # A stream with more entries than estimated may use up whatever is left.
+                # A stream with more entries than estimated may use up the remainder.
                 waiting[stream] = waiting[stream] - found if waiting[stream] > found else limit
     return reached, counts

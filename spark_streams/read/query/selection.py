@@ -1,4 +1,4 @@
-"""Which streams a query reads, and where the user wants it to start and to end in each."""
+"""Selection of streams of a query, and the user's start and end positions in each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
 
 
 class Selection:
-    """The streams of a streaming query. A pattern is looked up again when its time is over. `clock` gives seconds."""
+    """The streams of a streaming query. A pattern is resolved again periodically. `clock` returns seconds."""
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
@@ -27,7 +27,7 @@ class Selection:
         self._due = 0.0
 
     def streams(self, server: StreamServer) -> Sequence[str]:
-        """Return the streams that the options name, or those that their pattern matched when it was looked up last."""
+        """Return the streams that the options name, or those that the pattern matched when it was last resolved."""
         if self._found is None or (self._options.pattern is not None and self._clock() >= self._due):
             self._found = streams_of(self._options, server)
             self._due = self._clock() + self._options.pattern_refresh / 1000
@@ -35,9 +35,9 @@ class Selection:
 
 
 def start_of(options: ReadOptions, stream: str, otherwise: Position, state: StreamState | None) -> Position:
-    """Return where reading starts in a stream; `otherwise` if the user does not say.
+    """Return the start position in a stream; `otherwise` if the user did not set one.
 
-    Raises NO_ENTRY_AT_TIME where reading is to start at a time that the stream has not reached, if that is an error.
+    Raises NO_ENTRY_AT_TIME if the start is a time that the stream has not reached, and the options make that an error.
     """
     position = otherwise if options.starting is None else options.starting.get(stream, otherwise)
     if position.time and position.after is not None and position.after >= last_id_of(state):
@@ -49,5 +49,5 @@ def start_of(options: ReadOptions, stream: str, otherwise: Position, state: Stre
 
 
 def end_of(options: ReadOptions, stream: str, otherwise: Position) -> Position:
-    """Return where reading ends in a stream; `otherwise` if the user does not say."""
+    """Return the end position in a stream; `otherwise` if the user did not set one."""
     return otherwise if options.ending is None else options.ending.get(stream, otherwise)

@@ -1,9 +1,9 @@
-"""Which streams a trigger must look at: those that have changed since it was seen that nothing is to be read in them.
+"""Change detection: the streams that a trigger must examine, because they changed after they had no entries to read.
 
-Asking for the state of a stream, and working out what it means, costs far more than asking whether it has changed; and
-the server can be asked to answer when a stream has (`StreamKeys.changed`). So a trigger costs what the streams cost
-that have changed, and an idle query waits at the server. What is decided about a batch never comes from here: a stream
-that has changed, or about which nothing is known, is looked at.
+Requesting and evaluating the state of a stream costs far more than asking whether it has changed, and the server can
+block until a stream has changed (`StreamKeys.changed`). So a trigger's cost depends on the number of changed streams,
+and an idle query waits at the server. Batches never depend on this module: a stream that has changed, or about which
+nothing is known, is examined.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from spark_streams.read.query.offsets import Offsets
 from streamclient.streams.model import StreamState
 from streamclient.streams.server import StreamServer
 
-_LOOK_SECONDS = 10.0  # all streams are looked at about this often
-_STREAM_SECONDS = 0.005  # with many streams less often: this much more per stream
-_WAIT_STREAMS = 1000  # with so many streams asking costs about as much as a wait saves, so the wait is longer
+_LOOK_SECONDS = 10.0  # interval in which all streams are examined
+_STREAM_SECONDS = 0.005  # addition to the interval per stream
+_WAIT_STREAMS = 1000  # number of streams from which the wait is longer, since asking costs as much as a wait saves
 _LONGEST_WAIT = 1000
 
 
 class Watch:
     """State of the streams in which a query has nothing to read.
 
-    `wait`: how long a trigger waits for a change, in milliseconds. `group` is one whose state matters as well. `clock`
-    gives seconds.
+    `wait`: how long a trigger waits for a change, in milliseconds. `group`: a consumer group whose changes count as
+    well. `clock` returns seconds.
     """
 
     def __init__(self, wait: int, group: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._wait = wait
         self._group = group
         self._clock = clock
-        self._after: Offsets | None = None  # the offset after which nothing is to be read in the streams
+        self._after: Offsets | None = None  # the offset after which the streams have no entries to read
         self._states: dict[str, StreamState | None] = {}
-        self._noted: set[str] = set()  # those of them that every batch must be told of
+        self._noted: set[str] = set()  # those of them that every batch must record
         self._until = 0.0
 
     def due(self, server: StreamServer, begin: Offsets, streams: Sequence[str], *, waits: bool) -> Sequence[str]:
-        """Return the streams to look at for a batch after `begin`. With `waits` the server may take its time to find
-        one.
+        """Return the streams to examine for a batch after `begin`. With `waits` the server may block until one has
+        changed.
         """
         now = self._clock()
         if self._after is not begin or now >= self._until:
@@ -62,14 +62,14 @@ class Watch:
     def settle(
         self, after: Offsets, states: Mapping[str, StreamState | None], noted: Collection[str] = frozenset()
     ) -> None:
-        """Nothing is to be read after that offset in these streams, nor in those that were not due.
+        """Record that these streams, and those that were not due, have no entries after that offset.
 
-        If anything is due, the streams `noted` are, too: the offset of the next batch must say something about them.
+        If any stream is due, the streams `noted` are due as well: the next batch's offset must record facts about them.
         """
         self._after = after
         self._states.update(states)
         self._noted = (self._noted - states.keys()) | set(noted)
 
-    def forget(self) -> None:
-        """Look at all streams next time."""
+    def reset(self) -> None:
+        """Examine all streams next time."""
         self._after = None

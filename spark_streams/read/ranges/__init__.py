@@ -1,5 +1,5 @@
 """Consuming by ranges: the query owns its positions, and a task reads from one ID to another.
 
-Owns where batches begin and end, what makes a stream's positions go on, and the query's own consumer group. May import
-`query` beside it and the rooms below. Knows nothing of groups that other programs consume as well.
+Owns the start and end of batches, the continuity of positions, and the query's own consumer group. May import `query`
+and the rooms below. Does not depend on groups that other programs consume as well.
 """

@@ -1,8 +1,8 @@
 """Background work while the tasks of a batch read: deliveries to a group, and the search for the next batch's end.
 
-Which rows a batch has does not depend on them, so the tasks need not wait. What does need them waits for their end: the
-batch's acknowledgement, and the next batch. Each kind does one thing at a time, in a thread with a connection of its
-own, which is not the process's: should that become another one, the query would take the server for another one, too.
+The rows of a batch do not depend on this work, so the tasks need not wait for it. The batch's acknowledgement and the
+next batch depend on it and wait for it to finish. Each kind does one thing at a time, in a thread with a connection of
+its own. It does not use the process's connection, since replacing that one would look to the query like a new server.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from streamclient.connection import Connection
 from streamclient.streams.server import StreamServer, open_server
 from streamclient.wire_errors import BROKEN
 
-_STOP_SECONDS = 2.0  # the longest that the end of a query waits for a page under way
+_STOP_SECONDS = 2.0  # maximum wait at the end of a query for a page in progress
 
 
 class Background:
-    """One thing at a time, or nothing, that is done in the background on the server of an address."""
+    """At most one piece of work in the background, on the server of an address."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -29,7 +29,7 @@ class Background:
         self._ended = threading.Event()
 
     def begin(self, work: Callable[[StreamServer], Iterator[None]]) -> None:
-        """Do it in the background, after what was begun before. It may be ended at every step of the iterator."""
+        """Do the work in the background, after earlier work. It may be stopped at every step of the iterator."""
         self.wait()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
@@ -47,7 +47,7 @@ class Background:
             self._failure = failure
 
     def wait(self) -> None:
-        """Wait until what was begun is done. Raises what made it fail, once."""
+        """Wait for the work to finish. Raises its failure, once."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -56,13 +56,13 @@ class Background:
             raise failure
 
     def join(self) -> None:
-        """Wait for the end of what was begun, from another thread than the one that begins it."""
+        """Wait for the work to finish, from a thread other than the one that starts it."""
         thread = self._thread
         if thread is not None:
             thread.join()
 
     def give_up(self) -> None:
-        """The query has ended: do no more, for another one may have the group next."""
+        """Stop: the query has ended, and another one may use the group next."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)

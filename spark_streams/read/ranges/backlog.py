@@ -10,14 +10,14 @@ from streamwire.stream_id import StreamId
 
 
 def counted_backlog(server: StreamServer, stream: str, after: StreamId, state: StreamState | None) -> Steps[int | None]:
-    """Return the exact number of entries behind `after` in that state; None where the server would have to send them
-    all.
+    """Return the exact number of entries after `after` in that state; None if the server would have to send
+    them all.
     """
     if state is None:
         return 0
     backlog = state.exact_backlog(after)
     if backlog is None and server.entries.counts_cheaply:
-        # Entries that arrived after the state was asked do not count: its other numbers do not have them either.
+        # Entries newer than the state do not count: its other numbers do not include them either.
         backlog = yield from rounds.count(stream, after, state.last_id)
     return backlog
 

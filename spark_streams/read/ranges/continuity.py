@@ -1,6 +1,6 @@
 """Continuity of a stream: where its next batch starts, and what was lost before.
 
-Owns what is remembered of each stream from one trigger to the next. Which contradictions between an offset and a
+Owns the facts of each stream that are kept from one trigger to the next. Which contradictions between an offset and a
 stream's state mean a loss is decided in `spark_streams.read.query.loss`.
 """
 
@@ -30,7 +30,7 @@ _log = logging.getLogger("spark_streams")
 
 
 class Continuity:
-    """One query's knowledge of its streams. States go in; beginnings come out, or errors and warnings of loss."""
+    """One query's facts about its streams. States go in; starts of batches come out, or errors and warnings of loss."""
 
     def __init__(self, options: ReadOptions, address: Address, group: OwnedGroup) -> None:
         self._options = options
@@ -45,11 +45,11 @@ class Continuity:
         self._forgotten: set[str] = set()  # streams that no longer have that last entry, though they have older ones
 
     def see(self, states: Mapping[str, StreamState | None]) -> None:
-        """Remember where the streams that exist end now."""
+        """Record the current ends of the existing streams."""
         self._seen.update((stream, state.last_id) for stream, state in states.items() if state is not None)
 
     def report(self, begin: Offsets, planned: BatchPlan) -> None:
-        """Raise what was lost as an error, or warn of it. Streams that are missing are reported once."""
+        """Raise an error for losses, or log a warning. Missing streams are reported once."""
         losses = planned.losses.items()
         problems = {stream: found.error(stream, baseline_in(begin, stream), self._address) for stream, found in losses}
         if problems and self._options.fails:
@@ -59,7 +59,7 @@ class Continuity:
         self._gone |= {stream for stream in problems if stream in planned.quiet and planned.quiet[stream] is None}
 
     def go_on(self, planned: BatchPlan) -> None:
-        """The next batch is that one: remember where it ends."""
+        """Record the end of the next batch."""
         self._gone -= planned.seen.keys()
         for stream in planned.moved:
             state, end = planned.seen[stream], planned.end.of(stream)
@@ -68,10 +68,10 @@ class Continuity:
                 self._ends[stream] = end
 
     def check_history(self, generation: int, server: StreamServer, states: Mapping[str, StreamState | None]) -> None:
-        """If the connection is another one than before, look whether the streams still have the last entries read.
+        """If the connection was replaced, check whether the streams still have the last entries read.
 
-        A replica that takes over, or a server that starts again, may have lost entries that were read, and others may
-        have come since. If new ones have smaller IDs than the position, nothing else shows it.
+        A replica that takes over, or a server that restarts, may have lost entries that were read, and others may have
+        been added since. If these have smaller IDs than the position, no other check detects that.
         """
         if self._generation == generation:
             return
@@ -90,7 +90,7 @@ class Continuity:
     def begins(
         self, server: StreamServer, begin: Offsets, states: Mapping[str, StreamState | None]
     ) -> dict[str, Begin]:
-        """Return where the next batch begins in these streams, behind what was lost."""
+        """Return the starts of the next batch in these streams, after losses."""
         found = {stream: self._begin(server, begin, stream, state) for stream, state in states.items()}
         begins = rounds.for_each(server, found)
         self.see(states)
@@ -103,14 +103,14 @@ class Continuity:
         if state is None and stream in self._gone:
             return Begin(baseline_in(begin, stream), retired=self._is_read(begin, stream))
         if state is None and self._is_read(begin, stream):
-            _log.warning("The stream %s, of which everything had been read, was deleted.", stream)
+            _log.warning("The stream %s was deleted after all of it had been read.", stream)
             self._gone.add(stream)
             return Begin(baseline_in(begin, stream), retired=True)
         if stream in self._gone and self._is_read(begin, stream):
             yield from self._group.create(stream, state)
             return Begin((yield from baseline_of(server, stream, ZERO, state)), jumps=True)
         ahead = begin.begins.get(stream, ZERO)
-        if ahead > begin.of(stream):  # the query is to begin at an ID or a time that the stream has not reached yet
+        if ahead > begin.of(stream):  # the query's start is an ID or a time that the stream has not reached yet
             return Begin((yield from baseline_of(server, stream, ahead, state)), jumps=True)
         baseline = baseline_in(begin, stream)
         backlog = yield from self._backlog(server, stream, baseline, state)
@@ -122,12 +122,12 @@ class Continuity:
         if found is None:
             return Begin(baseline, backlog=backlog)
         if state is None:
-            return Begin(baseline, loss=found)  # it is counted when the stream exists again
+            return Begin(baseline, loss=found)  # counted when the stream exists again
         after = ZERO if found.recreated else baseline.after
         return Begin((yield from baseline_of(server, stream, after, state)), jumps=found.recreated, loss=found)
 
     def _is_read(self, begin: Offsets, stream: str) -> bool:
-        """Return whether all of a stream that a pattern found had been read, as far as was ever seen."""
+        """Return whether a stream found by a pattern was read to its last known end."""
         if self._options.pattern is None or stream in begin.unread:
             return False
         return self._seen.get(stream, ZERO) <= begin.of(stream)
@@ -135,11 +135,11 @@ class Continuity:
     def _backlog(
         self, server: StreamServer, stream: str, baseline: Baseline, state: StreamState | None
     ) -> Steps[int | None]:
-        """Return the exact number of entries behind a position; None if it is unknown.
+        """Return the exact number of entries after a position; None if it is unknown.
 
-        They are counted only if entries were removed from the stream since they were last counted with none missing,
-        or if its first entry is another one. Otherwise there are as many as were added. So a trigger costs the same
-        however long the stream is.
+        They are counted only if entries were removed from the stream since the last complete count, or if its first
+        entry has changed. Otherwise their number follows from the number of added entries. So a trigger's cost does not
+        depend on the length of the stream.
         """
         added = None if state is None else state.entries_added
         if state is None or added is None or baseline.added is None or added < baseline.added:
@@ -153,7 +153,9 @@ class Continuity:
         return backlog
 
     def check_ends(self, begin: Offsets, end: Offsets) -> None:
-        """Report streams that were replaced between start and end. For an end that was planned without its start."""
+        """Report streams that were replaced between start and end. Used for an end that was planned without
+        its start.
+        """
         for stream in sorted(begin.streams.keys() & end.streams):
             if end.is_another(begin, stream):
                 last, first = end.of(stream), end.firsts.get(stream)
@@ -163,7 +165,7 @@ class Continuity:
     def check_planned(
         self, server: StreamServer, begin: Offsets, end: Offsets, by_stream: Mapping[str, Sequence[Range]]
     ) -> dict[str, StreamState]:
-        """Report what was lost of a batch since it was planned. Returns the states of the streams that exist."""
+        """Report losses in a batch since it was planned. Returns the states of the existing streams."""
         states = server.states.of([*by_stream], self._options.group)
         checks = {
             stream: self._check_ranges(server, begin, end, parts, states[stream]) for stream, parts in by_stream.items()
@@ -184,8 +186,8 @@ class Continuity:
         if jumps or stream not in begin.streams or is_anew:
             baseline = Baseline(parts[0].after, deleted=baseline.deleted, first=first)
         if end.lost.get(stream, 0) > begin.lost.get(stream, 0):
-            baseline = replace(baseline, added=None)  # what was lost before the batch was planned is reported already
-        # Without a head the offset does not say what of the batch was deleted when it was planned.
+            baseline = replace(baseline, added=None)  # losses before the batch was planned are already reported
+        # Without a head the offset does not tell which entries of the batch were deleted when it was planned.
         known = Known(upto, end.added.get(stream), first, deleted=None if head is None else deleted)
         found = find_missing(Range(stream, parts[0].after, upto, 0, head=head), known, state)
         if found is None:
@@ -196,7 +198,7 @@ class Continuity:
 
 
 def baseline_in(offset: Offsets, stream: str) -> Baseline:
-    """Return an offset's facts of a stream."""
+    """Return the facts about a stream in an offset."""
     first = offset.firsts.get(stream)
     return Baseline(offset.of(stream), offset.added.get(stream), offset.deleted.get(stream, ZERO), first)
 

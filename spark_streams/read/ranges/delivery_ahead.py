@@ -1,9 +1,9 @@
-"""The next batch of a query that is behind, delivered to its group before it is planned.
+"""Delivery ahead: the next batch of a query that is behind, delivered to its group before it is planned.
 
-That finds the batch's end, too (`streamclient.streams.delivery_ahead`). It changes nothing that a batch is made of:
-what was delivered is pending, as a batch is whose driver was killed, and what a later batch has of it is not delivered
-again. Owns which consumers get it, so that the running batch's are acknowledged by themselves, and takes it back when
-the query is stopped, for then nobody reads it soon.
+This also finds the batch's end (`streamclient.streams.delivery_ahead`), and does not affect the contents of batches:
+delivered entries are pending, like those of a batch whose driver was killed, and a later batch does not deliver them
+again. Owns the choice of their consumers, so that the running batch can be acknowledged separately, and undoes the
+delivery when the query is stopped, since the entries might not be read soon.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from streamwire.stream_id import LAST, StreamId
 
 @dataclass
 class _Begun:
-    """A delivery behind `after`; `added`: entries ever added up to there. The others are None until they are known."""
+    """A delivery after `after`; `added`: entries ever added up to there. The other fields are None until they are
+    known.
+    """
 
     after: StreamId
     added: int
@@ -29,7 +31,7 @@ class _Begun:
 
 
 class DeliveryAhead:
-    """Deliveries of a batch that is not planned yet, certain or possible: of one stream at a time."""
+    """Deliveries of a batch that is not planned yet, certain or possible; one stream at a time."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -41,16 +43,16 @@ class DeliveryAhead:
         return None if begun is None else begun.reached or LAST
 
     def begin(self, stream: str, after: StreamId, added: int) -> None:
-        """Say that `deliver` is called for the stream next, in any thread."""
+        """Announce the next call of `deliver`, which may be in another thread."""
         self._begun[stream] = _Begun(after, added)
 
     def deliver(
         self, server: StreamServer, stream: str, count: int, parts: int
     ) -> Generator[None, None, Counted | None]:
-        """Deliver as many entries, in parts of equal size; see `GroupReads.ahead`."""
+        """Deliver this number of entries in parts of equal size; see `GroupReads.ahead`."""
         group, begun = self._options.group or "", self._begun[stream]
         consumers = server.groups.consumers([stream], group)[stream]
-        if not consumers:  # the running batch has some: the user may not see them
+        if not consumers:  # the running batch has consumers, so the user may not list them
             return None
         begun.consumers = self._free_names({name for name, pending in consumers if pending}, parts)
         ends = [count * part // parts for part in range(parts + 1)]
@@ -70,7 +72,7 @@ class DeliveryAhead:
         raise AssertionError("numbers do not end")
 
     def planned(self, stream: str, after: StreamId) -> None:
-        """A batch of the stream that begins there has got what the group has."""
+        """Record that a planned batch of the stream, which begins there, includes the entries delivered ahead."""
         begun = self._begun.get(stream)
         if begun is not None and after >= begun.after:
             del self._begun[stream]

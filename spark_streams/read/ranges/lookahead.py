@@ -1,12 +1,12 @@
-"""The end of the next batch, found while the tasks of this one read.
+"""Lookahead: the end of the next batch, found while the tasks of this one read.
 
 A server without the engine's commands does not count: to find a batch's last entry, all of its entries are read once
-(`Entries.nths`), or they are delivered to the query's group, which has to be done sooner or later
-(`GroupReads.ahead`). A query that has more to read than a batch may have begins with that when the tasks of a
-batch begin, in a thread with a connection of its own, so that the next trigger does not wait for it.
+(`Entries.nths`), or they are delivered to the query's group, which is necessary sooner or later (`GroupReads.ahead`). A
+query with more entries than fit into a batch starts that when the tasks of a batch start, in a thread with its own
+connection, so that the next trigger does not wait for it.
 
-What was found decides nothing by itself: it answers the next batch's question if that is the same one, and if nothing
-behind the position is gone. Otherwise it is dropped, and the server is asked.
+The result never determines a batch by itself: it answers the next batch's question if that is the same one and no entry
+after the position is gone. Otherwise it is dropped, and the server is asked.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from streamclient.streams.server import StreamServer
 
 _log = logging.getLogger("spark_streams")
 
-#: A question, and the generation of the connection whose states led to it: after a failover the stream may differ.
+#: A question, and the generation of the connection from whose states it follows: after a failover the stream may
+#: differ.
 Noted = tuple[Question, int]
 
 
 class Lookahead:
-    """A query's question about its next batch, one at a time, and what was found."""
+    """A query's question about its next batch, one at a time, and the answer."""
 
     def __init__(self, address: Address, group: OwnedGroup) -> None:
         self._background = Background(address)
         self._group = group
-        self._next: Noted | None = None  # to be asked when the tasks of this batch begin
+        self._next: Noted | None = None  # asked when the tasks of this batch start
         self._asked: Noted | None = None
         self._found: Counted | None = None
 
     @property
     def delivers(self) -> frozenset[str]:
-        """The stream whose next batch `begin` delivers, behind all of this one; none if it does not."""
+        """The stream whose next batch `begin` delivers after all of this one; empty if it does not deliver."""
         is_due = self._next is not None and self._group.delivers_ahead
         return frozenset([self._next[0].stream] if self._next is not None and is_due else ())
 
     def note(self, question: Question | None, generation: int) -> None:
-        """Ask this when the tasks of the batch begin; nothing if it is None."""
+        """Set the question to ask when the tasks of the batch start; None for no question."""
         self._next = None if question is None else (question, generation)
 
     def begin(self) -> None:
-        """Look for what was noted, in the background. Call it last: while it looks, the planner itself is slower."""
+        """Search for the answer in the background. Call this last, since the search slows down the planner."""
         delivers = self.delivers
         noted, self._next = self._next, None
         if noted is not None:
@@ -69,7 +70,7 @@ class Lookahead:
         yield
 
     def tell(self, server: StreamServer, generation: int, facts: Facts) -> None:
-        """Have the server know what was found, if the next batch begins there and it still holds."""
+        """Pass the answer to `server`, if the next batch begins there and the answer is still valid."""
         asked, self._asked = self._asked, None
         if asked is None or facts.starts.get(asked[0].stream) != asked[0].after:
             return
@@ -78,13 +79,14 @@ class Lookahead:
         found, state = self._found, facts.states.get(question.stream)
         if found is None or state is None or known_to != generation:
             return
-        if found.cuts and state.group is None:  # as the group to which it was delivered, the stream may be another one
+        # The group of the delivery is gone, so the stream may have been replaced.
+        if found.cuts and state.group is None:
             return
         if question.has_all(state):
             server.entries.learn(question.stream, question.after, found)
 
     def _settle(self) -> None:
-        """Wait for the search under way. After a failure the query asks again, and gets the error then."""
+        """Wait for a running search. After a failure the query asks again, and gets the error then."""
         try:
             self._background.wait()
         except PystreamsError as problem:
@@ -92,10 +94,10 @@ class Lookahead:
             _log.info("The end of the next batch was not found ahead: %s", problem)
 
     def stop(self) -> None:
-        """The query has ended: nothing more is delivered, for another one may have the group next."""
+        """Stop delivering: the query has ended, and another one may use the group next."""
         self._group.stop()
         self._background.give_up()
 
     def take_back(self, server: StreamServer) -> None:
-        """Have nothing pending that no batch has asked for."""
+        """Undo deliveries that no batch has requested."""
         self._group.take_back(server)

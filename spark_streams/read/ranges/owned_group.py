@@ -1,7 +1,7 @@
-"""The consumer group that a query owns: where the query starts in it, delivery, acknowledgement and trimming.
+"""The consumer group that a query owns: its start position, delivery, acknowledgement and trimming.
 
-The group is bookkeeping for others to look at (pending entries, lag): which rows a batch has is decided by offsets
-alone. Every method does nothing where the query has no group.
+The group is bookkeeping for observers (pending entries, lag): the rows of a batch are determined by offsets alone.
+Every method does nothing if the query has no group.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 #: A stream's ranges in order, its state, and how many entries were ever added before them (None: unknown).
 Batch = tuple[Sequence[Range], StreamState, int | None]
 
-#: A stream's ranges in order, and the group's position: what lies up to there was delivered before.
+#: A stream's ranges in order, and the group's position: entries up to there were delivered before.
 Delivered = tuple[Sequence[Range], StreamId]
 
 _log = logging.getLogger("spark_streams")
-_MANY = 10_000  # entries: delivering more than these takes long enough to be done while the tasks read
-_ATTEMPTS = 3  # at a delivery in the background; a failover may take away what it has delivered
+_MANY = 10_000  # number of entries from which delivery takes long enough to be done while the tasks read
+_ATTEMPTS = 3  # attempts of a delivery in the background, which a failover may undo
 
 
 class OwnedGroup:
@@ -42,18 +42,18 @@ class OwnedGroup:
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
-        # Redis does not replicate how many entries a group has read by XREADGROUP, only what is set: a replica that
-        # takes over would go on from a number of long ago. Without one it estimates.
+        # Redis does not replicate the number of entries that a group reads by XREADGROUP, only an explicitly set
+        # number: a replica that takes over would continue from an old number. Without a number it estimates.
         self._tells_count = options.ack == "cursor" or address.kind == "single"
         self._finished: dict[str, StreamId] = {}
         self._trimmed: dict[str, StreamId] = {}
-        self._delivered_from: dict[str, StreamId] = {}  # where the batch that was delivered last begins
-        self._left_at: dict[str, StreamId] = {}  # the furthest where this query can have left the group
+        self._delivered_from: dict[str, StreamId] = {}  # start of the batch that was delivered last
+        self._left_at: dict[str, StreamId] = {}  # furthest position to which this query can have moved the group
         self._background = Background(address)
         self._ahead = DeliveryAhead(options)
-        self._tidied: set[str] = set()  # streams where an earlier run's marks were looked for
+        self._tidied: set[str] = set()  # streams that were searched for an earlier run's marks
         self._may_mark = True
-        self._last: tuple[Offsets, bool | None] | None = None  # what was finished last
+        self._last: tuple[Offsets, bool | None] | None = None  # the offset that was finished last
 
     def start(
         self,
@@ -65,10 +65,10 @@ class OwnedGroup:
         resumes: bool,
         changes: bool = True,
     ) -> Steps[StreamId]:
-        """Return where a new query begins that is to begin at `after`; the group, which exists, is moved there.
+        """Return the start of a new query that is to begin at `after`; an existing group is moved there.
 
-        `resumes`: an existing group is not moved, and the query begins where it is. Nor is it unless this `changes`
-        the group. Raises GROUP_IN_USE for a group that other programs use.
+        `resumes`: an existing group is not moved, and the query begins at its position. The group is also not moved
+        unless `changes`. Raises GROUP_IN_USE for a group that other programs use.
         """
         group = self._options.group
         if group is None:
@@ -86,12 +86,12 @@ class OwnedGroup:
         if changes:
             yield from self._mark(stream, group)
         if resumes:
-            # If the first batch started but never committed, its entries are pending: begin there again.
+            # If the first batch started but never committed, its entries are pending: start there again.
             pending = None
             if found.pending:
                 pending = yield from rounds.first_pending_id(stream, group, self._options.consumer)
             return found.last_delivered_id if pending is None else min(found.last_delivered_id, pending.before())
-        # A query that has the group may be this one, before a restart; if not, this one is refused its first batch.
+        # The query that uses the group may be this one before a restart. If not, the lease refuses the first batch.
         name = lease_name(self._options, shared=False)
         if moves and (self._options.takeover or not (yield from rounds.is_held(stream, name))):
             read = yield from self._count(server, stream, after, state)
@@ -120,17 +120,17 @@ class OwnedGroup:
     def _count(
         self, server: StreamServer, stream: str, after: StreamId, state: StreamState | None
     ) -> Steps[int | None]:
-        """Return how many entries were ever added up to `after`, for the group to know; None if it is not
-        to be told.
+        """Return the number of entries ever added up to `after`, to be set in the group; None if it is not
+        to be set.
         """
         if not self._tells_count:
             return None
         return (yield from added_upto(server, stream, after, state))
 
     def check_consumers(self, stream: str) -> Steps[bool]:
-        """Return whether the group has consumers of a query with the same prefix. GROUP_IN_USE if it has others.
+        """Return whether the group has consumers of a query with the same prefix. Raises GROUP_IN_USE if it has others.
 
-        Those that a query with consume=shared has left are no others, unless that query runs.
+        Consumers left by a query with consume=shared do not count as others unless that query is running.
         """
         group, options = self._options.group, self._options
         if group is None or options.ack == "none":
@@ -148,7 +148,7 @@ class OwnedGroup:
         return len(names) > len(others)
 
     def _mark(self, stream: str, group: str) -> Steps[None]:
-        """Leave a consumer in the group that says that a query has made or taken it."""
+        """Create a consumer in the group that marks it as created or used by a query."""
         if self._options.ack != "none":
             yield from rounds.create_consumer(stream, group, f"{self._options.consumer}-query")
 
@@ -167,11 +167,11 @@ class OwnedGroup:
     ) -> frozenset[str]:
         """Add the ranges of a batch to the group's pending list. Returns the streams whose task is to do it instead.
 
-        `alone`: streams with one range, which has a task of its own. `aside`: streams whose task does not deliver even
-        so, because the next batch is delivered behind this one. Raises GROUP_BEHIND if the group's position in a stream
-        lies before the batch, with entries in between.
+        `alone`: streams with one range, which has a task of its own. `aside`: streams whose task does not deliver in
+        any case, because the next batch is delivered after this one. Raises GROUP_BEHIND if the group's position in a
+        stream is before the batch, with entries in between.
 
-        Many entries are added in the background, where the server needs as long for them as for reading them.
+        Large deliveries run in the background if they take the server as long as reading.
         """
         group = self._options.group
         if group is None or self._options.ack == "none":
@@ -194,10 +194,11 @@ class OwnedGroup:
     def _mark_large(
         self, server: StreamServer, group: str, wanted: Mapping[str, Delivered], aside: Collection[str]
     ) -> set[str]:
-        """Return the streams to which so much is delivered that it is done in the background, each with a mark.
+        """Return the streams with a delivery so large that it is done in the background, and leave a mark in each.
 
-        The mark is a consumer whose name says how far it goes. It is there until all is delivered: if the driver is
-        killed before that, and the batch finished all the same, the next run knows why the group is behind.
+        The mark is a consumer whose name contains the end of the delivery. It exists until all entries are delivered:
+        if the driver is killed before that, and the batch is finished nevertheless, it tells the next run why the group
+        is behind.
         """
         if server.entries.counts_cheaply or not self._may_mark:
             return set()
@@ -215,15 +216,16 @@ class OwnedGroup:
         except ServerError as refusal:
             if refusal.condition != "NOT_PERMITTED":
                 raise
-            _log.info("The group %s gets its entries before the tasks begin: %s", group, refusal)
+            _log.info("The group %s receives its entries before the tasks start: %s", group, refusal)
             self._may_mark = False
             return set()
         return {stream for stream, is_marked in marked.items() if is_marked}
 
     def _mark_until(self, stream: str, group: str, upto: StreamId) -> Steps[bool]:
-        """Leave the mark of a delivery; False if the server cannot.
+        """Leave the mark of a delivery; return False if the server cannot.
 
-        The first time, earlier runs' marks are removed, and this one, too: who may not remove it is not to make it.
+        The first time, marks of earlier runs are removed, and also this one: a user who may not remove it must not
+        leave it.
         """
         mark = self._mark_name(upto)
         if stream not in self._tidied:
@@ -237,7 +239,7 @@ class OwnedGroup:
         return f"{self._options.consumer}-until-{upto}"
 
     def _deliver_aside(self, group: str, wanted: Mapping[str, Delivered], server: StreamServer) -> Iterator[None]:
-        """Deliver, page by page; remove the marks where all is delivered."""
+        """Deliver page by page; remove the marks of completed streams."""
         left = wanted
         for _ in range(_ATTEMPTS):
             yield from server.group_reads.pages(left.values(), group, self._options.consumer)
@@ -264,26 +266,26 @@ class OwnedGroup:
         return self._options.group is not None and self._options.ack == "commit"
 
     def begin_ahead(self, stream: str, after: StreamId, added: int) -> None:
-        """Say that `deliver_ahead` is called next, in another thread."""
+        """Announce the next call of `deliver_ahead`, in another thread."""
         self._ahead.begin(stream, after, added)
 
     def deliver_ahead(
         self, server: StreamServer, stream: str, count: int, parts: int
     ) -> Generator[None, None, Counted | None]:
-        """Deliver the next batch behind the one that is being delivered. Returns its end, if it is certain."""
+        """Deliver the next batch after the one that is being delivered. Returns its end if that is certain."""
         self._background.join()
         return (yield from self._ahead.deliver(server, stream, count, parts))
 
     def stop(self) -> None:
-        """The query has ended: nothing more is delivered."""
+        """Stop delivering: the query has ended."""
         self._background.give_up()
 
     def take_back(self, server: StreamServer) -> None:
-        """Have nothing pending that no batch has asked for."""
+        """Undo deliveries that no batch has requested."""
         self._ahead.take_back(server, tells_count=self._tells_count)
 
     def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
-        """See to it that the group is at the batch's start, or behind it. Returns its position."""
+        """Make sure that the group is at the batch's start, or after it. Returns its position."""
         after, stream = parts[0].after, parts[0].stream
         added = counted if self._tells_count else None
         position = after
@@ -301,29 +303,32 @@ class OwnedGroup:
         return position
 
     def _check_ahead(self, group: str, stream: str, position: StreamId, upto: StreamId) -> Steps[None]:
-        """Say that somebody has moved the group. Rows do not depend on it, but what it has passed is never pending.
+        """Log a warning that another client has moved the group. Rows do not depend on it, but skipped entries are
+        never pending.
 
-        An earlier run that was killed may have delivered the batch behind `upto` ahead.
+        A delivery ahead by an earlier run that was killed, after `upto`, is not such a move.
         """
         expected = self._ahead.furthest(stream) or self._left_at.get(stream, upto)
         if position <= expected:
             return
         if stream not in self._left_at and (yield from self._has_pending(group, stream)):
             return
-        _log.warning("The group %s of %s was moved from %s to %s; all is read.", group, stream, expected, position)
+        _log.warning(
+            "The group %s of %s was moved from %s to %s; all entries are still read.", group, stream, expected, position
+        )
 
     def _has_pending(self, group: str, stream: str) -> Steps[bool]:
         """Return whether the query, or an earlier run of it, has entries pending."""
         return (yield from rounds.first_pending_id(stream, group, self._options.consumer)) is not None
 
     def _catch_up(self, group: str, stream: str, position: StreamId, after: StreamId, added: int | None) -> Steps[None]:
-        """Move a group that is behind the batch's start; an error if it has not read entries in between."""
+        """Move a group that is before the batch's start; raise an error if it has not read entries in between."""
         first, found = yield from rounds.nth(stream, position, 1, after)
         if found and not self._delivery_was_lost(stream, position, after):
             mark = self._mark_name(after)
             if mark.encode() in {name for name, _ in (yield from rounds.consumers(stream, group))}:
                 yield from rounds.delete_consumer(stream, group, mark)
-                reason = "the driver ended before it had delivered its last batch, which is finished"
+                reason = "the driver ended before it had delivered all of its last batch, which is finished"
                 _log.warning("The group %s of %s is moved from %s to %s: %s.", group, stream, position, after, reason)
             elif self._options.fails:
                 fail("GROUP_BEHIND", group=group, stream=stream, position=position, after=after, first=first)
@@ -334,18 +339,18 @@ class OwnedGroup:
     def _delivery_was_lost(self, stream: str, position: StreamId, after: StreamId) -> bool:
         """Return whether the group may be behind only because a failover lost the last batch's delivery.
 
-        That batch is finished and none of its entries is missing, or the stream's state would have shown it.
+        The batch is finished, and none of its entries is missing, since the stream's state would show that.
         """
         begin = self._delivered_from.get(stream)
         return self._address.kind != "single" and begin is not None and begin <= position < after
 
     def finish(self, server: StreamServer, finished: Offsets, *, durable: bool | None) -> None:
-        """Acknowledge what is finished, up to the offset's position in each stream, and trim it if the query trims.
+        """Acknowledge everything up to the offset's position in each stream, and trim it if the query trims.
 
-        It is trimmed only if the offset is `durable` (no restart asks for anything before it), and acknowledged unless
-        it is known not to be: other queries trim what this group has acknowledged.
+        It is trimmed only if the offset is `durable` (no restart asks for entries before it), and acknowledged unless
+        it is known not to be, since other queries trim entries that this group has acknowledged.
 
-        The first call may come after a restart and covers every stream; later ones only those that have moved.
+        The first call may come after a restart and covers every stream; later calls only those that have moved.
         """
         options, group = self._options, self._options.group
         if self._last is not None and self._last[0] is finished and self._last[1] == durable:

@@ -1,4 +1,4 @@
-"""The parts of a batch: the ranges and tasks that two offsets mean, whenever the batch is read."""
+"""Parts of a batch: the ranges and tasks that follow from two offsets, the same for every replay."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def ranges_between(begin: Offsets, end: Offsets, sizes: Mapping[str, int] | None
 
 
 def whole_from(state: StreamState | None) -> StreamId:
-    """Return where a part of a stream begins that has all that the query may still have to read, as far as its group
-    tells.
+    """Return the start of a part of a stream that includes all entries the query may still have to read, according to
+    its group.
 
-    What lies before is read too where that is wrong, in the first partition.
+    If the group is wrong, earlier entries are read as well, in the first partition.
     """
     group = None if state is None else state.group
     return ZERO if group is None or group.pending else group.last_delivered_id
 
 
 def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
-    """Return the ranges of the batch between two offsets, those of each task together."""
+    """Return the ranges of the batch between two offsets, grouped by task."""
     if end.starts is None:
         return planning.shared(ranges_between(begin, end), end.tasks)
     counts = _entries_between(begin, end, end.streams)
@@ -45,7 +45,7 @@ def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
                 continue
             index = seen[stream] = seen.get(stream, -1) + 1
             count = part.count
-            if not index:  # the whole's part may begin before
+            if not index:  # the first part may begin earlier
                 count = None if anew or stream in end.cuts else counts.get(stream)
             rest.append(Range(stream, after, part.upto, index, count))
         if rest:
@@ -59,7 +59,7 @@ def ranges_of_whole(end: Offsets, sizes: Mapping[str, int] | None = None) -> lis
 
 
 def _entries_between(begin: Offsets, end: Offsets, streams: Iterable[str]) -> dict[str, int]:
-    """Each stream's number of entries in a batch, where both offsets know it and nothing was lost in between."""
+    """Return each stream's number of entries in a batch, if both offsets have it and nothing was lost in between."""
     entries: dict[str, int] = {}
     for stream in streams:
         added, before = end.added.get(stream), begin.added.get(stream)

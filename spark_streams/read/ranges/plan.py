@@ -1,9 +1,9 @@
-"""Planning one micro-batch of a query that owns its positions: where it ends, and how it is cut into partitions.
+"""Planning of a micro-batch of a query that owns its positions: its end, and its cuts into partitions.
 
-`plan` is pure. It gets an offset, facts and limits; what it has to know besides, it asks in rounds
+`plan` is pure. It gets an offset, facts and limits, and requests further facts in rounds
 (`streamclient.streams.rounds.Planning`). It calls no server, reads no clock, changes nothing and logs nothing, so the
 same facts and answers always make the same batch. `spark_streams.read.ranges.source` collects the facts, answers the
-rounds and carries out the plan. What the answers were is written into the offset, so a batch is planned only once.
+rounds and carries out the plan. The answers are written into the offset, so a batch is planned only once.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from streamclient.streams.model import Cut, Range, StreamState, last_id_of
 from streamclient.streams.rounds import Planning
 from streamwire.stream_id import ZERO, StreamId
 
-_SAMPLED = 20  # streams whose entries are sampled at a time, for their size or their number
-_MANY = 10_000  # entries: finding the end of fewer takes no longer than starting a thread
+_SAMPLED = 20  # maximum number of streams sampled at a time, for the size or number of their entries
+_MANY = 10_000  # number of entries below which finding the end takes no longer than starting a thread
 
 
 @dataclass(frozen=True)
 class Begin:
-    """Where a stream's part of the next batch begins.
+    """Start of a stream's part of the next batch.
 
-    `jumps`: elsewhere than where the last batch ended. `loss`: what was lost there. `backlog`: the exact number of
-    entries behind it; None if unknown. `retired`: the stream was deleted after all of it had been read.
+    `jumps`: whether it differs from the end of the last batch. `loss`: loss found there. `backlog`: exact number of
+    entries after it; None if unknown. `retired`: whether the stream was deleted after all of it had been read.
     """
 
     baseline: Baseline
@@ -45,22 +45,22 @@ class Begin:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the batch begins where the last one ended, and the offset need not say anything about it."""
+        """Whether the batch begins at the end of the last one, so that the offset needs no fact about its start."""
         return not (self.jumps or self.loss or self.retired)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known when a batch is planned.
+    """Facts for planning a batch.
 
     `streams`: all streams of the query. `states` and `begins`: those of the streams that may have changed.
     `finds_streams`: whether a pattern names the streams, so that those it no longer finds are dropped.
     `acknowledges`: whether batches are pending in a group until they are finished.
-    `targets`: of a query that stops when it has read what is there (Trigger.AvailableNow), each stream's last ID and
-    number of entries ever added at its start; None for other queries.
+    `targets`: for Trigger.AvailableNow, each stream's last ID and
+    number of entries ever added at the query's start; None for other triggers.
     `latest_starts`: the position of the first batch in streams that the query reads from their end.
     `waited`: milliseconds since the last batch was planned; None before the first. `rotation`: counts limited batches.
-    `cores`: those that tasks are planned for.
+    `cores`: cores for which tasks are planned.
     """
 
     streams: Collection[str]
@@ -91,7 +91,7 @@ class Facts:
 
     @cached_property
     def losses(self) -> dict[str, Loss]:
-        """What was lost of each stream."""
+        """The loss in each stream, if any."""
         return {stream: found.loss for stream, found in self.begins.items() if found.loss is not None}
 
     @property
@@ -102,7 +102,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Question:
-    """Which entry of `stream` is the `count`-th in (after, upto]? `added`: entries ever added up to `after`.
+    """Search for the `count`-th entry of `stream` in (after, upto]. `added`: entries ever added up to `after`.
 
     `total`: entries ever added to the stream. `parts`: the number of parts into which the batch will be cut.
     """
@@ -116,8 +116,8 @@ class Question:
     parts: int = 1
 
     def has_all(self, state: StreamState) -> bool:
-        """Return whether the stream's state shows that nothing is gone behind `after`, and is not that of a smaller
-        stream.
+        """Return whether the state shows that no entry after `after` is gone, and that the stream was not replaced by a
+        smaller one.
         """
         if state.entries_added is None or state.first_id is None or state.entries_added < self.total:
             return False
@@ -128,13 +128,13 @@ class Question:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What a trigger is to do.
+    """Plan of a trigger.
 
-    `end`: the offset at the end of the batch, with its cuts, tasks and losses; the offset that was given if there is no
-    batch. `losses`: what to report before that. `quiet`: states of the streams without entries for it, of which those
-    `noted` change the next offset nevertheless. `seen`: states of the streams whose positions the end states. `moved`:
-    streams with entries in the batch. `is_limited`: whether entries are left for the next one. `question`: what to find
-    out about the next batch while the tasks read; None if that does not pay.
+    `end`: the offset at the end of the batch, with its cuts, tasks and losses; the given offset if there is no batch.
+    `losses`: losses to report first. `quiet`: states of the streams without entries for the batch; those in `noted`
+    change the next offset nevertheless. `seen`: states of the streams whose positions are in the end. `moved`: streams
+    with entries in the batch. `is_limited`: whether entries are left for the next one. `question`: search to start for
+    the next batch while the tasks read; None if that does not pay off.
     """
 
     end: Offsets
@@ -148,13 +148,13 @@ class BatchPlan:
 
     @property
     def read(self) -> dict[str, StreamState]:
-        """States of the streams of which nothing is left behind the end."""
+        """States of the streams without entries after the end."""
         return {stream: state for stream, state in self.seen.items() if self.end.of(stream) == state.last_id}
 
 
 @dataclass(frozen=True)
 class _Admitted:
-    """A batch's end in each stream, and its number of entries in each where that is known.
+    """A batch's end in each stream, and its number of entries there if known.
 
     `limited`: streams whose end was found by counting.
     """
@@ -165,8 +165,8 @@ class _Admitted:
 
 
 def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPlan]:
-    """Return the batch after `begin`: as many entries as the limits allow; none while fewer than their minimum are
-    there.
+    """Return the batch after `begin`: as many entries as the limits allow; none if there are fewer than
+    their minimum.
     """
     quiet = {stream: state for stream, state in facts.states.items() if facts.reach[stream] <= facts.starts[stream]}
     noted = frozenset(stream for stream in quiet if stream not in begin.streams or not facts.begins[stream].is_plain)
@@ -185,7 +185,7 @@ def plan(begin: Offsets, facts: Facts, limits: LimitOptions) -> Planning[BatchPl
 
 
 def first_offset(baselines: Mapping[str, Baseline], states: States, source: Source | None) -> Offsets:
-    """Return where a new query begins that reads each stream from its baseline on; that may be ahead of the stream."""
+    """Return the start of a new query that reads each stream from its baseline, which may be ahead of the stream."""
     lasts = {stream: last_id_of(state) for stream, state in states.items()}
     ahead = {stream: known.after for stream, known in baselines.items() if known.after > lasts[stream]}
     there = {stream: state for stream, state in states.items() if state is not None}
@@ -245,7 +245,7 @@ def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
 
 
 def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
-    """Return the number of entries that each stream has for the batch, and whether that is certain."""
+    """Return the number of entries that each stream has for the batch, and whether the number is certain."""
     found: dict[str, tuple[int, bool]] = {}
     asked: list[tuple[str, StreamId, StreamId]] = []
     for stream, end in facts.reach.items():
@@ -267,7 +267,7 @@ def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
 
 
 def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[int, bool]]) -> Planning[bool]:
-    """Return whether the minimum is reached, or the longest delay is over. Trigger.AvailableNow does not wait."""
+    """Return whether the minimum is reached, or the maximum delay is over. Trigger.AvailableNow does not wait."""
     missing = limits.min_entries
     if missing is None or facts.targets is not None or facts.waited is None or facts.waited >= limits.max_delay:
         return True
@@ -287,7 +287,7 @@ def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Plan
     if most_bytes is None:
         return limit
     waiting = {stream: count for stream, count in sizes.items() if count}
-    # Of many streams those with the most entries stand for all.
+    # Of many streams, those with the most entries represent all.
     sampled = heapq.nlargest(_SAMPLED, waiting, key=lambda stream: (waiting[stream], stream))
     averages = yield from rounds.entry_bytes([(stream, facts.starts[stream]) for stream in sampled])
     total = sum(waiting[stream] * average for stream, average in zip(sampled, averages, strict=True))
@@ -301,13 +301,14 @@ def _limit(facts: Facts, limits: LimitOptions, sizes: Mapping[str, int]) -> Plan
 def _offset(
     begin: Offsets, facts: Facts, limits: LimitOptions, admitted: _Admitted, seen: Mapping[str, StreamState]
 ) -> Planning[Offsets]:
-    """Return the offset at the end of a batch: positions, and everything that reading it again needs.
+    """Return the offset at the end of a batch: positions, and everything that a replay needs.
 
-    Streams that are not `seen` stay where they were.
+    Streams that are not `seen` keep their position.
     """
     begins, ends = facts.begins, admitted.ends
     retired = {stream for stream, found in begins.items() if found.retired}
-    dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()  # another pattern found them
+    # Found by an earlier pattern.
+    dropped = begin.streams.keys() - facts.streams if facts.finds_streams else frozenset()
     kept = begin.streams.keys() - retired - dropped
     old = kept - seen.keys()
     streams = {stream: begin.streams[stream] for stream in old} | {stream: ends[stream] for stream in seen}
@@ -322,7 +323,7 @@ def _offset(
     added = {stream: total for stream, total in begin.added.items() if stream in old}
     added |= yield from _added(facts, admitted, seen)
     cuts, heads = yield from _parts(begin, facts, limits, admitted, seen, added)
-    # Of a stream with a head the largest deleted ID counts from where the batch begins.
+    # For a stream with a head, the largest deleted ID counts from the batch's start.
     aheads = {stream: facts.starts[stream] if stream in heads else ends[stream] for stream in seen}
     end = Offsets(
         streams,
@@ -346,8 +347,8 @@ def _offset(
 
 
 def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
-    """Return where the batch begins in the streams of which the offset before does not say it for good."""
-    # If the first batch is repeated, Spark asks again where the query begins, and the streams end elsewhere then.
+    """Return the batch's start in the streams where the previous offset does not determine it permanently."""
+    # If the first batch is repeated, Spark asks for the query's start again, when the streams end elsewhere.
     latest = {
         stream: after
         for stream, after in facts.latest_starts.items()
@@ -357,7 +358,7 @@ def _jumps(begin: Offsets, facts: Facts, ends: Ids) -> dict[str, StreamId]:
 
 
 def _added(facts: Facts, admitted: _Admitted, seen: Mapping[str, StreamState]) -> Planning[dict[str, int]]:
-    """Return the number of entries ever added to each stream up to the end of a batch, where that can be known."""
+    """Return the number of entries ever added to each stream up to the end of a batch, if it can be known."""
     added: dict[str, int] = {}
     uncounted: list[tuple[str, StreamId, StreamId]] = []
     for stream, state in seen.items():
@@ -389,10 +390,10 @@ def _parts(
     seen: Mapping[str, StreamState],
     added: Mapping[str, int],
 ) -> Planning[tuple[dict[str, tuple[Cut, ...]], dict[str, StreamId]]]:
-    """Return where the streams are cut into partitions, and what a part must contain if two offsets do not say it.
+    """Return the cuts of streams into partitions, and required contents of a part that do not follow from two offsets.
 
-    That is a number of entries, which is written down as a cut, or else the ID of the first entry, the head. Returns
-    the cuts and the heads.
+    The contents are a number of entries, which is recorded as a cut, or else the ID of the first entry, the head.
+    Returns the cuts and the heads.
     """
     several = yield from planning.cuts(
         facts.starts,
@@ -435,7 +436,9 @@ def _of_several(cuts: Mapping[str, Collection[Cut]]) -> dict[str, tuple[Cut, ...
 
 
 def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offsets) -> Question | None:
-    """What to find out about the next batch, if it will have as many entries of the same one stream as this one has."""
+    """Return the search for the next batch's end, if that batch will have as many entries of the same stream as this
+    one.
+    """
     limit = limits.max_entries
     waiting = [stream for stream, reach in facts.reach.items() if end.of(stream) < reach]
     if limit is None or limit < _MANY or limits.max_bytes is not None or len(waiting) != 1 or facts.counts_cheaply:
@@ -446,7 +449,7 @@ def _question(facts: Facts, limits: LimitOptions, admitted: _Admitted, end: Offs
         return None
     total = state.entries_added if facts.targets is None else facts.targets[stream][1]
     parts = planning.parts({stream: limit}, limits.min_partitions, limits.max_per_partition)[stream]
-    # Of a last batch that just fits, the end is known; a delivery finds where it is cut, too.
+    # The end of a last batch that just fits is known; a delivery also finds its cuts.
     least = limit if parts > 1 and facts.acknowledges else limit + 1
     if total is None or total - added < least:
         return None

@@ -1,9 +1,9 @@
-"""Reading ranges from replicas: the same rows as from the primary, at the cost of another server.
+"""Reading ranges from replicas: the same rows as from the primary, with the load on other servers.
 
-The driver marks how far each primary was when the batch was planned. A task asks a replica whether it has come as far
-in the same history of writes, before it reads and after it. If it has not, does not answer or breaks off, the primary
-gives the rest. So a replica that is behind costs a question, never an entry. Groups are none of its business: what is
-delivered is read from the primary.
+The driver records the replication offset of each primary when the batch is planned. A task asks a replica whether it
+has reached that offset in the same history of writes, before reading and after it. If it has not, does not reply or
+fails, the primary sends the rest. So a lagging replica costs a question, never an entry. Groups are not affected:
+entries to deliver are read from the primary.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ ZONE = "PYSTREAMS_AVAILABILITY_ZONE"
 
 @dataclass(frozen=True)
 class Preference:
-    """Which servers tasks read ranges from. `zone`: the one preferred with `az`; else the executor's environment's.
+    """Choice of servers from which tasks read ranges. `zone`: the zone preferred with `az`; else the executor's
+    environment.
 
-    `marks`: how far the primaries were when the batch was planned. One without is read itself.
+    `marks`: replication offsets of the primaries when the batch was planned. A primary without one is read itself.
     """
 
     kind: Literal["primary", "preferReplica", "az"] = "primary"
@@ -47,7 +48,7 @@ class Preference:
         return self.zone or os.environ.get(ZONE, "")
 
     def marked(self, connection: Connection, streams: Iterable[str]) -> Preference:
-        """With how far the primaries of these streams are now. Raises NO_REPLICAS_TOLD."""
+        """Return the preference with the current offsets of these streams' primaries. Raises NO_REPLICAS_TOLD."""
         if self.kind == "primary":
             return self
         return replace(self, marks=replicas.marks(connection, dict.fromkeys(map(connection.node_of, streams))))
@@ -63,7 +64,9 @@ def pages(
     preference: Preference,
     fields: Sequence[bytes] | None = None,
 ) -> Pages:
-    """As `small_ranges.pages`, from replicas where they have the entries, else from the connection's primary."""
+    """Yield pages like `small_ranges.pages`, from replicas that have the entries, else from the
+    connection's primary.
+    """
     if preference.kind == "primary" or not ranges or (preference.kind == "az" and not preference.own_zone):
         yield from small_ranges.pages(connection, ranges, most, fields)
         return
@@ -71,7 +74,7 @@ def pages(
     for part in ranges:
         nodes.setdefault(connection.node_of(part.stream), []).append(part)
     left: list[Range] = []
-    planned: dict[Range, Range] = {}  # of the rests of ranges that a replica did not finish
+    planned: dict[Range, Range] = {}  # the planned ranges of rests that a replica did not finish
     marks = dict(preference.marks)
     for node, of_node in nodes.items():
         for candidate in replicas.of_node(connection, node) if node in marks else ():
@@ -94,9 +97,9 @@ def _from(
     mark: Mark,
     fields: Sequence[bytes] | None,
 ) -> Generator[tuple[Page, Sequence[tuple[Range, int]]], None, list[Range] | None]:
-    """What a replica has of the ranges. Returns what is left of each of them; None if it is not to be read at all.
+    """Yield the pages of a replica. Returns the rest of each range; None if the replica must not be read at all.
 
-    Nothing is left (an empty list) if the replica has given all.
+    The rest is an empty list if the replica has sent everything.
     """
     begun = False
     reached: dict[Range, StreamId] = {}
@@ -115,7 +118,7 @@ def _from(
                         last = page.last_id() if at == page.count else page.ids()[at - 1].as_py()
                         reached[part] = StreamId.parse(last)
                 yield page, parts
-            # It may have lost its data meanwhile, or follow another primary: then it has answered with fewer entries.
+            # The replica may have lost its data meanwhile, or follow another primary, and so have sent fewer entries.
             if replicas.has_reached(replica, mark):
                 return []
     except (ServerError, StreamError) as problem:

@@ -1,7 +1,7 @@
 """Consuming by ranges: a query that owns its positions, and its consumer group if it has one.
 
-Answers Spark's calls: collects the facts of a batch, has it planned (`plan`), and carries the plan out. Everything that
-decides which rows a batch has is in its two offsets; the group (`owned_group`) never decides it.
+Answers Spark's calls: collects the facts of a batch, plans it (`plan`), and carries the plan out. The rows of a batch
+follow from its two offsets alone; the group (`owned_group`) never determines them.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from streamwire.stream_id import ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
-_FEW = 8  # streams: after a batch their states cost no more than the question which of them have changed
+_FEW = 8  # number of streams up to which requesting their states costs no more than asking which have changed
 
 
 class RangeSource:
-    """The driver's half of a query that reads ranges. Its methods answer Spark's calls, in terms of `Offsets`.
+    """The driver's half of a query that reads ranges. Its methods answer Spark's calls in terms of `Offsets`.
 
-    `clock` gives seconds.
+    `clock` returns seconds.
     """
 
     def __init__(self, options: ReadOptions, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,26 +59,27 @@ class RangeSource:
         self._lookahead = Lookahead(address, self._group)
         self._lease = Lease(options, address, work=self._lookahead)
         self._continuity = Continuity(options, address, self._group)
-        self._targets: dict[str, tuple[StreamId, int | None]] | None = None  # where to stop: last ID, entries added
+        # End of Trigger.AvailableNow: last ID, entries added.
+        self._targets: dict[str, tuple[StreamId, int | None]] | None = None
         self._latest: Offsets | None = None
-        self._latest_starts: dict[str, StreamId] = {}  # where a new query without a group began at the end of a stream
+        self._latest_starts: dict[str, StreamId] = {}  # start of a new query without a group at the end of a stream
         self._checked = False  # whether the checkpoint is known to be this query's
         self._planned_at: float | None = None
         self._rotation = 1
 
     @property
     def latest(self) -> Offsets | None:
-        """Where the streams ended when they were last looked at; None before that."""
+        """The last known end of the streams; None before the first batch."""
         return self._latest
 
     def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
-        """Return where a new query begins. With a group, that is fixed in the group.
+        """Return the start of a new query. With a group, it is fixed in the group.
 
-        `end`: the end of its first batch, if that says where it begins. `is_new`: no earlier run has seen it.
+        `end`: the end of its first batch, if that contains the start. `is_new`: no earlier run has created the group.
         """
         starts = None if end is None else end.starts
         if is_new:
-            self._lease.begin_anew()
+            self._lease.mark_new()
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
@@ -86,15 +87,13 @@ class RangeSource:
             asked = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
             baselines = rounds.for_each(server, asked)
         for stream in (stream for stream, state in states.items() if state is None):
-            _log.warning("The stream %s does not exist yet: the query waits for it.", stream)
+            _log.warning("The stream %s does not exist yet. The query waits for it.", stream)
         self._continuity.see(states)
         source = end.source if end is not None and starts else identity.source_of(self._options, self._address)
         return first_offset(baselines, states, source)
 
     def everything(self) -> Offsets:
-        """Return the end of a batch of which nobody has said where it begins: where the streams end now. Changes no
-        server.
-        """
+        """Return the end of a batch whose start is unknown: the current end of the streams. Changes no server."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
@@ -126,9 +125,9 @@ class RangeSource:
     def _begins(
         self, server: StreamServer, states: States, starts: Mapping[str, StreamId], *, changes: bool = True
     ) -> dict[str, StreamId]:
-        """Return the position in each stream after which a new query begins: in those of `starts`, there.
+        """Return the position in each stream after which a new query begins; for streams in `starts`, that one.
 
-        The group is made or moved accordingly, unless nothing `changes`.
+        The group is created or moved accordingly if `changes` is set.
         """
         begins: dict[str, StreamId] = {}
         resumes: dict[str, bool] = {}
@@ -148,19 +147,18 @@ class RangeSource:
         return begins | rounds.for_each(server, there) | {stream: starts[stream] for stream in begins.keys() & starts}
 
     def prepare_available_now(self) -> None:
-        """Fix the end of a query that stops when it has read what is there now."""
+        """Fix the end of a query that stops after reading all existing entries."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), None)
-        self._watch.forget()
+        self._watch.reset()
         present = [(stream, state) for stream, state in states.items() if state is not None]
         self._targets = {stream: (state.last_id, state.entries_added) for stream, state in present}
 
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
-        """Return the end of the next batch after `begin`; `begin` itself if there is nothing to read, or not enough
-        yet.
+        """Return the end of the next batch after `begin`; `begin` itself if there are no entries, or not enough yet.
 
-        Acknowledges everything up to `begin`. `durable`: no restart asks for anything before it; None if unknown.
+        Acknowledges everything up to `begin`. `durable`: no restart asks for entries before it; None if unknown.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -183,7 +181,7 @@ class RangeSource:
     def _facts(
         self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], due: Sequence[str]
     ) -> Facts:
-        """What a batch is planned from. `due`: the streams that may have changed."""
+        """Return the facts for planning a batch. `due`: the streams that may have changed."""
         options = self._options
         states = server.states.of(due, options.group)
         self._note_ends(streams, states)
@@ -206,13 +204,13 @@ class RangeSource:
     def _carry_out(
         self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], planned: BatchPlan
     ) -> None:
-        """Report losses, take the leases on the batch's streams, and remember what the next plan needs."""
+        """Report losses, take the leases on the batch's streams, and record facts for the next plan."""
         self._continuity.report(begin, planned)
         self._watch.settle(begin, planned.quiet, planned.noted)
         if planned.end is begin:
             return
         self._rotation += planned.is_limited
-        # Not before there is a batch: until then a query that is started again has another ID.
+        # Not before there is a batch: until then a restarted query has a new ID.
         self._lease.hold(server, identity.query_of(begin), planned.moved)
         self._continuity.go_on(planned)
         if len(streams) > _FEW:
@@ -222,13 +220,13 @@ class RangeSource:
         self._lookahead.note(None if is_scripted else question, connection.generation)
 
     def _note_ends(self, streams: Sequence[str], states: States) -> None:
-        """Note where the streams end now; those that are not among `states` end where they did."""
+        """Record the current ends of streams; those without a state have not changed."""
         before = {} if self._latest is None or len(states) == len(set(streams)) else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[RangePartition]:
-        """Return the partitions of the batch between two offsets. Unless their tasks do it, they are delivered to the
-        group.
+        """Return the partitions of the batch between two offsets, and deliver them to the group unless their tasks do
+        it.
 
         Raises ENTRIES_LOST or STREAM_LOST if the batch cannot be read as planned, and GROUP_BEHIND.
         """
@@ -277,7 +275,7 @@ class RangeSource:
     def _contents(
         self, server: StreamServer, end: Offsets, by_stream: Mapping[str, Sequence[Range]], there: States
     ) -> dict[tuple[str, int], Range]:
-        """Each range, by stream and index, with what it must contain."""
+        """Return each range, by stream and index, with its required contents."""
         parts = [
             replace(part, head=end.heads[part.stream]) if part.stream in end.heads and not part.index else part
             for part in itertools.chain.from_iterable(by_stream.values())
@@ -294,18 +292,18 @@ class RangeSource:
         there: Mapping[str, StreamState],
     ) -> frozenset[str]:
         """Deliver a batch to the group. Returns the streams whose task does that."""
-        # What a task delivers itself it reads from the primary.
+        # Entries that a task delivers itself are read from the primary.
         reads_replicas = self._options.read_from != "primary"
         alone = set() if reads_replicas else {task[0].stream for task in tasks if len(task) == 1}
         ours = [(by_stream[stream], state, begin.added.get(stream)) for stream, state in there.items()]
         return self._group.deliver(server, ours, alone, self._lookahead.delivers)
 
     def stop(self) -> None:
-        """The query has ended: another one may have its group at once."""
+        """Release the group at once: the query has ended."""
         self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:
-        """Spark has finished everything up to `end`: acknowledge and trim it."""
+        """Acknowledge and trim everything up to `end`, which Spark has finished."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.renew(server)

@@ -1,6 +1,6 @@
-"""What a task does that reads ranges of streams: their entries as record batches, and their delivery to a group.
+"""Tasks that read ranges of streams: their entries as record batches, and their delivery to a group.
 
-The partition is pickled on the driver and unpickled in the worker. A worker knows nothing else of the plan.
+The partition is pickled on the driver and unpickled in the worker, which has no other facts of the plan.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _log = logging.getLogger("spark_streams")
 class RangePartition(InputPartition):
     """Entries of `ranges`, read from `address` in pages of `page_size` entries at most.
 
-    Those of the streams `delivers` the task delivers to `group` as it reads, to the consumers whose names begin with
-    `prefix`; the others are read from where `preference` says. `fails`: lost entries are an error rather than a
-    warning. `checks_fields`: see `FieldCheck`. `known`: what was known of the streams when the ranges were planned.
+    The task delivers the entries of the streams in `delivers` to `group` as it reads, to consumers whose names begin
+    with `prefix`. Other streams are read according to `preference`. `fails`: whether lost entries are an error or a
+    warning. `checks_fields`: see `FieldCheck`. `known`: facts of the streams when the ranges were planned.
     """
 
     address: Address
@@ -99,7 +99,9 @@ class RangePartition(InputPartition):
                 yield page, [(part, page.count)]
 
     def _delivery(self, connection: Connection, group: str, part: Range, state: StreamState | None) -> Delivery | None:
-        """Return how to deliver the range's entries to the group, from that state on; None if the group is gone."""
+        """Return the delivery of the range's entries to the group, starting from that state; None if the
+        group is gone.
+        """
         stream = part.stream
 
         def position() -> StreamId | None:
@@ -108,12 +110,12 @@ class RangePartition(InputPartition):
 
         if state is None or state.group is None:
             return None
-        # If the group disappears meanwhile there is nothing to deliver to; the next batch creates it again.
+        # If the group disappears meanwhile, nothing is delivered; the next batch creates it again.
         at_start = state.group.last_delivered_id
         return Delivery(group, f"{self.prefix}-{part.index}", at_start, lambda: position() or LAST)
 
     def _losses(self, connection: Connection, progress: Mapping[Range, Read]) -> Iterator[tuple[str, PystreamsError]]:
-        """Yield the streams that have lost entries of a range, and the errors that say so."""
+        """Yield the streams that have lost entries of a range, with the errors."""
         known = dict(self.known)
         states = open_server(connection).states.of([*dict.fromkeys(part.stream for part in progress)], None)
         for part, found in progress.items():
@@ -133,5 +135,5 @@ def _state(connection: Connection, stream: str) -> StreamState | None:
 
 
 def known_of(parts: Sequence[Range], known: Mapping[str, Known]) -> tuple[tuple[str, Known], ...]:
-    """What is known of the streams of these ranges, as a partition has it."""
+    """Return the facts of the streams of these ranges, for a partition."""
     return tuple((stream, known[stream]) for stream in dict.fromkeys(part.stream for part in parts))

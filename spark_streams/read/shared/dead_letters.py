@@ -1,22 +1,22 @@
-"""Dead letters: an entry that was delivered too often is moved, whole, to a stream of its own.
+"""Dead letters: an entry that was delivered too often is moved, completely, to a stream of its own.
 
-The entry there begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`. The
-original's follow: what somebody needs to judge the entry, repair it and add it again. None of the names is a column of
-the connector's own, so a schema can have them.
+There it begins with the fields `_original_stream`, `_original_id`, `_original_deliveries` and `_reason`, followed by
+the original's fields: everything that is needed to examine the entry, repair it and add it again. None of the names is
+one of the connector's own columns, so a schema can contain them.
 
-A batch may be scanned several times at once, and any scan may be killed. Each letter is added once all the same:
+Spark may scan a batch several times at once, and any scan may be killed. Nevertheless each letter is added once:
 
 * In one slot (any two streams outside a cluster) a script checks that the entry is still pending for the consumer, adds
-  the letter and acknowledges the entry. WATCH is no help there: XACK and XCLAIM do not count as changes of a stream.
-* Between slots, and without scripts, the letter is added together with a *note* in the target's slot. The entry is
-  acknowledged next, and then the note is removed. The script heeds notes, too.
+  the letter and acknowledges the entry. WATCH does not help there: XACK and XCLAIM do not count as changes of a stream.
+* Between slots, and without scripts, the letter is added together with a *note* in the target's slot. Then the entry is
+  acknowledged, and after that the note is removed. The script also respects notes.
 
       WATCH notes target; HGETALL notes; XPENDING: which are still pending?  MULTI; XADD and note each...; EXEC
       XACK; HDEL notes
 
-  A note that is found belongs to a letter whose scan was killed before it acknowledged the entry. Pending entries are
-  looked for after the notes are read, so of two scans only one adds the letter. This way does not notice another
-  program that acknowledges or claims the entry between XPENDING and XACK.
+  An existing note belongs to a letter whose scan was killed before it acknowledged the entry. Pending entries are
+  requested after the notes, so of two scans only one adds the letter. This way does not detect another program that
+  acknowledges or claims the entry between XPENDING and XACK.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from streamwire.slots import same_slot_tag, slot_of
 from streamwire.stream_id import LAST, StreamId
 
 _CHUNK = 500
-#: Words of a letter that a script passes on. Lua 5.1 has room for about 8,000 values in a call.
+#: Maximum number of words of a letter in a script. Lua 5.1 limits a call to about 8,000 values.
 _SCRIPT_WORDS = 4000
 
-#: Moves an entry if it is still pending for the consumer, and was delivered more often than that.
+#: Moves an entry if it is still pending for the consumer and was delivered more often than the limit.
 #:
-#: A note says that the letter is there already.
+#: An existing note means that the letter was already added.
 _MOVE = """
 local stream, target, group, consumer, id = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 -- A user without the right is refused here, before anything is added.
@@ -60,14 +60,14 @@ return 1
 
 @dataclass(frozen=True)
 class _Letter:
-    """A dead letter: the original's ID, and the letter's field names and values, in turn."""
+    """A dead letter: the original's ID, and the letter's alternating field names and values."""
 
     id: bytes
     words: list[bytes | str]
 
     @property
     def note(self) -> bytes:
-        """Tells this letter from another one with the same ID: the stream may have been made again since."""
+        """Digest that differs for another letter with the same ID, in case the stream was recreated."""
         made = hashlib.blake2b(digest_size=16)
         for word in self.words[:4] + self.words[8:]:  # without the number of deliveries, which grows
             text = word.encode() if isinstance(word, str) else word
@@ -76,9 +76,9 @@ class _Letter:
 
 
 def move(connection: Connection, task: SharedTask, page: Page, rows: Sequence[int], deliveries: Sequence[int]) -> None:
-    """Add these rows of a page to the dead-letter stream, and acknowledge them, unless that was done before.
+    """Add these rows of a page to the dead-letter stream, and acknowledge them, unless an earlier scan has done that.
 
-    `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM, before anything is changed, WRITE_CONTENDED,
+    `deliveries` has a number for each of `rows`. Raises NOT_A_STREAM, before any change, WRITE_CONTENDED,
     NOT_PERMITTED and SERVER_REFUSED.
     """
     ids = page.ids().to_pylist()
@@ -109,7 +109,7 @@ def _notes_key(task: SharedTask) -> bytes:
 
 
 def _check_target(connection: Connection, target: str, letters: int = 1) -> None:
-    """Raise what XADD would be refused for: the key is not a stream, or it has no IDs left."""
+    """Raise the error that XADD would cause: the key is not a stream, or it has no IDs left."""
     (info,) = connection.pipeline([("XINFO", "STREAM", target)])
     if isinstance(info, ResponseError):
         if str(info).startswith("WRONGTYPE"):
@@ -123,7 +123,9 @@ def _check_target(connection: Connection, target: str, letters: int = 1) -> None
 
 
 def _move_by_script(connection: Connection, task: SharedTask, letters: Sequence[_Letter]) -> bool:
-    """Move the letters. False if the server runs no scripts, or not for this user: some may be moved even so."""
+    """Move the letters. Returns False if scripts are not available or not permitted; some letters may be moved even
+    then.
+    """
     target, most = task.dead_letters or "", task.max_deliveries or 0
     keys: Command = ("EVAL", _MOVE, 3, task.stream, target, _notes_key(task))
     commands: list[Command] = [
@@ -149,10 +151,10 @@ class _Noted:
         self._notes = _notes_key(task)
         self._adding: list[_Letter] = []
         self._noted: list[bytes] = []  # entries whose letters are in the target, and which are still pending
-        self._old: list[bytes] = []  # notes of entries that are not pending any more
+        self._old: list[bytes] = []  # notes of entries that are no longer pending
 
     def move(self) -> None:
-        """Add what is to be added, acknowledge it, and remove the notes."""
+        """Add the missing letters, acknowledge their entries, and remove the notes."""
         watched, reads = [self._notes, self._target], [("HGETALL", self._notes)]
         done = change(self._connection, watched, reads, self._decide, partial=True)
         adding, self._adding = self._adding, []
@@ -191,7 +193,7 @@ class _Noted:
         return commands
 
     def _pending(self, ids: Sequence[bytes]) -> dict[bytes, tuple[bytes, int]]:
-        """Return the consumer and the number of deliveries of those that are pending."""
+        """Return the consumer and the number of deliveries of each pending entry."""
         task = self._task
         commands: list[Command] = [("XPENDING", task.stream, task.group, each, each, 1) for each in ids]
         replies = self._connection.pipeline(commands)
@@ -202,14 +204,14 @@ class _Noted:
 
 
 def _failure(connection: Connection, task: SharedTask, command: str, reply: ResponseError) -> Exception:
-    """What a refusal means: GROUP_LOST, NOT_PERMITTED or SERVER_REFUSED."""
+    """Return the error for a refusal: GROUP_LOST, NOT_PERMITTED or SERVER_REFUSED."""
     if "NOGROUP" in str(reply):
         fail("GROUP_LOST", stream=task.stream, address=connection.address, group=task.group)
     return refused(connection.address, command, reply, task.dead_letters)
 
 
 def _words(stream: str, entry_id: bytes, reason: str, deliveries: int, pairs: Sequence[bytes]) -> list[bytes | str]:
-    """Return a dead letter's field names and values, in turn."""
+    """Return a dead letter's alternating field names and values."""
     origin: dict[str, bytes | str] = {
         "_original_stream": stream,
         "_original_id": entry_id,
@@ -220,7 +222,7 @@ def _words(stream: str, entry_id: bytes, reason: str, deliveries: int, pairs: Se
 
 
 def _pairs(page: Page, row: int) -> list[bytes]:
-    """Return an entry's field names and values, in turn."""
+    """Return an entry's alternating field names and values."""
     offsets, names, values = page.fields()
     first, last = offsets[row].as_py(), offsets[row + 1].as_py()
     keys, texts = names.slice(first, last - first).to_pylist(), values.slice(first, last - first).to_pylist()

@@ -1,8 +1,8 @@
-"""Several tasks of a shared group at once: those that nobody has tried yet read and claim in one transaction.
+"""Joint reads of several tasks of a shared group: first attempts read and claim in one transaction.
 
-A transaction for each of a thousand streams costs more than their entries. What is not as it should be, for one task or
-for all, is left to the way of single tasks (`spark_streams.read.shared.task`), which the ledgers tell what was read. So
-is everything on a cluster, where one transaction cannot have keys of several slots.
+A transaction for each of a thousand streams costs more than their entries. Any irregularity, for one task or for all,
+is left to the code for single tasks (`spark_streams.read.shared.task`), which learns from the ledgers what was read.
+Clusters always use that code, since one transaction cannot have keys of several slots.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from streamclient.streams.server import StreamServer, open_server
 from streamclient.wire_errors import ResponseError
 
 _MOST_TASKS = 100
-#: Entries that several tasks read together, at most.
+#: Maximum number of entries that several tasks read together.
 MOST_ENTRIES = 10_000
 
-#: An int32 array: how often the group has delivered each entry of a page; None where nobody asks.
+#: An int32 array: number of deliveries of each entry of a page; None if not requested.
 Counts = Any
 
-#: A page, its streams with the number of entries of each, and the task that it is of alone with its counts.
+#: A page, its streams with their numbers of entries, and its tasks with counts if it belongs to a single task.
 Found = tuple[Page, list[tuple[str, int]], list[tuple[SharedTask, Counts]]]
 
 
 def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedTask]]:
-    """Yield the tasks in their order: some that may read together, or one. All that they read is in memory at once.
+    """Yield the tasks in order: groups that may read together, or single ones. All that a group reads is in memory at
+    once.
 
-    `size` is learned as they read: those of entries of many megabytes read in pairs.
+    `size` adapts while they read: tasks with entries of many megabytes read in pairs.
     """
     found: list[SharedTask] = []
     entries = 0
@@ -54,14 +55,14 @@ def groups(tasks: Sequence[SharedTask], size: PageSize) -> Iterator[list[SharedT
 
 
 def _is_plain(task: SharedTask) -> bool:
-    """Return whether nothing but new entries is wanted: then those of several tasks are one page."""
+    """Return whether the task only needs new entries: then those of several tasks are one page."""
     return bool(task.reads) and not task.claims and not task.counts and task.max_deliveries is None
 
 
 def read_new(
     connection: Connection, tasks: Sequence[SharedTask], size: PageSize
 ) -> tuple[list[Found], list[SharedTask]]:
-    """What tasks of one of `groups` read together, and the tasks that are left."""
+    """Return the pages that tasks of one of `groups` read together, and the remaining tasks."""
     left = list(tasks)
     if len(tasks) < 2 or connection.topology.is_cluster:
         return [], left
@@ -100,9 +101,7 @@ def _apart(
     fresh: Sequence[SharedTask],
     pages: Sequence[list[Page] | None] | None,
 ) -> tuple[list[Found], list[SharedTask]]:
-    """Return the pages of each task, with the number of deliveries where it is asked for; and the tasks
-    that are left.
-    """
+    """Return the pages of each task, with the numbers of deliveries if requested; and the remaining tasks."""
     if pages is None:
         return [], list(tasks)
     done = {task: its for task, its in zip(fresh, pages, strict=True) if its is not None}
@@ -137,14 +136,14 @@ def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Cl
 
 
 def _answered(reply: Any) -> Any:
-    """Return the reply. A refusal is left to the way of single tasks, which knows what it means."""
+    """Return the reply. Refusals are left to the code for single tasks, which handles them."""
     if isinstance(reply, ResponseError):
         raise RefusedForNowError(str(reply))
     return reply
 
 
 def _watched(server: StreamServer, link: Link, tasks: Sequence[SharedTask]) -> list[SharedTask]:
-    """Watch the tasks' ledgers. Returns the tasks that nobody has tried yet, of streams that have lost nothing.
+    """Watch the tasks' ledgers. Returns the tasks without an earlier attempt, of streams without losses.
 
     Raises RefusedForNowError.
     """

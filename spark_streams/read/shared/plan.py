@@ -1,6 +1,6 @@
 """Planning a batch of a shared group: how many entries each of its consumers may read and claim.
 
-Pure, as `spark_streams.read.ranges.plan` is: facts and limits in, an offset out.
+Pure, like `spark_streams.read.ranges.plan`: facts and limits in, an offset out.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from spark_streams.read.query.offsets import Offsets, SharedBatch, Source
 from streamclient.streams.model import Range
 from streamwire.stream_id import LAST, ZERO, StreamId
 
-_MOST = 100_000  # entries that one task reads, where no option says otherwise: they come in one reply
+_MOST = 100_000  # default maximum number of entries per task, which arrive in one reply
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known when a batch is planned.
+    """Facts for planning a batch.
 
-    `lag`: how many entries the group has yet to read in each stream, or an estimate. `claims`: how many entries that
-    are pending for other consumers may be claimed. `starts`: where a new query begins, if the batch is planned without
-    knowing the one before (Spark 4.0 and 4.1). `cores`: those that tasks are planned for.
+    `lag`: number of entries that the group has yet to read in each stream, or an estimate. `claims`: number of entries
+    pending for other consumers that may be claimed. `starts`: start of a new query, if the batch is planned without
+    knowing the previous one (Spark 4.0 and 4.1). `cores`: cores for which tasks are planned.
     """
 
     lag: Mapping[str, int]
@@ -34,13 +34,13 @@ class Facts:
 
 
 def plan(number: int, since: int, facts: Facts, limits: LimitOptions) -> Offsets:
-    """Return the batch of that number, which counts on from `since`. It is empty if the group has nothing for it."""
+    """Return the batch of that number, which counts from `since`. It is empty if the group has no entries for it."""
     lag = facts.lag
     if limits.max_entries is not None:
         left = max(0, limits.max_entries - sum(facts.claims.values()))
         lag = planning.shares(left, lag, number) if left else {}
     most = limits.max_per_partition or _MOST
-    # A batch that knows no begin has all that is there, in as many parts as it needs.
+    # A batch without a known start has all existing entries, in as many parts as necessary.
     parts = planning.parts(lag, limits.min_partitions, limits.max_per_partition if facts.starts is None else most)
     reads = {stream: _equal_parts(count, parts.get(stream, 1), most) for stream, count in lag.items() if count}
     reads = {**dict.fromkeys(facts.claims, (0,)), **reads}

@@ -1,13 +1,13 @@
-"""Sharing a consumer group with programs that are not Spark: names and rules that planner and tasks agree on. Pure.
+"""Sharing a consumer group with programs other than Spark: names and rules for planner and tasks. Pure.
 
 A batch has a number. Each of its partitions is one consumer of the group, `<prefix>-<batch>-<partition>`, and reads new
 entries exactly once. The *ledger*, a hash in the stream's slot, records which partitions have read, and up to which
-batch all are finished. A task watches the ledger and reads new entries in the same transaction that writes its line.
-So of two attempts only one reads, and every later attempt and every replay gets what that one got: the entries pending
-for the consumer. Nothing that was read can be acknowledged without having been among the batch's rows.
+batch all are finished. A task watches the ledger and reads new entries in the same transaction that writes its line. So
+of two attempts only one reads, and every later attempt and every replay gets the same entries: those pending for the
+consumer. Entries cannot be acknowledged without having been among the batch's rows.
 
 A partition's line names the run of the query that has read it. All scans and retries in one run are one delivery, so
-they see the same rows; when another run repeats the batch, it counts one more delivery, with the line's new value.
+they see the same rows; if another run repeats the batch, it counts one more delivery and writes its own name.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from spark_streams.read.query.loss import Baseline
 from streamclient.connection import Command
 from streamwire.slots import same_slot_tag
 
-#: The ledger's field with the last batch of which every partition is finished.
+#: Field of the ledger with the last batch whose partitions are all finished.
 DONE = "done"
 
 
 @dataclass(frozen=True)
 class SharedTask:
-    """What one partition of a batch may read of `stream`, as the consumer `consumer` of `group`.
+    """Limits of what one partition of a batch reads from `stream`, as the consumer `consumer` of `group`.
 
-    `reads`: how many new entries. `claims`: how many entries that are pending for others, either for `claim_idle`
-    milliseconds or because their consumer belongs to an earlier run of the query (batches up to `since`). Entries
-    delivered more than `max_deliveries` times go to the stream `dead_letters`. `counts`: the rows need the number of
-    deliveries. `page_size`: the most entries in one reply of the consumer's history. `run`: the run of the query, from
-    a start to its end. `fails`: entries that are gone are an error rather than a warning. `known`: the stream and the
-    group when the batch was planned. `scripted`: the stream's entries are large, so its state is asked for by script.
+    `reads`: number of new entries. `claims`: number of entries pending for other consumers, either idle for
+    `claim_idle` milliseconds, or of consumers of an earlier run of the query (batches up to `since`). Entries delivered
+    more than `max_deliveries` times go to the stream `dead_letters`. `counts`: whether the rows need the number of
+    deliveries. `page_size`: maximum number of entries in one reply of the consumer's history. `run`: the run of the
+    query, from start to end. `fails`: whether missing entries are an error or a warning. `known`: the stream and the
+    group when the batch was planned. `scripted`: whether the stream's entries are large, so that its state is requested
+    by a script.
     """
 
     stream: str
@@ -80,8 +81,8 @@ def batch_of(consumer: bytes, prefix: str) -> int | None:
 
 
 def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[bytes, int]]:
-    """Yield the consumers, of a reply of XINFO CONSUMERS, from which the task may claim entries; how idle
-    they must be.
+    """Yield the consumers in a reply of XINFO CONSUMERS from which the task may claim entries, and the minimum idle
+    time.
     """
     for reply in consumers:
         info = dict(zip(reply[0::2], reply[1::2], strict=True))
@@ -92,6 +93,8 @@ def claimable(task: SharedTask, consumers: Sequence[Any]) -> Iterator[tuple[byte
 
 
 def pending_of(task: SharedTask, consumer: bytes, idle: int, most: int) -> Command:
-    """Return the command that lists pending entries of a consumer, at most so many, that are idle for that long."""
+    """Return the command that lists pending entries of a consumer, at most `most`, that are idle for at least `idle`
+    milliseconds.
+    """
     condition: Command = ("IDLE", idle) if idle else ()
     return ("XPENDING", task.stream, task.group, *condition, "-", "+", most, consumer)

@@ -1,7 +1,7 @@
-"""The driver's half of a shared group: batches are numbered, and the tasks read what the group has for them.
+"""The driver's half of a shared group: batches are numbered, and the tasks read the group's entries for them.
 
-Owns when there is something to read, how much each partition may read, and what is acknowledged. The tasks' half is
-`spark_streams.read.shared.task`; what both agree on is in `spark_streams.read.shared.protocol`.
+Owns the decisions when to start a batch, how much each partition may read, and which entries are acknowledged. The
+tasks' half is `spark_streams.read.shared.task`; the rules of both are in `spark_streams.read.shared.protocol`.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 
 _log = logging.getLogger("spark_streams")
 _LATEST = Position("latest")
-_LOOKED_AT = 10_000  # pending entries of a consumer that are looked at to find some to claim
+_LOOKED_AT = 10_000  # maximum number of pending entries of a consumer that are examined for claims
 
 
 class SharedSource:
-    """One query's part in the groups of its streams. Its methods answer Spark's calls, in terms of `Offsets`."""
+    """One query's use of the groups of its streams. Its methods answer Spark's calls in terms of `Offsets`."""
 
     def __init__(self, options: ReadOptions, address: Address) -> None:
         self._options = options
         self._address = address
         self._selection = Selection(options)
-        self._streams: Sequence[str] = ()  # those that were found last
+        self._streams: Sequence[str] = ()  # the streams that were found last
         self._watch = Watch(options.idle_wait, options.group)
-        self._target: dict[str, StreamId] | None = None  # where to stop
+        self._target: dict[str, StreamId] | None = None  # end of Trigger.AvailableNow
         self._latest: Offsets | None = None
         self._finished = -1  # the last batch that was acknowledged
         self._run = secrets.token_hex(8)
         self._lease = Lease(options, address)
-        self._base: SharedBatch | None = None  # where this run counts on from, if not from its checkpoint
+        self._base: SharedBatch | None = None  # batch from which this run counts, if not from its checkpoint
         self._checked = False  # whether the checkpoint is known to be this query's
-        self._groups: dict[str, GroupState] = {}  # the groups when they were last looked at
-        self._known: dict[str, Baseline] = {}  # what was known of losses when the groups were last looked at
-        self._noted: tuple[int, frozenset[str]] = -1, frozenset()  # the batch planned then; streams with large entries
+        self._groups: dict[str, GroupState] = {}  # last known states of the groups
+        self._known: dict[str, Baseline] = {}  # baselines of losses at the last states of the groups
+        self._noted: tuple[int, frozenset[str]] = -1, frozenset()  # last planned batch; its streams with large entries
 
     @property
     def _group(self) -> str:
@@ -68,17 +68,17 @@ class SharedSource:
 
     @property
     def latest(self) -> Offsets | None:
-        """Where the streams ended when they were last looked at; None before that."""
+        """The last known end of the streams; None before the first batch."""
         return self._latest
 
     def initial(self, end: Offsets | None = None, *, is_new: bool = False) -> Offsets:
-        """Create missing groups, and count on from the last batch of the query's earlier runs.
+        """Create missing groups, and return the start, which counts from the last batch of the query's earlier runs.
 
-        `end`: the end of the query's first batch, if that says where groups begin. `is_new`: no earlier run has seen
-        it.
+        `end`: the end of the query's first batch, if that contains the groups' starts. `is_new`: no earlier run has
+        created the groups.
         """
         if is_new:
-            self._lease.begin_anew()
+            self._lease.mark_new()
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._selection.streams(server), self._group)
@@ -107,10 +107,10 @@ class SharedSource:
         return starts
 
     def everything(self) -> Offsets:
-        """Return a batch of all that is there, without knowing the one before. Changes no server.
+        """Return a batch of all existing entries, without knowing the previous one. Changes no server.
 
-        The last batch may be in Spark's log and nowhere else. No two batches may have one number, so this one's is the
-        time in milliseconds. If clocks go back, what it was to read is left for the next batch.
+        The last batch may exist only in Spark's log. Batch numbers must be unique, so this one's is the time in
+        milliseconds. If clocks go back, its entries are left for the next batch.
         """
         with borrow(self._address) as connection:
             server = open_server(connection)
@@ -143,17 +143,17 @@ class SharedSource:
         return protocol.ledger_key(stream, self._group, self._options.consumer)
 
     def prepare_available_now(self) -> None:
-        """Fix the end of a query that stops when it has read what is there now."""
+        """Fix the end of a query that stops after reading all existing entries."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._selection.streams(server), self._group)
         self._target = {stream: last_id_of(state) for stream, state in states.items()}
 
     def next(self, begin: Offsets, *, unlimited: bool, durable: bool | None) -> Offsets:
-        """Return the next batch after `begin`, if the group has anything for it; `begin` itself otherwise.
+        """Return the next batch after `begin`, if the group has entries for it; otherwise `begin` itself.
 
-        Finished entries are acknowledged and trimmed whether or not `begin` is `durable`: a restart goes on where the
-        group is.
+        Finished entries are acknowledged and trimmed whether or not `begin` is `durable`: a restart continues at the
+        group's position.
         """
         del durable
         with borrow(self._address) as connection:
@@ -179,7 +179,7 @@ class SharedSource:
             return end
 
     def _found(self, server: StreamServer) -> Sequence[str]:
-        """Return the query's streams now. One that was deleted is another one if it returns."""
+        """Return the query's current streams. A deleted stream that exists again counts as a new one."""
         streams = self._selection.streams(server)
         if streams is not self._streams:
             self._streams = streams
@@ -191,7 +191,7 @@ class SharedSource:
     def _facts(
         self, connection: Connection, server: StreamServer, begin: Offsets, last: SharedBatch, states: States
     ) -> Facts:
-        """What a batch is planned from. Creates missing groups, and reports what is lost."""
+        """Return the facts for planning a batch. Creates missing groups, and reports losses."""
         before = {} if self._latest is None else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
         asked = {stream: self._look(server, begin, stream, state) for stream, state in states.items()}
@@ -204,10 +204,10 @@ class SharedSource:
         return Facts(lag, claims, source, cores=os.cpu_count() or 1)
 
     def _quiet(self, states: States, facts: Facts) -> dict[str, StreamState | None]:
-        """Return the streams in which there is nothing to read before they or their group change, and
-        nothing to claim.
+        """Return the streams without entries to read before they or their group change, and without entries
+        to claim.
         """
-        waits = self._options.claim_idle is not None  # what is pending may be idle for long enough at any time
+        waits = self._options.claim_idle is not None  # pending entries may reach the idle time at any moment
         return {
             stream: state
             for stream, state in states.items()
@@ -219,10 +219,11 @@ class SharedSource:
     def _counted_on(
         self, connection: Connection, server: StreamServer, streams: Sequence[str], last: SharedBatch
     ) -> SharedBatch:
-        """Return the batch to count on from: `last`, or a later one that an earlier run began and did not write down.
+        """Return the batch to count from: `last`, or a later one that an earlier run started without recording it.
 
-        With asynchronous progress tracking, and with an old copy of a checkpoint, the group has seen batches that the
-        checkpoint does not know. What of them is pending was perhaps never output: it is claimed, as by a new query.
+        With asynchronous progress tracking, or with an old copy of a checkpoint, the group has seen batches that the
+        checkpoint does not contain. Their pending entries may never have been output: they are claimed, as by a new
+        query.
         """
         if self._base is None:
             seen = self._last_batch(connection, server, streams)
@@ -232,7 +233,7 @@ class SharedSource:
         return max(self._base, last, key=lambda batch: batch.number)
 
     def _shared(self, offset: Offsets, streams: Sequence[str] | None = None) -> SharedBatch:
-        """Return the batch of an offset of this query; the errors of `identity.check` for one of another."""
+        """Return the batch of an offset. Raises the errors of `identity.check` if it belongs to another query."""
         if not self._checked:
             identity.check(self._options, self._address, offset, streams)
             self._checked = streams is not None
@@ -241,9 +242,7 @@ class SharedSource:
         return offset.shared
 
     def _look(self, server: StreamServer, begin: Offsets, stream: str, state: StreamState | None) -> Steps[int]:
-        """Return the number of entries that the group has yet to read; what is missing is created, what is lost
-        reported.
-        """
+        """Return the number of entries that the group has yet to read. Creates missing groups, and reports losses."""
         has_group = yield from self._ensure_group(begin, stream, state)
         yield from self._check_loss(stream, state)
         if not has_group or state is None:
@@ -251,7 +250,9 @@ class SharedSource:
         return (yield from self._lag(server, stream, state))
 
     def _ensure_group(self, begin: Offsets, stream: str, state: StreamState | None) -> Steps[bool]:
-        """Create the group if it is missing, and whether the stream has it now. Raises GROUP_LOST if it had it."""
+        """Create the group if it is missing. Returns whether the stream has it now. Raises GROUP_LOST if it had it
+        before.
+        """
         before = self._groups.pop(stream, None)
         if state is not None and state.group is not None:
             if before is not None:
@@ -259,7 +260,7 @@ class SharedSource:
             self._groups[stream] = state.group
             return True
         if state is None and self._options.pattern is not None:
-            return False  # it was deleted since the pattern was looked up
+            return False  # it was deleted after the pattern was resolved
         was_read = self._finished > 0 and (begin.source is None or stream in begin.source.streams)
         if before is not None or was_read:
             if self._options.fails:
@@ -271,19 +272,25 @@ class SharedSource:
         return (yield from rounds.state(stream, self._group)) is not None
 
     def _check_moved(self, stream: str, before: GroupState, now: GroupState) -> None:
-        """Say that somebody has moved the group, or made it anew, which no consumer's reading looks like."""
+        """Log a warning if the group was moved or recreated: its position changed in a way that reading
+        never causes.
+        """
         was, position = before.last_delivered_id, now.last_delivered_id
         if position < was or (position > was and before.entries_read is not None and now.entries_read is None):
             _log.warning(
-                "The group %s of %s was moved from %s to %s; it is read there.", self._group, stream, was, position
+                "The group %s of %s was moved from %s to %s; reading continues there.",
+                self._group,
+                stream,
+                was,
+                position,
             )
 
     def _check_loss(self, stream: str, state: StreamState | None) -> Steps[None]:
-        """Report entries that were removed before the group has read them."""
+        """Report entries that were removed before the group read them."""
         known = self._known.get(stream)
         if state is None or loss.find_group_loss(state, known) is None:
             return
-        # Stream and group were asked one after the other: only their states at the same moment prove a loss.
+        # The states of stream and group are from different moments; only a common moment proves a loss.
         state = yield from rounds.state_at_once(stream, self._group)
         found = None if state is None else loss.find_group_loss(state, known)
         if state is not None and state.group is not None and found is not None:
@@ -291,7 +298,7 @@ class SharedSource:
             loss.raise_or_warn(found, stream, baseline, self._address, fails=self._options.fails)
 
     def _lag(self, server: StreamServer, stream: str, state: StreamState) -> Steps[int]:
-        """Return the number of entries that the group has yet to read; an estimate where the server cannot tell."""
+        """Return the number of entries that the group has yet to read; an estimate if the server cannot tell."""
         position = state.group.last_delivered_id if state.group is not None else ZERO
         end = state.last_id if self._target is None else min(state.last_id, self._target.get(stream, ZERO))
         if position >= end:
@@ -307,7 +314,7 @@ class SharedSource:
     def _claimable(
         self, connection: Connection, server: StreamServer, states: States, last: SharedBatch
     ) -> dict[str, int]:
-        """Return how many pending entries of other consumers may be claimed now, in the streams where there are any."""
+        """Return how many pending entries of other consumers may be claimed now, by stream, without zeros."""
         idle = self._options.claim_idle
         streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
         asked: list[tuple[str, Command]] = []
@@ -325,14 +332,14 @@ class SharedSource:
         return found
 
     def partitions(self, begin: Offsets, end: Offsets) -> list[SharedPartition]:
-        """Return the partitions of the batch that `end` describes; each has one consumer of it or more."""
+        """Return the partitions of the batch that `end` describes; each has one or more of its consumers."""
         del begin
         batch = self._shared(end, self._options.streams or None)
         options = self._options
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.hold(server, identity.query_of(end), batch.reads)
-            if end.starts is not None and not options.fails:  # that batch was made without looking for lost groups
+            if end.starts is not None and not options.fails:  # that batch was planned without checking for lost groups
                 states = server.states.of([*batch.reads], self._group)
                 lost = {stream: (ZERO, None) for stream, state in states.items() if state and not state.group}
                 for stream in sorted(server.groups.create(lost, self._group)):
@@ -364,11 +371,11 @@ class SharedSource:
         return [SharedPartition(self._address, tasks) for tasks in planning.shared(planned, end.tasks)]
 
     def stop(self) -> None:
-        """The query has ended. What it has not finished stays pending for its consumers."""
+        """End the query. Entries of unfinished batches stay pending for its consumers."""
         self._lease.give_up()
 
     def commit(self, end: Offsets) -> None:
-        """Spark has finished everything up to the batch of `end`: acknowledge and trim it."""
+        """Acknowledge and trim everything up to the batch of `end`, which Spark has finished."""
         with borrow(self._address) as connection:
             server = open_server(connection)
             self._lease.renew(server)
@@ -379,7 +386,8 @@ class SharedSource:
         if self._finished >= finished.number:
             return
         everything = sorted({*finished.reads, *self._selection.streams(server)})
-        # An earlier run has left traces anywhere; the batch after the last one in its own streams alone.
+        # An earlier run may have left traces in any stream; the batch after the last finished one only in its own
+        # streams.
         streams = sorted(finished.reads) if self._finished == finished.number - 1 >= 0 else everything
         if finished.number > finished.since:
             gone: list[tuple[str, bytes]] = []
@@ -389,7 +397,7 @@ class SharedSource:
                     if batch is None or batch > finished.number or (batch <= finished.since and pending):
                         continue
                     gone.append((stream, name))
-            # What is pending for a consumer that is deleted is acknowledged thereby.
+            # Deleting a consumer acknowledges its pending entries.
             server.groups.delete_consumers(gone, self._group)
             self._write_done(connection, streams, finished.number)
         if self._options.trims:
@@ -410,7 +418,7 @@ class SharedSource:
 
 
 def _most_unread(state: StreamState | None, start: StreamId | None) -> int:
-    """Return the most entries that a group can have yet to read, which begins at `start` if there is none."""
+    """Return the maximum number of entries that a group has yet to read; a missing group begins at `start`."""
     if state is None:
         return 0
     position = start if start is not None or state.group is None else state.group.last_delivered_id
@@ -422,7 +430,7 @@ def _most_unread(state: StreamState | None, start: StreamId | None) -> int:
 
 
 def _unread_from(start: StreamId, state: StreamState | None) -> Baseline:
-    """What is known of losses in a stream with a group that was created there just now."""
+    """Return the baseline of losses in a stream with a group that was just created."""
     if state is None:
         return Baseline(start, 0)
     return loss.group_baseline(replace(state, group=GroupState(start, None, 0)))

@@ -1,8 +1,9 @@
-"""What one task of a batch does in a shared group: read new entries once, and read them again when it is repeated.
+"""Tasks of a shared group: read new entries once, and read the same ones again when a task is repeated.
 
-Owns the order of a task's steps: look into the ledger, then either look for lost entries and read new ones in the
+Owns the order of a task's steps: read the ledger; then either check for lost entries and read new ones in the
 transaction that writes the ledger's line, or read the consumer's history. The rules are in
-`spark_streams.read.shared.protocol`. Keep to them: exactly what is yielded here is acknowledged later.
+`spark_streams.read.shared.protocol`. The entries that are yielded here must be exactly those that are acknowledged
+later.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from streamwire.stream_id import StreamId
 
 _log = logging.getLogger("spark_streams")
 
-#: An int32 array: how often the group has delivered each entry of a page; None where it was not asked.
+#: An int32 array: number of deliveries of each entry of a page; None if not requested.
 Counts = Any
 
 #: A page, its counts, and a boolean array of the rows to keep (None: all).
 Delivered = tuple[Page, Counts, Any]
 
-#: A page, its counts (None: not asked yet), which rows are the partition's (None: all), and the IDs of lost entries.
+#: A page, its counts (None: not requested yet), the partition's rows (None: all), and the IDs of lost entries.
 Pending = tuple[Page, Any, Any, list[bytes]]
 
 
 @dataclass(frozen=True)
 class SharedPartition(InputPartition):
-    """What some consumers of a shared group read. Pickled on the driver, unpickled in the worker."""
+    """Partition read by some consumers of a shared group. Pickled on the driver, unpickled in the worker."""
 
     address: Address
     tasks: tuple[SharedTask, ...]
@@ -76,7 +77,7 @@ class SharedPartition(InputPartition):
 
 
 def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[tuple[Page, Origin, Counts, Any]]:
-    """What the tasks' consumers have pending, with the streams of each page."""
+    """Yield the pending entries of the tasks' consumers, with the streams of each page."""
     size = PageSize(joint_reads.MOST_ENTRIES)
     for some in joint_reads.groups(tasks, size):
         found, left = joint_reads.read_new(connection, some, size)
@@ -93,7 +94,7 @@ def _all_pages(connection: Connection, tasks: Sequence[SharedTask]) -> Iterator[
 
 
 def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
-    """What the partition's consumer has pending. A group that is gone is a warning where losses are."""
+    """Yield the pending entries of the partition's consumer. A lost group is a warning if losses are."""
     try:
         yield from _read(connection, task)
     except StreamError as problem:
@@ -103,9 +104,9 @@ def _pages(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 
 
 def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
-    """What the partition's consumer has pending; the first attempt reads new entries.
+    """Yield the pending entries of the partition's consumer; the first attempt reads new ones.
 
-    If the connection breaks, or the server refuses for the moment, the ledger tells whether they were read.
+    If the connection breaks, or the server refuses temporarily, the ledger tells whether they were read.
     """
     consumer = Consumer(task.stream, task.group, task.consumer, task.page_size)
     key = protocol.ledger_key(task.stream, task.group, task.prefix)
@@ -116,7 +117,7 @@ def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
         nonlocal link, refusal
         link, refusal = None, "another client keeps changing the ledger"
         try:
-            link = connection.link(key)  # WATCH belongs to one link
+            link = connection.link(key)  # WATCH is valid on one link only
             return _attempt(connection, link, task, consumer, key)
         except RefusedForNowError as cause:
             refusal = str(cause)
@@ -134,7 +135,7 @@ def _read(connection: Connection, task: SharedTask) -> Iterator[Delivered]:
 
 
 def _lost(connection: Connection, task: SharedTask, gone: list[bytes]) -> None:
-    """Report entries that an earlier attempt had, and that were trimmed or deleted since."""
+    """Report entries that an earlier attempt read, and that were trimmed or deleted since."""
     after, upto = StreamId.parse(gone[0]).before(), gone[-1].decode()
     count = f"{len(gone)} entries"
     problem = error("ENTRIES_LOST", stream=task.stream, address=connection.address, after=after, upto=upto, count=count)
@@ -144,7 +145,7 @@ def _lost(connection: Connection, task: SharedTask, gone: list[bytes]) -> None:
 
 
 def _check_loss(connection: Connection, task: SharedTask, state: StreamState | None) -> None:
-    """Report entries that were removed after the batch was planned, and before anybody in the group has read them."""
+    """Report entries that were removed after the batch was planned and before the group read them."""
     found = None if state is None else loss.find_group_loss(state, task.known)
     if state is not None and state.group is not None and found is not None:
         baseline = Baseline(state.group.last_delivered_id)
@@ -154,10 +155,10 @@ def _check_loss(connection: Connection, task: SharedTask, state: StreamState | N
 def _attempt(
     connection: Connection, link: Link, task: SharedTask, consumer: Consumer, key: bytes
 ) -> Iterable[Pending] | None:
-    """Return the partition's entries; None if the ledger was changed meanwhile."""
+    """Return the partition's entries; None if another client changed the ledger."""
     server = open_server(connection)
     streams = [task.stream] if task.reads else []
-    # The states go first: EXEC ends a WATCH.
+    # Request the states first: EXEC ends a WATCH.
     looks = server.states.requests(streams, task.group, streams if task.scripted else ())
     had: Command = ("XPENDING", task.stream, task.group, "-", "+", 1, task.consumer)
     *states, watched, fields, pending = link.pipeline(
@@ -187,7 +188,7 @@ def _attempt(
     link.pipeline([("UNWATCH",)])
     if line is not None:
         return xreadgroup.history(connection, consumer)
-    _log.warning("Batch %d of %s was finished before; no entries are read again.", task.batch, task.stream)
+    _log.warning("Batch %d of %s is already finished; no entries are read again.", task.batch, task.stream)
     return ()
 
 
@@ -221,7 +222,7 @@ def _delivered(
     most = task.max_deliveries
     if counts is None and (most is not None or task.counts):
         counts = xreadgroup.deliveries(connection, consumer, page.ids().to_pylist())
-    if most is not None and counts.max(initial=0) > most:  # others' entries have the count 0
+    if most is not None and counts.max(initial=0) > most:  # entries of other consumers have the count 0
         poison = np.flatnonzero(counts > most)
         dead_letters.move(connection, task, page, poison.tolist(), counts[poison].tolist())
         ours = counts <= most if ours is None else ours & (counts <= most)
