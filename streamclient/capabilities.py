@@ -28,21 +28,21 @@ class Capabilities:
     def __init__(self, ask: Callable[[Sequence[Command]], list[Any]]) -> None:
         self._method = WeakMethod(ask)
         self._commands: dict[str, bool] = {}
+        #: Whether EVAL works; true until it is refused.
         self.runs_scripts = True
-        """Whether EVAL works; true until it is refused."""
         self._scripts_were_tried = False
+        #: Whether a script may move staged rows into their stream; true until one is refused.
         self.moves_rows = True
-        """Whether a script may move staged rows into their stream; true until one is refused."""
+        #: Whether XREAD tells which streams have news; true until it is refused.
         self.tells_news = True
-        """Whether XREAD tells which streams have news; true until it is refused."""
+        #: Whether the user is known to be allowed to read for a group.
         self.delivers = False
-        """Whether the user is known to be allowed to read for a group."""
+        #: Whether the user may delete consumers; true until that is refused.
         self.deletes_consumers = True
-        """Whether the user may delete consumers; true until that is refused."""
+        #: The size of an entry in bytes, of streams whose entries are large.
         self.large: dict[str, int] = {}
-        """The size of an entry in bytes, of streams whose entries are large."""
+        #: Streams whose entries are known not to be large.
         self.small: set[str] = set()
-        """Streams whose entries are known not to be large."""
 
     def _ask(self, *commands: Command) -> list[Any]:
         ask = self._method()

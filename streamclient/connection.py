@@ -72,8 +72,8 @@ class Connection:
         self.address = address
         self.topology = Topology(address)
         self._links: dict[Endpoint, Link] = {}
+        #: Changes whenever a link is opened, and no two connections have the same: the server may be another one.
         self.generation = 0
-        """Changes whenever a link is opened, and no two connections have the same: the server may be another one."""
         self._requests: dict[bytes, _Request] = {}
         self.capabilities = Capabilities(self.pipeline)
         self._reliably(lambda: self.link(None))

@@ -63,8 +63,8 @@ class Link:
         self._process = os.getpid()
         self._open: socket.socket | None = None
         self.endpoint = endpoint
+        #: Whether `renew` has something to do.
         self.logs_in_again = login.provider is not None
-        """Whether `renew` has something to do."""
         self._login = login
         self._provider = provider_of(login)
         self._answers = _answers(login)

@@ -31,8 +31,8 @@ class Topology:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        #: Whether keys are spread over several nodes.
         self.is_cluster = address.kind == "cluster"
-        """Whether keys are spread over several nodes."""
         self._ranges: list[tuple[int, int, Endpoint]] | None = None
         self._owners: list[Endpoint | None] = []  # of each slot, where the ranges are known
         self._nodes: list[Endpoint] = []

@@ -63,10 +63,10 @@ class Run:
         self.stop = Stop()
         self.batches = 0
         self.rows = 0
+        #: The last batch with rows that Spark has committed, once the query has ended.
         self.committed = -1
-        """The last batch with rows that Spark has committed, once the query has ended."""
+        #: Why a batch failed; what Spark says of it has no causes.
         self._of_batch: Exception | None = None
-        """Why a batch failed; what Spark says of it has no causes."""
         of_connector.check_names(options)
         common, self._reading, self._writing = split(options)
         self._common = {**common, **({} if url is None else {"url": url})}

@@ -665,12 +665,12 @@ class StreamFence:
     def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:
         self.stream = stream
         self.key = writer.fence_key(stream)
+        #: Of the rows of the task that are done: written, or found written.
         self.digest = done or RowDigest()
-        """Of the rows of the task that are done: written, or found written."""
+        #: The stream's last ID, when the rows' own IDs were to be checked.
         self.last = ZERO
-        """The stream's last ID, when the rows' own IDs were to be checked."""
+        #: The fence's value when it was last read.
         self.state = FenceState()
-        """The fence's value when it was last read."""
         self.writer = writer
         self._address = address
         self._next: tuple[Any, RowDigest] | None = None  # the rows under way, and the digest with them

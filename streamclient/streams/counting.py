@@ -39,8 +39,8 @@ class RedisEntries:
     def __init__(self, connection: Connection, states: States) -> None:
         self._connection = connection
         self._states = states
+        #: Counts by stream and the ID before the counted range.
         self._counted: dict[tuple[str, StreamId], Counted] = {}
-        """Counts by stream and the ID before the counted range."""
 
     @property
     def _known(self) -> Capabilities:

@@ -13,11 +13,11 @@ _ROLE = re.compile(r":[a-z]+:" + "`")
 
 
 def _bodies(tree: ast.Module) -> list[list[ast.stmt]]:
-    return [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+    return [body for node in ast.walk(tree) if isinstance(body := getattr(node, "body", None), list)]
 
 
 def test_constants_are_documented_by_comments() -> None:
-    """A constant or field is documented by `#:` comments above it, not by a string below it."""
+    """A constant or attribute is documented by `#:` comments above it, not by a string below it."""
     found = [
         f"{path.relative_to(ROOT)}:{below.lineno}"
         for path in files()

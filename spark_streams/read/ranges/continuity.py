@@ -36,8 +36,8 @@ class Continuity:
         self._options = options
         self._address = address
         self._group = group
+        #: When a backlog was last counted with none missing: how many entries were removed by then, and the first.
         self._counted: dict[str, tuple[int, StreamId | None]] = {}
-        """When a backlog was last counted with none missing: how many entries were removed by then, and the first."""
         self._seen: dict[str, StreamId] = {}  # each stream's last ID when it was last there
         self._gone: set[str] = set()  # streams that were retired, or whose loss was warned of, and are still missing
         self._ends: dict[str, StreamId] = {}  # the last entry of each stream's last batch

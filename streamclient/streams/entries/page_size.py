@@ -19,8 +19,8 @@ class PageSize:
         self._most = most
         self.now = min(most, FIRST_PAGE)
         self._is_known = False
+        #: About how many bytes a page has.
         self.bytes = TARGET_BYTES
-        """About how many bytes a page has."""
 
     @property
     def is_known(self) -> bool:
