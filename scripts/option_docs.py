@@ -1,17 +1,21 @@
-"""Write the tables of options in docs/reference/options.md from the connector's own.
+"""Write what follows from the connector's options: the tables of docs/reference/options.md, and `builder.Options`.
 
-Run `python scripts/option_docs.py` after changing one. A test fails where the two differ.
+Run `python scripts/option_docs.py` after changing one. A test fails if a page or `builder.py` differs.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import textwrap
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from scripts.generated import ROOT, Part, anchor
 from spark_streams.config.options import SECTIONS
 from streamclient.config.option import Option, options_of
 
 PART = Part(ROOT / "docs" / "reference" / "options.md", r"<!-- options: .*? -->\n", "<!-- end of options -->")
+
+BUILDER_PART = Part(ROOT / "spark_streams" / "builder.py", r"# options: written by [^\n]*\n", "# end of options")
 
 
 def row(option: Option) -> str:
@@ -35,5 +39,34 @@ def written() -> str:
     return "".join(map(table, SECTIONS)) + "\n"
 
 
+def builder() -> str:
+    """Return today's class `Options`."""
+    lines = ["class Options(TypedDict, total=False):", '    """Options of a read or a write."""', ""]
+    for section in SECTIONS:
+        hints = get_type_hints(section)
+        for field, option in options_of(section).items():
+            lines.append(f"    {option.name.replace('.', '_')}: {_annotation(hints[field])}")
+            default = option.shown_default()
+            meaning = option.meaning + (f" Default: {default}." if default else "")
+            lines += textwrap.wrap(f'"""{meaning}"""', 120, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines) + "\n"
+
+
+def _annotation(kind: Any) -> str:
+    """Return the type of a value that a program gives for an option whose field has this type."""
+    given = [each for each in get_args(kind) if each is not NoneType] if get_origin(kind) in _UNIONS else [kind]
+    (single,) = given
+    if get_origin(single) is Literal:
+        words = ", ".join(f'"{word}"' for word in get_args(single))
+        return f"Literal[{words}]"
+    if get_origin(single) is tuple:
+        return "str | Sequence[str]"
+    return {bool: "bool", int: "int | str"}.get(single, "str")
+
+
+_UNIONS = (UnionType, Union)
+
+
 if __name__ == "__main__":
     PART.write(written())
+    BUILDER_PART.write(builder())

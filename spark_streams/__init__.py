@@ -1,7 +1,7 @@
 """The Spark data source `pystreams`: Redis streams in batches and micro-batches, read and written.
 
-`register` makes it known to a session. `spark_streams.source` is what Spark calls; `spark_streams.embedded.launcher` is
-the engine of a driver that names no server.
+`register` makes it known to a session, and `options` makes the options of a read or write. `spark_streams.source` is
+what Spark calls; `spark_streams.embedded.launcher` is the engine of a driver that names no server.
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from spark_streams.builder import options
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
+
+__all__ = ["options", "register"]
 
 
 def register(spark: SparkSession) -> None:
@@ -23,10 +27,13 @@ def register(spark: SparkSession) -> None:
     runs in another Python than the first `python3` of PATH and PYSPARK_PYTHON is not set, as in a notebook. There
     `format("pystreams")` is DATA_SOURCE_NOT_FOUND until this was called. Calling it again changes nothing.
 
-    Without PYSPARK_PYTHON a local Spark then runs the data source in this program's Python.
+    Without PYSPARK_PYTHON a local Spark then runs the data source in this program's Python. From now on `load()`,
+    `start()` and `toTable()` of this program refuse wrong options of the format by themselves (`preflight`).
     """
-    from spark_streams.source import PystreamsDataSource  # noqa: PLC0415 - the command line has no use for Spark
+    from spark_streams import preflight  # noqa: PLC0415 - the command line has no use for Spark
+    from spark_streams.source import PystreamsDataSource  # noqa: PLC0415 - as above
 
+    preflight.install(connect=_is_connect(spark))
     if (
         _is_connect(spark)
         or "PYSPARK_PYTHON" in os.environ

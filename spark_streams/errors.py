@@ -63,7 +63,12 @@ _TABLE: dict[str, Condition] = {
         "No stream is named.",
         "Set the option 'stream'. Reads also take 'streams' (a list) or 'streamPattern' (a glob), writes a column "
         "'_stream'. Tables of Spark's catalog (saveAsTable, CREATE TABLE) do not keep options: use save and load, or "
-        "CREATE TEMPORARY VIEW.",
+        "CREATE TEMPORARY VIEW name USING pystreams OPTIONS (...).",
+    ),
+    "TABLE_NOT_KEPT": Condition(
+        OptionsError,
+        "A table of Spark's catalog cannot read a stream: Spark keeps no options for a Python data source's table.",
+        "Use CREATE TEMPORARY VIEW name USING pystreams OPTIONS (...), which takes the same words, or load().",
     ),
     "MISSING_GROUP": Condition(
         OptionsError,
@@ -263,8 +268,15 @@ _TABLE: dict[str, Condition] = {
         DataError,
         "No value for {columns} in any of the {rows} rows of {streams} that this task has read. The entries have the "
         "fields {fields}.",
-        "Correct the column's name (the nearest field: {nearest}) or its type. The option requireFields says whether "
-        "this is an error or a warning.",
+        "Correct the column's name (the nearest field: {nearest}). The option requireFields says whether this is an "
+        "error or a warning.",
+    ),
+    "FIELDS_UNREADABLE": Condition(
+        DataError,
+        "The entries of {streams} have the fields {columns}, but in all {rows} rows that this task has read each value "
+        "is empty or does not fit the column's type.",
+        "Correct the column's type; as a string it shows the values. The option requireFields says whether this is an "
+        "error or a warning.",
     ),
     "NULL_IN_COLUMN": Condition(
         DataError,

@@ -60,7 +60,7 @@ class PystreamsDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        worker.spare_modules()
+        worker.prepare()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
         """Pickled with the place that this package was imported from.
@@ -91,7 +91,9 @@ class PystreamsDataSource(DataSource):
 
     @headed
     def schema(self) -> StructType | str:
-        options.check_names(self.options)
+        if "provider" in self.options:  # among a table's properties, which Spark adds to the user's
+            fail("TABLE_NOT_KEPT")
+        options.check_read(self.options)
         if options.says_schema(self.options):
             given = options.read_options(self.options)
             if given.infers:

@@ -1,4 +1,4 @@
-"""Columns that are null in every row that a task has read: mostly a misspelt name, which would go unnoticed.
+"""Columns that are null in every row that a task has read: a misspelt name or a wrong type, which would go unnoticed.
 
 A task of a query's first batch, and of a batch read, looks for them. With the option `requireFields` they are an error,
 otherwise a warning in the task's log, once in each worker process.
@@ -45,23 +45,26 @@ class FieldCheck:
         self._empty = [name for name in self._empty if batch.column(name).null_count == batch.num_rows]
 
     def finish(self, streams: list[str]) -> None:
-        """All rows were read. Raises FIELDS_MISSING, or warns of it, if a column had no value in any."""
+        """All rows were read. Raises or warns of FIELDS_MISSING or FIELDS_UNREADABLE for columns without any value."""
         if not self._empty or not self._rows:
             return
         known = sorted(self._fields)
-        near = [difflib.get_close_matches(name, known[:_COMPARED], n=1) for name in self._empty[:_MOST]]
-        problem = error(
-            "FIELDS_MISSING",
-            columns=_first(self._empty),
-            rows=self._rows,
-            streams=_listed(streams),
-            fields=_first(known),
-            nearest=_listed([name for (name, *_) in filter(None, near)]) or "none",
-        )
+        missing = [name for name in self._empty if name not in self._fields]
+        unreadable = [name for name in self._empty if name in self._fields]
+        if missing:
+            near = [difflib.get_close_matches(name, known[:_COMPARED], n=1) for name in missing[:_MOST]]
+            nearest = _listed([name for (name, *_) in filter(None, near)]) or "none"
+            self._report("FIELDS_MISSING", missing, streams, fields=_first(known), nearest=nearest)
+        if unreadable:
+            self._report("FIELDS_UNREADABLE", unreadable, streams)
+
+    def _report(self, condition: str, columns: list[str], streams: list[str], **further: str) -> None:
+        named = _first(columns)
+        problem = error(condition, columns=named, rows=self._rows, streams=_listed(streams), **further)
         if self._schema.requires_fields:
             raise problem
-        if str(problem.parameters["columns"]) not in _warned:
-            _warned.add(str(problem.parameters["columns"]))
+        if named not in _warned:
+            _warned.add(named)
             _log.warning("%s", problem)
 
     def _names(self, page: Page) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from spark_streams.config import foreign
@@ -78,7 +79,7 @@ class _Scope:
                 fail("CONFLICTING_OPTIONS", option=names[option], other=spelling)
             names[option] = spelling
             value = option.parse(text, spelling)
-            option.check_use(value, self.noun, streaming=streaming)
+            option.check_use(value, spelling, self.noun, streaming=streaming)
             values[owner][field] = value
         return list(values.values())
 
@@ -90,18 +91,38 @@ _WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
     """Return the options of a read. `streaming`: whether it is a streaming read; None while that is not known."""
+    connect, options = _read(given, streaming)
+    return replace(options, address=connect.server())
+
+
+def check_read(given: Mapping[str, str], *, streaming: bool | None = None) -> None:
+    """Raise what `read_options` raises, but nothing that depends on the environment of the process."""
+    _read(given, streaming)
+
+
+def _read(given: Mapping[str, str], streaming: bool | None) -> tuple[ConnectOptions, ReadOptions]:
     connect, read = _READ.parse(given, streaming=streaming)
-    options = ReadOptions(address=ConnectOptions(**connect).server(), **read)
+    options = ReadOptions(**read)
     if streaming is False and options.group is not None and "group" not in options.starting_kinds:
         refuse(options, "group", "a batch read needs it for startingOffsets=group only: remove it")
-    return options
+    return ConnectOptions(**connect), options
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
     """Return the options of a write. Those that Spark adds by itself are left out."""
+    connect, options = _write(given, streaming=streaming)
+    return replace(options, address=connect.server())
+
+
+def check_streaming_write(given: Mapping[str, str]) -> None:
+    """Raise what `write_options` raises, but nothing that depends on the environment of the process."""
+    _write(given, streaming=True)
+
+
+def _write(given: Mapping[str, str], *, streaming: bool) -> tuple[ConnectOptions, WriteOptions]:
     own = {name: text for name, text in given.items() if name.lower() not in _SPARKS}
     connect, write = _WRITE.parse(own, streaming=streaming)
-    return WriteOptions(address=ConnectOptions(**connect).server(), **write)
+    return ConnectOptions(**connect), WriteOptions(**write)
 
 
 def server(given: Mapping[str, str]) -> Address | Embedded:
@@ -115,6 +136,19 @@ def check_names(given: Iterable[str]) -> None:
     for name in given:
         if name not in _READ and name not in _WRITE and name.lower() not in _SPARKS:
             _refuse(name, _READ, _WRITE)
+
+
+def dotted(name: str) -> str:
+    """Return the option's name for one that is an identifier of Python: `tls.caFile` for `tls_caFile`."""
+    other = name.replace("_", ".")
+    return other if other in _READ or other in _WRITE else name
+
+
+def check_values(given: Mapping[str, str]) -> None:
+    """Raise an error for a name or value that is wrong in reads and writes, or if options are for different ones."""
+    check_names(given)
+    scope = _READ if all(name in _READ for name in given) or not all(name in _WRITE for name in given) else _WRITE
+    scope.parse(given)
 
 
 def says_schema(given: Iterable[str]) -> bool:

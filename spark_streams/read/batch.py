@@ -116,7 +116,7 @@ class BatchReader(DataSourceReader):
     @headed
     def read(self, partition_: InputPartition) -> Iterator[Any]:
         """Yield a partition's rows as record batches. Called in the worker."""
-        worker.spare_modules()
+        worker.prepare()
         # Spark passes a placeholder partition when none were planned.
         if isinstance(partition_, RangePartition):
             yield from partition_.batches(self._schema)

@@ -187,7 +187,7 @@ class BatchWriter(DataSourceArrowWriter):
     @headed
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write a task's record batches. Called in the worker."""
-        worker.spare_modules()
+        worker.prepare()
         return self._sink.write(iterator)
 
     @headed
@@ -205,7 +205,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     @headed
     def write(self, iterator: Iterator[Any]) -> Written:
         """Write a task's record batches. Called in the worker."""
-        worker.spare_modules()
+        worker.prepare()
         return self._sink.write(iterator)
 
     @headed

@@ -46,16 +46,16 @@ class Option:
     def names(self) -> tuple[str, ...]:
         return (self.name, *self.aliases)
 
-    def check_use(self, value: Any, noun: str, *, streaming: bool | None) -> None:
+    def check_use(self, value: Any, name: str, noun: str, *, streaming: bool | None) -> None:
         """Raise INVALID_OPTION if this use of the option is only for the other sort of `noun`, batch or streaming.
 
-        `streaming` is None while it is not known which one it is.
+        `name`: the one of the option's names that was given. `streaming` is None while the sort is unknown.
         """
         wrong = self.streaming_only if streaming is False else self.batch_only and bool(streaming)
         if wrong and value != self.default:
             here, there = ("streaming", "batch") if streaming else ("batch", "streaming")
             expected = f"it is for {there} {noun} only and this is a {here} one: remove it"
-            fail("INVALID_OPTION", option=self.name, value=self.show(value), expected=expected)
+            fail("INVALID_OPTION", option=name, value=self.show(value), expected=expected)
 
     def parse(self, text: str, name: str = "") -> Any:
         """Return the value of a text that was given under `name`, one of the option's."""

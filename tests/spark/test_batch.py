@@ -11,9 +11,13 @@ import pytest
 import redis
 from chispa import assert_df_equality
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrameReader
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from pyspark.sql.types import Row
 
+from spark_streams import preflight
+from spark_streams.errors import OptionsError
 from tests.spark.bench import Bench
 
 pytestmark = pytest.mark.spark
@@ -211,6 +215,29 @@ def test_what_cannot_be_is_refused_before_anything_is_read(bench: Bench) -> None
     with pytest.raises(PySparkException, match="SERVER_UNREACHABLE") as caught:
         nowhere.collect()
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bench", ["engine"], indirect=True)
+def test_load_and_start_refuse_wrong_options(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that has registered the format gets the error from `load()` or `start()`, with a schema as without."""
+    for kind, methods in ((DataFrameReader, ["load"]), (DataStreamReader, ["load"]), (DataStreamWriter, ["start"])):
+        for method in methods:
+            monkeypatch.setattr(kind, method, getattr(kind, method))
+    monkeypatch.setattr(DataStreamWriter, "toTable", DataStreamWriter.toTable)
+    preflight.install(connect=False)
+    bench.add("s", 1)
+    frame = bench.reader(True, startingOffsets="earliest").schema("n int").load("s")
+    for action, words in (
+        (lambda: bench.reader(strem="s").schema("n int").load("s"), "'strem'"),
+        (lambda: bench.reader(True, pageSize="many").schema("n int").load("s"), "'pageSize' is 'many'"),
+        (lambda: bench.reader().load(), "No stream is named"),
+        (lambda: bench.start(frame, keycolum="n", stream="t"), "'keycolum' for writing"),
+    ):
+        with pytest.raises(OptionsError, match=words):
+            action()
+    bench.run(frame, stream="t", maxlen=10)
+    assert bench.numbers("t") == [0]
+    assert bench.reader().schema("n int").load("t").count() == 1
 
 
 @pytest.mark.parametrize("bench", [pytest.param("redis", marks=pytest.mark.redis)], indirect=True)

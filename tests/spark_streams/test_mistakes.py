@@ -188,7 +188,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "a misspelt option": (
         lambda at: at.batch(stream="s", startingOfset="earliest"),
-        r"\[UNKNOWN_OPTION\] There is no option 'startingofset' for reading or writing",
+        r"\[UNKNOWN_OPTION\] There is no option 'startingofset' for reading\.",
         r"The nearest known name is 'startingOffsets'",
     ),
     "an option for writing when reading": (
@@ -295,6 +295,26 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
         lambda at: at.trigger(at.reader("N int", stream="s", requireFields="true", startingOffsets="earliest")),
         r"\[FIELDS_MISSING\] No value for 'N'",
         r"The option requireFields says whether this is an error",
+    ),
+    "a column of a type that no value fits, which requireFields makes an error": (
+        lambda at: at.batch("station int, n int", stream="s", requireFields="true"),
+        r"\[FIELDS_UNREADABLE\] The entries of 's' have the fields 'station', but in all \d rows .* does not fit",
+        r"Correct the column's type; as a string it shows the values",
+    ),
+    "an alias of an option that a batch read does not take": (
+        lambda at: at.batch(stream="s", maxOffsetsPerTrigger="5"),
+        r"\[INVALID_OPTION\] Option 'maxOffsetsPerTrigger' is '5', but it is for streaming reads only",
+        r"remove it",
+    ),
+    "a table of Spark's catalog": (
+        lambda at: at.source(stream="s", provider="pystreams", owner="root", option__stream="s").schema(),
+        r"\[TABLE_NOT_KEPT\] A table of Spark's catalog cannot read a stream",
+        r"Use CREATE TEMPORARY VIEW name USING pystreams OPTIONS",
+    ),
+    "a bad value when a schema is asked for": (
+        lambda at: at.source(stream="s", pageSize="many").schema(),
+        r"\[INVALID_OPTION\] Option 'pageSize' is 'many'",
+        r"Correct the option",
     ),
     "a key that is no stream": (
         lambda at: at.batch(stream="text"),

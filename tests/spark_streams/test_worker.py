@@ -1,8 +1,11 @@
-"""The worker process: modules are out of the garbage collector's sight, once, and only there."""
+"""Processes of Spark: modules are out of the garbage collector's sight, and lines of the log have level and time."""
 
 from __future__ import annotations
 
 import gc
+import json
+import re
+import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -20,17 +23,40 @@ def test_modules_are_frozen_in_a_worker_alone(monkeypatch: pytest.MonkeyPatch) -
     frozen: list[int] = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(sys.modules)))
     monkeypatch.setattr(worker, "_modules", 0)
-    worker.spare_modules()
+    worker.prepare()
     assert not frozen
     main = ModuleType("__main__")
     monkeypatch.setattr(main, "__spec__", SimpleNamespace(name="pyspark.daemon"))
     monkeypatch.setitem(sys.modules, "__main__", main)
-    worker.spare_modules()
-    worker.spare_modules()
+    worker.prepare()
+    worker.prepare()
     assert len(frozen) == 1
     monkeypatch.setitem(sys.modules, "loaded_later", ModuleType("loaded_later"))
-    worker.spare_modules()
+    worker.prepare()
     assert frozen[1] == frozen[0] + 1
     monkeypatch.setattr(worker, "_modules", 0)
     PystreamsDataSource({})
     assert len(frozen) == 3
+
+
+def test_warnings_of_a_worker_have_level_and_time() -> None:
+    """A warning on a worker's standard error looks like Spark's own lines; a log that is configured is left alone."""
+    program = """
+import logging, sys
+from types import SimpleNamespace
+from spark_streams import worker
+sys.modules["__main__"].__spec__ = SimpleNamespace(name="pyspark.daemon")
+if sys.argv[1] == "true":
+    logging.basicConfig(format="mine %(message)s")
+worker.prepare()
+worker.prepare()
+logging.getLogger("spark_streams").warning("%s rows", 3)
+"""
+    for configured, expected in (
+        (False, r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARNING spark_streams: 3 rows\n"),
+        (True, r"mine 3 rows\n"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program, json.dumps(configured)], capture_output=True, text=True, check=True
+        )
+        assert re.fullmatch(expected, done.stderr), done.stderr

@@ -1,0 +1,98 @@
+"""Preflight: the options of `load()`, `start()` and `toTable()` are checked when these are called.
+
+Spark calls a Python data source late: a read with a schema, and a streaming query's read and write, are first seen when
+the query runs, after `load()` and `start()` have returned. `install` wraps these methods of pyspark, which keep doing
+what they did. For the format `pystreams` they first parse the options, in the program's process: names, values, and
+options that exclude or need each other. Whatever depends on the driver's environment or a server is left to the query.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from spark_streams.config import options as parsing
+
+FORMAT = "pystreams"
+
+#: Methods that take options, and their check, by class.
+_WAYS: dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, str]], None]]] = {
+    "DataFrameReader": (("load",), functools.partial(parsing.check_read, streaming=False)),
+    "DataStreamReader": (("load",), functools.partial(parsing.check_read, streaming=True)),
+    "DataStreamWriter": (("start", "toTable"), parsing.check_streaming_write),
+}
+_MODULES = {
+    "DataFrameReader": "readwriter",
+    "DataStreamReader": "streaming.readwriter",
+    "DataStreamWriter": "streaming.readwriter",
+}
+
+
+def install(*, connect: bool) -> None:
+    """Check options in this process from now on, of Spark or of Spark Connect. Calling it again changes nothing."""
+    package = "pyspark.sql.connect" if connect else "pyspark.sql"
+    for name, (methods, check) in _WAYS.items():
+        kind = getattr(import_module(f"{package}.{_MODULES[name]}"), name)
+        for method in methods:
+            original = getattr(kind, method)
+            if not hasattr(original, "checks_pystreams"):
+                setattr(kind, method, _checked(original, check, _of_connect if connect else _of_spark))
+
+
+def _checked(
+    original: Callable[..., Any],
+    check: Callable[[Mapping[str, str]], None],
+    builder_of: Callable[[Any], tuple[str | None, dict[str, str]]],
+) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def called(builder: Any, *words: Any, **named: Any) -> Any:
+        form, given = builder_of(builder)
+        path = words[0] if words else named.get("path")
+        form = (words[1] if len(words) > 1 else named.get("format")) or form
+        if form is not None and form.lower() == FORMAT:
+            further = {name: value for name, value in named.items() if name not in _ARGUMENTS and value is not None}
+            if isinstance(path, str) and original.__name__ != "toTable":
+                further["path"] = path
+            folded = {name.lower() for name in further}
+            kept = {name: value for name, value in given.items() if name.lower() not in folded}
+            check({**kept, **{name: _text(value) for name, value in further.items()}})
+        return original(builder, *words, **named)
+
+    called.checks_pystreams = True  # type: ignore[attr-defined]
+    return called
+
+
+#: Arguments of the wrapped methods that are not options.
+_ARGUMENTS = frozenset({"path", "format", "schema", "outputMode", "partitionBy", "queryName", "tableName"})
+
+
+def _text(value: Any) -> str:
+    """An option's value as pyspark passes it on."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _of_spark(builder: Any) -> tuple[str | None, dict[str, str]]:
+    """The format and the options that a builder of Spark has so far; they are fields of its object in the JVM."""
+    made = getattr(builder, "_jreader", None) or builder._jwrite
+    jvm = builder._spark._jvm
+    source, given = (_field(made, name) for name in ("source", "extraOptions"))
+    return source, dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(given.originalMap()))
+
+
+def _field(made: Any, name: str) -> Any:
+    kind = made.getClass()
+    while name not in {field.getName() for field in kind.getDeclaredFields()}:
+        kind = kind.getSuperclass()
+    found = kind.getDeclaredField(name)
+    found.setAccessible(True)
+    return found.get(made)
+
+
+def _of_connect(builder: Any) -> tuple[str | None, dict[str, str]]:
+    """The format and the options that a builder of Spark Connect has so far."""
+    written = getattr(builder, "_write_proto", None)
+    if written is not None:
+        return written.format, dict(written.options)
+    return builder._format, dict(builder._options)

@@ -1,0 +1,49 @@
+"""`spark_streams.options`: a typed, checked dict of options."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import spark_streams
+from scripts import option_docs
+from spark_streams.config.options import SECTIONS
+from spark_streams.errors import OptionsError
+from streamclient.config.option import options_of
+
+
+def test_values_of_python_become_options_of_spark() -> None:
+    """Booleans, numbers and lists become text, an underscore stands for a dot, and None leaves an option out."""
+    assert spark_streams.options(
+        streams=["a", "b"], group=None, trimOnCommit=True, pageSize=100, tls_caFile="ca.pem", retryTimeoutMs="20"
+    ) == {
+        "streams": "a,b",
+        "trimOnCommit": "true",
+        "pageSize": "100",
+        "tls.caFile": "ca.pem",
+        "retryTimeoutMs": "20",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"strem": "a"}, r"\[UNKNOWN_OPTION\] .*'strem'.*'stream'"),
+        ({"pageSize": "many"}, r"\[INVALID_OPTION\] .*'pageSize' is 'many'"),
+        ({"maxlen": -1}, r"\[INVALID_OPTION\] .*'maxlen' is '-1'"),
+        ({"group": "g", "maxlen": 3}, r"\[OPTION_ELSEWHERE\] .*'maxlen' is for writing"),
+    ],
+)
+def test_mistakes_are_refused_at_once(given: dict[str, Any], refusal: str) -> None:
+    """A name or value that is wrong, and options of which some are for reads and some for writes, are errors."""
+    with pytest.raises(OptionsError, match=refusal):
+        spark_streams.options(**given)
+
+
+def test_every_option_is_in_the_signature() -> None:
+    """Notebooks complete all options, from the same declarations that the reference has."""
+    declared = {option.name.replace(".", "_") for section in SECTIONS for option in options_of(section).values()}
+    assert set(inspect.signature(spark_streams.options).parameters) == declared
+    assert "valueFormat: Literal[" in option_docs.builder()
