@@ -548,6 +548,8 @@ class Protocol:
         commands: list[Command] = []
         if seen.is_gone:
             commands += [("PEXPIRE", writer.fence_key(stream, partition), 0) for partition in seen.fences]
+        if found.is_committed:
+            commands.append(("HSET", writer.record_key(stream), "committed", ""))
         is_again = found.batch == writer.batch and not seen.is_gone
         floor, manifest = found.floor if is_again else str(_floor(seen, staged)), manifest_of(staged)
         added, last = max(seen.stream.added, 0), seen.stream.last

@@ -5,9 +5,11 @@ once the step has been executed, the program runs again from its start with the 
 history of its replies, and every state of the whole (all keys, all watches, all histories) is visited once, whichever
 way leads to it.
 
-A step is one command, or one transaction from MULTI to EXEC. A killed program is one that is not stepped any more; its
-last request may still be executed. A broken link is a separate step: the program gets an exception, and its requests
-over that link may be executed later, command by command, or never.
+A step is one command, or one transaction from MULTI to EXEC. The reads under a new WATCH and its EXEC follow one
+another, without others in between: if others change a watched key there, EXEC does nothing, and the program reads
+again; if they do not, the reads would be the same right before EXEC. A killed program is one that is not stepped any
+more; its last request may still be executed. A broken link is a separate step: the program gets an exception, and its
+requests over that link may be executed later, command by command, or never.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.core.clients.session import Session
@@ -37,6 +39,8 @@ Keys = tuple[tuple[bytes, Any], ...]
 
 #: Commands that change nothing that other clients see: those of one request see one moment.
 _READS = {b"UNWATCH", b"COMMAND", b"WATCH", b"HMGET", b"HGETALL", b"HEXISTS", b"XINFO", b"XRANGE", b"EXISTS"}
+_COUNTED = {b"HSET", b"HDEL", b"PEXPIRE"}
+"""Commands whose counts no program uses: they are all 0, and fewer histories differ."""
 _BROKEN = object()
 _NOW_US = 1_700_000_000_000_000
 
@@ -144,8 +148,8 @@ class Progress:
 class State:
     """The whole state: the keys; each session's watches, and whether one was touched; each program's history; orphans.
 
-    An orphan is the rest of a request whose link broke. `last`: the program stepped last, and `switches`: how often it
-    was another one than before.
+    An orphan is the rest of a request whose link broke. `holder`: the program that is between a new WATCH and its EXEC.
+    `last`: the program stepped last, and `switches`: how often it was another one than before.
     """
 
     keys: Keys = ()
@@ -153,6 +157,7 @@ class State:
     histories: tuple[int, ...] = ()
     orphans: tuple[tuple[tuple[int, int], tuple[Step, ...]], ...] = ()
     breaks: int = 0
+    holder: int = -1
     last: int = -1
     switches: int = 0
 
@@ -184,7 +189,11 @@ class Server:
         session = self.session(name)
         if any(command[0] not in _READS for command in step):
             self._known = None
-        return b"".join(self._execute(session, [*command]) for command in step)
+        replies = (self._execute(session, [*command]) for command in step)
+        return b"".join(
+            b":0\r\n" if command[0] in _COUNTED and reply[:1] == b":" else reply
+            for command, reply in zip(step, replies, strict=True)
+        )
 
     def _execute(self, session: Session, command: list[bytes]) -> bytes:
         if command[0] == b"COMMAND" and self._hidden.intersection(command):
@@ -322,12 +331,17 @@ class Exploration:
         return next(at for at, program in enumerate(self.programs) if program.name == name)
 
     def _after(self, state: State, progress: list[Progress | None]) -> Iterator[State]:
+        holder = progress[state.holder] if state.holder >= 0 else None
+        if holder is not None and holder.is_over:
+            state = replace(state, holder=-1)
         for at, each in enumerate(progress):
             if each is None or each.is_over or not self._may_run(state, at):
                 continue
             self.server.restore(state.keys, state.sessions)
             reply = self.server.execute((at, each.link), each.steps[0])
-            yield self._state(state, state.orphans, at, reply)
+            watches = all(command[0] in _READS for command in each.steps[0])
+            holds = watches and any(name == (at, each.link) for name, _, _ in self.server.sessions())
+            yield self._state(state, state.orphans, at, reply, at if holds else -1)
             if self.programs[at].may_break and state.breaks < self.breaks:
                 orphan = ((at, each.link), each.steps)
                 yield State(
@@ -336,6 +350,7 @@ class Exploration:
                     self._with(state, at, _BROKEN),
                     (*state.orphans, orphan),
                     state.breaks + 1,
+                    -1,
                     state.last,
                     state.switches,
                 )
@@ -349,15 +364,19 @@ class Exploration:
             yield self._state(state, tuple(others), -2 - number)
 
     def _may_run(self, state: State, at: int) -> bool:
+        if state.holder not in (-1, at):
+            return False
         return self.switches is None or state.last in (-1, at) or state.switches < self.switches
 
-    def _state(self, before: State, orphans: Any, at: int, reply: Any = None) -> State:
+    def _state(self, before: State, orphans: Any, at: int, reply: Any = None, holder: int = -1) -> State:
         histories = before.histories if at < 0 else self._with(before, at, reply)
         switches = before.switches
         if self.switches is not None:
             switches += before.last not in (-1, at)
         last = at if self.switches is not None else -1
-        return State(self.server.keys(), self.server.sessions(), histories, orphans, before.breaks, last, switches)
+        return State(
+            self.server.keys(), self.server.sessions(), histories, orphans, before.breaks, holder, last, switches
+        )
 
     def _with(self, state: State, at: int, event: Any) -> tuple[int, ...]:
         link = (state.histories[at], event)

@@ -20,12 +20,13 @@ import pytest
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
 from spark_streams.write.commit.publishing import Publisher
-from spark_streams.write.protocol import Protocol, StreamFence, TaskRows, WriterId
+from spark_streams.write.protocol import TRANSITIONS, Event, Protocol, State, StreamFence, TaskRows, WriterId
 from spark_streams.write.rows.encoding import EncodedRows, RowEncoder
 from spark_streams.write.tasks import staging
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient import retry
 from streamclient.connection import Connection
+from streamclient.errors import PystreamsError
 from tests.harness.interleaving import Exploration, Keys, Program, Server, alone
 
 #: What each partition of an attempt writes, in order: the stream and the row. Every row is a chunk.
@@ -33,6 +34,10 @@ Parts = tuple[tuple[tuple[str, int], ...], ...]
 
 ONE: Parts = ((("s", 1), ("s", 2)),)
 TWO_STREAMS: Parts = ((("s", 1), ("t", 2)),)
+Rows = Counter[tuple[str, int]]
+#: The same batch with other rows, from a source that does not give the same ones again.
+OTHER: Parts = ((("s", 3), ("s", 4)),)
+OTHER_TWO: Parts = ((("s", 3), ("t", 4)),)
 
 #: The server is to be as Redis is.
 _NO_EXTENSIONS = (b"PS.ADD", b"PS.APPEND")
@@ -83,48 +88,91 @@ class Attempt:
     def tasks(self, connection: Connection) -> list[TaskRows]:
         return [each for partition in range(len(self.parts)) for each in self.task(connection, partition)]
 
+    @property
+    def rows(self) -> Rows:
+        """All rows of the attempt."""
+        return Counter(place for part in self.parts for place in part)
+
     def whole(self, connection: Connection) -> None:
         self.commit(connection, self.tasks(connection))
 
 
-def rows_in(keys: Keys) -> list[int]:
+def rows_in(keys: Keys) -> Rows:
     """The rows in all streams."""
-    return [int(fields[1]) for key, value in keys if not key.startswith(b"pystreams:") for _, fields in value[2]]
+    streams = ((key.decode(), value[2]) for key, value in keys if not key.startswith(b"pystreams:"))
+    return Counter((stream, int(fields[1])) for stream, entries in streams for _, fields in entries)
+
+
+def prepared_in(keys: Keys) -> str:
+    """The attempt that has claimed all streams, by the ledger; empty without one."""
+    fields = dict(dict(keys).get(WriterId("q", 0, 0).ledger_key, ()))
+    return str(fields.get(b"prepared:0", b"").decode())
 
 
 @dataclass
 class Model:
     """Explores programs and checks the invariants in every state.
 
-    `replay`: an attempt that runs after a restart, from every content of the server. Programs that are called as an
-    attempt, `a` or `b`, end with its commit: if they succeed, the batch is complete.
+    `replay`: an attempt that runs after a restart, from every content of the server. Programs that are called as one
+    of `attempts` end with its commit: if they succeed, the batch is complete. Attempts may have other rows: then the
+    batch is that of one attempt, all of it, and a replay that does not fit is refused and changes nothing.
     """
 
     programs: Sequence[Program]
+    attempts: Sequence[Attempt]
     replay: Attempt
     breaks: int = 0
     switches: int | None = None
     endings: set[str] = field(default_factory=set)
+    visited: int = 0
 
     def run(self, keys: Keys = ()) -> None:
-        rows = Counter({1: 1, 2: 1})
+        batches = [attempt.rows for attempt in (*self.attempts, self.replay)]
+        names = [attempt.name for attempt in self.attempts]
         server, after = Server(_NO_EXTENSIONS), Server(_NO_EXTENSIONS)
         exploration = Exploration(self.programs, server, self.breaks, self.switches)
         replayed: set[Keys] = set()
         for state, progress in exploration.states(keys):
-            found = Counter(rows_in(state.keys))
-            assert found <= rows, f"a row is there twice\n{exploration.trace(state)}"
+            found = rows_in(state.keys)
+            assert any(found <= rows for rows in batches[:-1]), f"twice, or mixed\n{exploration.trace(state)}"
             for program, each in zip(self.programs, progress, strict=True):
                 if each is None or not each.is_over:
                     continue
                 self.endings.add(f"{program.name} {each.error}".strip())
-                if program.name in ("a", "b") and not each.error:
-                    assert found == rows, f"committed {found}\n{exploration.trace(state)}"
+                if program.name in names and not each.error:
+                    assert found in batches[:-1], f"committed {found}\n{exploration.trace(state)}"
             if state.keys not in replayed:
                 replayed.add(state.keys)
                 after.restore(state.keys)
-                alone(after, self.replay.whole)
-                assert Counter(rows_in(after.keys())) == rows, f"after a restart\n{exploration.trace(state)}"
+                self._replay(after, found, prepared_in(state.keys), lambda: exploration.trace(state))  # noqa: B023
+        self.visited = exploration.visited
+
+    def _replay(self, server: Server, before: Rows, prepared: str, trace: Callable[[], str]) -> None:
+        """The batch again, after a restart."""
+        error = _error_of(lambda: alone(server, self.replay.whole))
+        if error:
+            assert error == "REPLAY_DIFFERS", f"refused: {error}\n{trace()}"
+            assert not before <= self.replay.rows, f"refused\n{trace()}"
+            assert rows_in(server.keys()) == before, f"refused and changed\n{trace()}"
+            assert before == self._rows_of(prepared, before), f"not finished\n{trace()}"
+            self.endings.add("replay REPLAY_DIFFERS")
+            return
+        found = rows_in(server.keys())
+        assert found in [attempt.rows for attempt in (*self.attempts, self.replay)], f"after a restart\n{trace()}"
+        assert found == self._rows_of(prepared, found), f"not finished\n{trace()}"
+        self.endings.add("replay " + " ".join(f"{stream}{row}" for stream, row in sorted(found)))
+
+    def _rows_of(self, name: str, default: Rows) -> Rows:
+        return next((attempt.rows for attempt in self.attempts if attempt.name == name), default)
+
+
+def _error_of(call: Callable[[], object]) -> str:
+    """The condition of the error that a call raises; empty if it succeeds."""
+    try:
+        call()
+    except PystreamsError as error:
+        return error.condition
+    return ""
 
 
 def drivers(tasks: Sequence[Attempt]) -> tuple[list[Program], Keys]:
@@ -137,44 +185,78 @@ def drivers(tasks: Sequence[Attempt]) -> tuple[list[Program], Keys]:
     return programs, server.keys()
 
 
-@pytest.mark.parametrize(("parts", "switches"), [(ONE, 3), (TWO_STREAMS, 2)])
-def test_two_drivers_of_one_batch(parts: Parts, switches: int) -> None:
-    """An old driver that was slow, not dead, ends the batch together with the new one: no row is lost or doubled."""
-    programs, keys = drivers([Attempt("a", parts, "staged"), Attempt("b", parts, "staged")])
-    model = Model(programs, Attempt("c", parts, "staged"), switches=switches)
-    model.run(keys)
-    assert model.endings >= {"a", "b", "a ATTEMPT_REPLACED", "b ATTEMPT_REPLACED"}
-
-
-@pytest.mark.parametrize("mode", ["exactlyOnce", "staged"])
-def test_two_attempts_of_one_batch(mode: str) -> None:
-    """The tasks and drivers of two attempts take turns twice, at any commands; each may be killed at any command."""
-    programs = [Program(name, Attempt(name, ONE, mode).whole) for name in "ab"]
-    model = Model(programs, Attempt("c", ONE, mode), switches=2)
-    model.run()
-    assert model.endings >= {"a", "b"}
-
-
 def copies(attempt: Attempt) -> list[Program]:
     """Two copies of an attempt's task, and its driver, which starts when the first one has ended."""
     tasks = [Program(name, partial(attempt.task, partition=0, copy=name)) for name in ("one", "two")]
     return [*tasks, Program("a", attempt.commit, ("one",))]
 
 
-def test_two_copies_of_one_task() -> None:
-    """A speculative copy, or a retry while the first one still runs: each row goes in once."""
-    programs = copies(Attempt("a", ONE))
-    model = Model(programs, Attempt("c", ONE), switches=2)
-    model.run()
-    assert model.endings >= {"one", "two", "a"}
+@dataclass(frozen=True)
+class Case:
+    """Programs that alternate, and the batch that is replayed from every content that they leave.
+
+    `states`: the least number of states, with any number of switches from one program to another. `switches`: the most
+    of them in `make test`; None if all fit there. `breaks`: links that break.
+    """
+
+    programs: str
+    parts: Sequence[Parts]
+    mode: str
+    replay: Parts
+    states: int
+    switches: int | None = None
+    breaks: int = 0
+    endings: frozenset[str] = frozenset()
+
+    def model(self, switches: int | None) -> tuple[Model, Keys]:
+        """The model, and the content to start from."""
+        attempts = [Attempt(name, parts, self.mode) for name, parts in zip("ab", self.parts, strict=False)]
+        programs, keys = [Program(each.name, each.whole, may_break=self.breaks > 0) for each in attempts], ()
+        if self.programs == "drivers":
+            programs, keys = drivers(attempts)
+        elif self.programs == "copies":
+            programs = copies(attempts[0])
+        return Model(programs, attempts, Attempt("c", self.replay, self.mode), self.breaks, switches), keys
 
 
-@pytest.mark.parametrize("mode", ["exactlyOnce", "staged"])
-def test_a_link_that_breaks_at_any_command(mode: str) -> None:
-    """A sent request may still run at any time, in part, or not at all: the program continues with what it finds."""
-    model = Model([Program("a", Attempt("a", ONE, mode).whole, may_break=True)], Attempt("c", ONE, mode), breaks=1)
-    model.run()
-    assert model.endings == {"a"}
+REPLACED = frozenset({"a", "b", "a ATTEMPT_REPLACED", "b ATTEMPT_REPLACED"})
+CASES = {
+    "copies of a task": Case("copies", [ONE], "exactlyOnce", ONE, 1_200, endings=frozenset({"one", "two", "a"})),
+    "one attempt": Case("attempts", [TWO_STREAMS], "exactlyOnce", TWO_STREAMS, 20),
+    "one attempt, staged": Case("attempts", [TWO_STREAMS], "staged", TWO_STREAMS, 30),
+    "one attempt, then other rows": Case("attempts", [TWO_STREAMS], "exactlyOnce", OTHER_TWO, 20),
+    "one attempt, then other rows, staged": Case("attempts", [TWO_STREAMS], "staged", OTHER_TWO, 30),
+    "a broken link": Case("attempts", [ONE], "exactlyOnce", ONE, 700, breaks=1),
+    "a broken link, staged": Case("attempts", [ONE], "staged", ONE, 1_500, breaks=1),
+    "two drivers": Case("drivers", [ONE, ONE], "staged", ONE, 28_000, 3, endings=REPLACED),
+    "two drivers, two streams": Case("drivers", [TWO_STREAMS, TWO_STREAMS], "staged", TWO_STREAMS, 59_000, 2),
+    "two drivers with other rows": Case("drivers", [ONE, OTHER], "staged", OTHER, 26_000, 2),
+    "two attempts": Case("attempts", [ONE, ONE], "exactlyOnce", ONE, 90_000, 2),
+    "two attempts, staged": Case("attempts", [ONE, ONE], "staged", ONE, 90_000, 2),
+    "two attempts, other streams": Case("attempts", [TWO_STREAMS, ONE], "exactlyOnce", ONE, 90_000, 2),
+    "two attempts with other rows": Case("attempts", [ONE, OTHER], "exactlyOnce", OTHER, 90_000, 2),
+}
+
+
+def check(case: Case, switches: int | None) -> Model:
+    """Visit all states."""
+    model, keys = case.model(switches)
+    model.run(keys)
+    assert model.endings >= case.endings
+    return model
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_interleaving_loses_or_repeats_a_row(case: Case) -> None:
+    """In every state, each row is in a stream at most once; after a success or a replay, exactly once."""
+    check(case, case.switches)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_no_interleaving_at_all_loses_or_repeats_a_row(case: Case) -> None:
+    """The same with any number of switches."""
+    assert check(case, None).visited >= case.states
 
 
 def forget_fences(patch: pytest.MonkeyPatch) -> None:
@@ -187,17 +269,30 @@ def skip_the_numbers_of_drivers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Protocol, "prepare_reads", lambda self, account: reads(self, replace(account, driver=98)))
 
 
-@pytest.mark.parametrize("mutation", [forget_fences, skip_the_numbers_of_drivers])
+def forget_to_seal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Protocol, "seal", lambda *_: [])
+    patch.setitem(TRANSITIONS, (State.NEW, Event.CLAIM), State.PREPARED)  # type: ignore[arg-type]
+    patch.setitem(TRANSITIONS, (State.DIRECT, Event.CLAIM), State.PREPARED)  # type: ignore[arg-type]
+
+
+def leave_what_was_begun(patch: pytest.MonkeyPatch) -> None:
+    account = Protocol.account
+    patch.setattr(Protocol, "account", lambda self, found: replace(account(self, found), prepared=""))
+
+
+@pytest.mark.parametrize(
+    ("mutation", "case"),
+    [
+        (forget_fences, "copies of a task"),
+        (skip_the_numbers_of_drivers, "two drivers"),
+        (forget_to_seal, "two attempts, other streams"),
+        (leave_what_was_begun, "one attempt, then other rows, staged"),
+    ],
+)
 def test_the_model_fails_if_a_transition_is_broken(
-    mutation: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+    mutation: Callable[[pytest.MonkeyPatch], None], case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A task that does not read its fence, and drivers without an order, are found out."""
+    """Each rule of the page is needed: without it, rows are lost, repeated or mixed."""
     mutation(monkeypatch)
-    keys: Keys = ()
-    if mutation is forget_fences:
-        programs, mode = copies(Attempt("a", ONE)), "exactlyOnce"
-    else:
-        mode = "staged"
-        programs, keys = drivers([Attempt("a", ONE, mode), Attempt("b", ONE, mode)])
-    with pytest.raises(AssertionError, match=r"row is there twice|committed|after a restart"):
-        Model(programs, Attempt("c", ONE, mode), switches=3).run(keys)
+    with pytest.raises(AssertionError, match=r"twice|committed|after a restart|not finished|refused"):
+        check(CASES[case], CASES[case].switches)

@@ -1,0 +1,216 @@
+"""The table of states and events of an exactly-once write, and the functions behind it, on hashes in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spark_streams.errors import PystreamsError
+from spark_streams.write.protocol import (
+    FENCE_FIELDS,
+    RECORD_FIELDS,
+    TRANSITIONS,
+    Account,
+    BatchRecord,
+    Event,
+    Evidence,
+    FenceState,
+    Protocol,
+    State,
+    StreamState,
+    TaskRows,
+    Values,
+    WriterId,
+)
+from spark_streams.write.rows.digest import RowDigest
+from streamclient.commands import Command
+
+STREAM = b"s"
+EMPTY = StreamState(added=0)
+ONE_ROW = RowDigest().plus(np.array([7], np.uint64))
+
+
+class Hashes:
+    """The records on a server, and one attempt that works with them."""
+
+    def __init__(self, attempt: str = "a", batch: int = 3) -> None:
+        self.protocol = Protocol(WriterId("q", batch, 0, attempt))
+        self.content: dict[bytes, dict[str, bytes]] = {}
+
+    def as_attempt(self, attempt: str) -> None:
+        """Continue as another attempt."""
+        self.protocol = replace(self.protocol, writer=replace(self.protocol.writer, attempt=attempt))
+
+    def execute(self, commands: Sequence[Command]) -> None:
+        """Execute commands of the protocol."""
+        for name, key, *words in commands:
+            assert isinstance(key, bytes)
+            if name == "HSET":
+                fields = zip(words[::2], words[1::2], strict=True)
+                self.content.setdefault(key, {}).update({_text(field): _text(each).encode() for field, each in fields})
+            else:
+                assert (name, words) == ("PEXPIRE", [0]), name
+                self.content.pop(key, None)
+
+    def values(self, key: bytes, names: Sequence[str]) -> Values:
+        """As HMGET."""
+        return [self.content.get(key, {}).get(name) for name in names]
+
+    @property
+    def record(self) -> BatchRecord:
+        """The stream's record."""
+        return BatchRecord.parse(self.values(self.protocol.writer.record_key(STREAM), RECORD_FIELDS))
+
+    @property
+    def state(self) -> State:
+        """The stream's state in the attempt's batch."""
+        return self.record.state(self.protocol.writer.batch)
+
+    # The events
+
+    def write(self) -> None:
+        """Add a row as a task does that comes now."""
+        found = self.record
+        is_open = self.protocol.is_open(STREAM, Event.WRITE, found, found)
+        fence = FenceState(self.protocol.writer.batch, 1, ONE_ROW.text, 1)
+        self.execute(self.protocol.write(STREAM, fence, None if is_open else EMPTY))
+
+    def seal(self) -> None:
+        """Seal as a driver does."""
+        self.execute(self.protocol.seal(STREAM))
+
+    def claim(self, driver: int = 1, **seen: Any) -> BatchRecord | None:
+        """Claim the stream for one staged row, after a look at it."""
+        key = self.protocol.writer.staged_key(STREAM, "0")
+        staged = [TaskRows(STREAM, 0, ONE_ROW, RowDigest(), key, 1)]
+        evidence, account = Evidence(self.record, **seen), Account((STREAM,), driver=driver)
+        keys = [self.protocol.writer.fence_key(STREAM, partition) for partition in evidence.fences]
+        now = [
+            self.values(self.protocol.writer.record_key(STREAM), RECORD_FIELDS),
+            *(self.values(key, FENCE_FIELDS) for key in keys),
+        ]
+        commands, record = self.protocol.claim(STREAM, evidence, account, staged, now)
+        self.execute(commands)
+        return record
+
+    def publish(self) -> None:
+        """Add a staged row by way of the driver."""
+        found = self.record
+        self.protocol.is_open(STREAM, Event.PUBLISH, found, found)
+        fence = FenceState(self.protocol.writer.batch, 1, ONE_ROW.text, 1)
+        self.execute(self.protocol.write(STREAM, fence, None))
+
+    def commit(self) -> None:
+        """Commit what was seen."""
+        self.execute(self.protocol.commit({STREAM: Evidence(self.record)}, Account(), None))
+
+    def fire(self, event: Event) -> None:
+        """Let the event happen."""
+        getattr(self, event.name.lower())()
+
+
+def _text(word: Any) -> str:
+    return word.decode() if isinstance(word, bytes) else str(word)
+
+
+PATHS = {
+    State.NEW: [],
+    State.DIRECT: [Event.WRITE],
+    State.SEALED: [Event.WRITE, Event.SEAL],
+    State.PREPARED: [Event.SEAL, Event.CLAIM],
+    State.COMMITTED: [Event.SEAL, Event.CLAIM, Event.PUBLISH, Event.COMMIT],
+}
+
+
+def in_state(state: State) -> Hashes:
+    hashes = Hashes()
+    for event in PATHS[state]:
+        hashes.fire(event)
+    assert hashes.state is state
+    return hashes
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("event", Event)
+def test_every_event_in_every_state(state: State, event: Event) -> None:
+    """The stored record is in the state that the table says; an event that it does not allow changes nothing."""
+    hashes = in_state(state)
+    before = {key: dict(fields) for key, fields in hashes.content.items()}
+    if (state, event) in TRANSITIONS:
+        hashes.fire(event)
+        assert hashes.state is TRANSITIONS[state, event]
+    elif event is Event.CLAIM:
+        assert hashes.claim() is None
+        assert hashes.content == before
+    elif event is Event.COMMIT:
+        hashes.commit()
+        assert hashes.state is state
+    else:
+        with pytest.raises(PystreamsError, match="ATTEMPT_REPLACED"):
+            hashes.fire(event)
+        assert hashes.content == before
+
+
+@pytest.mark.parametrize(("state", "event"), [(State.DIRECT, Event.WRITE), (State.PREPARED, Event.PUBLISH)])
+def test_only_the_attempt_of_the_record_adds_rows(state: State, event: Event) -> None:
+    """Another attempt is refused, and changes nothing."""
+    hashes = in_state(state)
+    before = {key: dict(fields) for key, fields in hashes.content.items()}
+    hashes.as_attempt("b")
+    with pytest.raises(PystreamsError, match="ATTEMPT_REPLACED"):
+        hashes.fire(event)
+    assert hashes.content == before
+
+
+def test_a_task_that_comes_before_the_record_changes_is_refused() -> None:
+    """A record that is not the one that the task entered with, and not its own, ends the task."""
+    hashes = Hashes()
+    entered = hashes.record
+    hashes.execute([("HSET", hashes.protocol.writer.record_key(STREAM), "batch", 2, "attempt", "z")])
+    assert hashes.state is State.NEW
+    with pytest.raises(PystreamsError, match="ATTEMPT_REPLACED"):
+        hashes.protocol.is_open(STREAM, Event.WRITE, hashes.record, entered)
+
+
+def test_a_claim_follows_the_order_of_drivers() -> None:
+    """A later driver claims the stream from an earlier one, and an earlier one not from a later one."""
+    hashes = in_state(State.PREPARED)
+    hashes.as_attempt("b")
+    assert hashes.claim(driver=2) == hashes.record
+    assert (hashes.record.attempt, hashes.record.driver) == ("b", 2)
+    hashes.as_attempt("a")
+    with pytest.raises(PystreamsError, match="ATTEMPT_REPLACED"):
+        hashes.claim(driver=1)
+
+
+def test_a_claim_of_what_has_changed_is_none() -> None:
+    """A fence that counts more than was seen: the driver has to look again."""
+    hashes = in_state(State.SEALED)
+    assert hashes.claim(fences={0: FenceState(3, 0, "", 0)}) is None
+    assert hashes.state is State.SEALED
+
+
+def test_a_claim_of_a_deleted_stream_removes_its_fences() -> None:
+    """What they counted is gone, so all rows are published again."""
+    hashes = in_state(State.SEALED)
+    fence = FenceState.parse(hashes.values(hashes.protocol.writer.fence_key(STREAM), FENCE_FIELDS))
+    assert fence.rows == 1
+    hashes.claim(fences={0: fence}, is_gone=True)
+    assert hashes.protocol.writer.fence_key(STREAM) not in hashes.content
+
+
+def test_the_last_driver_prepares() -> None:
+    """An attempt notes once that all streams are claimed; it is refused when a later driver has come."""
+    protocol = Protocol(WriterId("q", 3, 0, "a"))
+    account = Account(driver=1)
+    assert protocol.prepare_reads(account) == ("HMGET", b"pystreams:fence:{q}:ledger", "prepared:3", "driver:3:2")
+    assert protocol.prepare(account, [None, None]) == [("HSET", b"pystreams:fence:{q}:ledger", "prepared:3", "a")]
+    assert protocol.prepare(account, [b"a", None]) == []
+    for now in ([None, b"b"], [b"b", None]):
+        with pytest.raises(PystreamsError, match="ATTEMPT_REPLACED"):
+            protocol.prepare(account, now)
+    assert protocol.prepare(replace(account, prepared="b"), [b"b", None])
