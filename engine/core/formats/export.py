@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import chain, groupby, islice
 from operator import itemgetter
 
+from engine.core.formats.rdb.streams import group_fields
 from engine.core.keyspace.hash import Hash
 from engine.core.keyspace.image import Image
 from engine.core.keyspace.members import Members
@@ -109,8 +110,7 @@ def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
 
 
 def _group(key: bytes, name: bytes, stream: Stream, group: Group) -> Iterator[bytes]:
-    read = b"%d" % shown(group.entries_read)
-    yield encode([b"XGROUP", b"CREATE", key, name, ids.text(group.last_id), b"ENTRIESREAD", read])
+    yield encode([b"XGROUP", b"CREATE", key, name, ids.text(group.last_id), *group_fields.options(group)])
     for consumer in group.sorted_consumers():
         yield from _consumer(key, name, stream, group, consumer)
     nacked = [(entry_id, group.pending.find(entry_id)) for entry_id in group.nacked]

@@ -1,4 +1,4 @@
-"""The internal fields of streams, node maps, pending lists and groups, for snapshots: read as plain data, and restored.
+"""The internal fields of streams, node maps and pending lists, for snapshots: read as plain data, and restored.
 
 No other module outside the streams' room uses these fields. A change to them requires a change here; otherwise the
 property tests of tests/engine/shell/durability fail.
@@ -12,9 +12,8 @@ from typing import Any
 
 from engine.core.streams.compressed.disk_entries import Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.group import Group
 from engine.core.streams.nodes import NodeLimits, _OpenNode
-from engine.core.streams.pending import NOBODY, PendingList
+from engine.core.streams.pending import PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.segment import Segment
 from engine.core.streams.storage import Storage
@@ -67,16 +66,6 @@ def add_block(pending: PendingList, block: Block) -> None:
     pending._size += len(block)
     for owner, count in block.tally(0, len(block)).items():
         pending.per_owner[owner] = pending.per_owner.get(owner, 0) + count
-
-
-def last_number(group: Group) -> int:
-    """Return the number of the group's newest consumer."""
-    return group._last_number
-
-
-def set_last_number(group: Group, last: int) -> None:
-    """Number new consumers of the group from above ``last``."""
-    group._last_number = max(last, NOBODY)
 
 
 def pack(ids: Iterable[int]) -> bytes:

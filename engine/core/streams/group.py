@@ -81,7 +81,7 @@ _name_of = attrgetter("name")
 class Group:
     """One consumer group of one stream."""
 
-    __slots__ = ("_last_number", "by_number", "consumers", "entries_read", "last_id", "listings", "nacked", "pending")
+    __slots__ = ("by_number", "consumers", "entries_read", "last_id", "last_number", "listings", "nacked", "pending")
 
     def __init__(self, last_id: int, entries_read: int = UNKNOWN) -> None:
         #: The last-delivered ID.
@@ -92,7 +92,8 @@ class Group:
         self.pending = PendingList()
         #: IDs of records without an owner (XNACK), in the order in which they were released.
         self.nacked: dict[int, None] = {}
-        self._last_number = NOBODY
+        #: The number of the newest consumer.
+        self.last_number = NOBODY
         #: Open snapshots of the consumers. Commands that change a consumer's times call ``consumer`` first.
         self.listings: dict[ref[Listing], None] = {}
 
@@ -106,8 +107,8 @@ class Group:
                 self._keep(consumer)
             consumer.seen_time = now
             return consumer, False
-        self._last_number += 1
-        consumer = Consumer(name, self._last_number, now)
+        self.last_number += 1
+        consumer = Consumer(name, self.last_number, now)
         self.consumers[name] = self.by_number[consumer.number] = consumer
         return consumer, True
 
@@ -218,7 +219,7 @@ class Group:
     def copy(self) -> Group:
         """Return an independent copy of the group."""
         other = Group(self.last_id, self.entries_read)
-        other._last_number = self._last_number
+        other.last_number = self.last_number
         for consumer in self.consumers.values():
             twin = Consumer(consumer.name, consumer.number, consumer.seen_time, consumer.active_time)
             other.consumers[twin.name] = other.by_number[twin.number] = twin

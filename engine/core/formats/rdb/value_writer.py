@@ -53,7 +53,7 @@ def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
     The type byte comes first. The value must not change before the last piece is created.
     """
     if isinstance(value, Stream):
-        form = forms.form_of(value)
+        form = writer.form_of(value)
         return forms.RDB_VERSIONS[form], chain((bytes((form,)),), writer.encode(value, form))
     if isinstance(value, deque):
         return 10, _list_pieces(value)
@@ -85,7 +85,7 @@ def dumped_scores(count: int, pairs: Iterator[Pair]) -> tuple[int, Iterator[byte
 def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
     """Return the type byte of a value in a file of this version, and the rest in pieces."""
     if isinstance(value, Stream):
-        form = min(forms.newest_form(forms_version(version)), forms.form_of(value))
+        form = min(forms.newest_form(forms_version(version)), writer.form_of(value))
         return form, writer.encode(value, form)
     if isinstance(value, Hash):
         if value.deadlines and version == VALKEY_VERSION:

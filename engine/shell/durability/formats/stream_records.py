@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.core.formats import restore
+from engine.core.formats.rdb.streams import group_fields
+from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP
 from engine.core.protocol import ids
 from engine.core.streams.compressed.disk_entries import Stored, form_of, of_form, opened
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.entries import Plain
 from engine.core.streams.group import Consumer, Group
 from engine.core.streams.idempotency import Producers
-from engine.core.streams.pending import PendingList
+from engine.core.streams.pending import NOBODY, PendingList
 from engine.core.streams.pending_block import Block
 from engine.core.streams.position import shown
 from engine.core.streams.segment import Segment
@@ -85,7 +87,7 @@ def decode(
     if stream.length != length:
         raise ValueError(f"{stream.length} entries instead of {length}")
     for group in groups:
-        name, value = _group_from(group, parts, pause)
+        name, value = _group_from(group, parts, stream, pause)
         stream.groups[name] = value
     if producers is not None:
         stream.remember_producers(_producers_from(producers))
@@ -243,19 +245,19 @@ def _producers_from(record: Any) -> Producers:
 
 
 def _group(name: bytes, group: Group, put: Put) -> list[Any]:
-    consumers = [[one.name, one.number, one.seen_time, one.active_time] for one in group.consumers.values()]
+    consumers = [[one.name, *group_fields.plain(CONSUMER, one)] for one in group.consumers.values()]
     nacked = [ids.text(entry_id) for entry_id in group.nacked]
-    position = [ids.text(group.last_id), shown(group.entries_read), restore.last_number(group)]
-    return [name, position, consumers, nacked, _pending(group.pending, put)]
+    return [name, group_fields.plain(GROUP, group), consumers, nacked, _pending(group.pending, put)]
 
 
-def _group_from(record: list[Any], parts: Parts, pause: Callable[[], None]) -> tuple[bytes, Group]:
-    name, (last_id, entries_read, last_number), consumers, nacked, pending = record
-    group = Group(ids.parse(last_id), entries_read)
-    for consumer_name, number, seen, active in consumers:
-        consumer = Consumer(consumer_name, number, seen, active)
-        group.consumers[consumer_name] = group.by_number[number] = consumer
-    restore.set_last_number(group, last_number)
+def _group_from(record: list[Any], parts: Parts, stream: Stream, pause: Callable[[], None]) -> tuple[bytes, Group]:
+    name, values, consumers, nacked, pending = record
+    group = Group(0)
+    group_fields.restore(GROUP, group, values, stream)
+    for consumer_name, *consumer_values in consumers:
+        consumer = Consumer(consumer_name, NOBODY, 0)
+        group_fields.restore(CONSUMER, consumer, consumer_values, stream)
+        group.consumers[consumer_name] = group.by_number[consumer.number] = consumer
     group.nacked = dict.fromkeys(map(ids.parse, nacked))
     group.pending = _pending_from(pending, parts, pause)
     return name, group

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
+from engine.core.formats.rdb.streams import group_fields
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer
-from engine.core.streams.position import MOST
 from engine.core.streams.runs import Run, id_columns
 
 #: Maximum number of IDs in one command of the log.
@@ -82,8 +82,6 @@ class ClaimEffects:
 
 
 def record_position(ctx: Context, ref: GroupRef) -> None:
-    """Record the effect of a new position: the group's last-delivered ID and its count of entries read."""
-    last, read = ids.text(ref.group.last_id), ref.group.entries_read
-    # Inlines position.shown: this runs for every XREADGROUP.
-    read = min(MOST, read)
-    ctx.effect(b"XGROUP", b"SETID", ref.key, ref.name, last, b"ENTRIESREAD", b"%d" % read)
+    """Record the effect of a new position: the group's last-delivered ID, and its fields that have an option."""
+    last = ids.text(ref.group.last_id)
+    ctx.effect(b"XGROUP", b"SETID", ref.key, ref.name, last, *group_fields.options(ref.group))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.core.commands.streams.groups.effects import record_position, see_consumer
 from engine.core.commands.streams.lookups import GroupRef
 from engine.core.environment.context import Context
+from engine.core.formats.rdb.streams import group_fields
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args, at_most
 from engine.core.protocol.replies import OK, CommandError, Reply
@@ -73,10 +74,9 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         ctx.db.add(key, stream, changes=0)
     if name in stream.groups:
         raise CommandError(streams.GROUP_EXISTS)
-    read = min(read, stream.entries_added)
-    stream.groups[name] = Group(last_id, read)
+    group = stream.groups[name] = Group(last_id, min(read, stream.entries_added))
     _changed(ctx, b"xgroup-create", key)
-    ctx.effect(b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", b"ENTRIESREAD", b"%d" % read)
+    ctx.effect(b"XGROUP", b"CREATE", key, name, ids.text(last_id), b"MKSTREAM", *group_fields.options(group))
     return OK
 
 

@@ -11,23 +11,21 @@ from itertools import accumulate, groupby, pairwise
 
 from engine.core.formats.rdb import lzf
 from engine.core.formats.rdb.primitives import BadFormatError, Reader, Steps, at_once, read_elements, whole
+from engine.core.formats.rdb.streams import group_fields
 from engine.core.formats.rdb.streams.forms import (
     DELETED,
-    REST_VERSION,
     SAME_FIELDS,
     V7_0,
-    V7_2,
     V8_6,
     V8_8,
-    signed,
+    load_pair,
 )
+from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, REST_VERSION
 from engine.core.formats.rdb.streams.pending_reader import Pending
 from engine.core.formats.rdb.streams.uniform_reader import UniformNodes
-from engine.core.protocol import ids
 from engine.core.streams.group import Group
 from engine.core.streams.idempotency import MOST_IDMP_IDS, MOST_IDMP_SECONDS, Producers
 from engine.core.streams.pending import NOBODY
-from engine.core.streams.position import UNKNOWN, estimate_read
 from engine.core.streams.stream import Stream
 from streamwire.frames import frame
 
@@ -66,13 +64,13 @@ def load(reader: Reader, form: int, stream: Stream, defaults: Defaults) -> Steps
 def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
     """Add the data of ``rest`` to a loaded stream."""
     reader = Reader(data)
-    if reader.length() != REST_VERSION:
+    version = reader.length()
+    if version > REST_VERSION:
         raise BadFormatError("it has stream data of a newer version")
     for _ in range(reader.length()):
-        group = stream.groups[reader.string()]
-        for _ in range(reader.length()):
-            consumer = group.consumers[reader.string()]
-            consumer.active_time = reader.unpack("<q")
+        name = reader.string()
+        group = stream.groups[name]
+        group_fields.load_rest(reader, name, group, version)
         for _ in range(reader.length()):
             entry_id, (time, count) = _load_record(reader)
             if entry_id in group.pending:
@@ -83,11 +81,6 @@ def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
         stream.remember_producers(at_once(_load_producers(reader, defaults)))
     if reader.at != len(data):
         raise BadFormatError
-
-
-def _load_pair(reader: Reader) -> int:
-    ms = reader.length()
-    return ids.make(ms, reader.length())
 
 
 def _load_count(reader: Reader) -> int:
@@ -104,13 +97,13 @@ def _load_raw(reader: Reader) -> int:
 
 def _load_counters(reader: Reader, form: int, stream: Stream) -> tuple[int, int, int, int]:
     """Read the last ID, greatest deleted ID, entries added, and number of groups."""
-    count, last_id = reader.length(), _load_pair(reader)
+    count, last_id = reader.length(), load_pair(reader)
     if count != stream.length or last_id < stream.last_id:
         raise BadFormatError
     max_deleted = added = 0
     if form >= V7_0:
-        _load_pair(reader)
-        max_deleted, added = _load_pair(reader), _load_count(reader)
+        load_pair(reader)
+        max_deleted, added = load_pair(reader), _load_count(reader)
         if added < count or max_deleted > last_id:
             raise BadFormatError
     return last_id, max_deleted, added, reader.length()
@@ -217,19 +210,16 @@ def _texts(words: Sequence[int | bytes]) -> list[bytes]:
 
 
 def _load_group(reader: Reader, form: int, stream: Stream) -> Steps[tuple[bytes, Group]]:
-    def header() -> tuple[bytes, int, int, int]:
-        name, last_id = reader.string(), _load_pair(reader)
-        read = signed(reader.length()) if form >= V7_0 else UNKNOWN
-        return name, last_id, read, reader.length()
+    def header() -> tuple[bytes, list[int], int]:
+        return reader.string(), group_fields.load(GROUP, reader, form), reader.length()
 
-    name, last_id, read, count = yield from whole(reader, header)
-    if read < UNKNOWN:
-        raise BadFormatError
-    group = Group(last_id, read if form >= V7_0 else estimate_read(stream, last_id))
+    name, values, count = yield from whole(reader, header)
+    group = Group(0)
+    group_fields.accept(GROUP, group, form, values, stream)
     pending = Pending()
     yield from pending.read(reader, count)
     for _ in range((yield from whole(reader, reader.length))):
-        yield from _load_consumer(reader, form, group, pending)
+        yield from _load_consumer(reader, form, group, pending, stream)
     if form == V8_8:
         for _ in range((yield from whole(reader, reader.length))):
             word = yield from whole(reader, lambda: reader.read(_ID_SIZE))
@@ -243,17 +233,15 @@ def _load_record(reader: Reader) -> tuple[int, tuple[int, int]]:
     return _load_raw(reader), (reader.unpack("<q"), _load_count(reader))
 
 
-def _load_consumer(reader: Reader, form: int, group: Group, pending: Pending) -> Steps[None]:
-    def header() -> tuple[bytes, int, int, int]:
-        name, seen = reader.string(), reader.unpack("<q")
-        active = reader.unpack("<q") if form >= V7_2 else seen
-        return name, seen, active, reader.length()
+def _load_consumer(reader: Reader, form: int, group: Group, pending: Pending, stream: Stream) -> Steps[None]:
+    def header() -> tuple[bytes, list[int], int]:
+        return reader.string(), group_fields.load(CONSUMER, reader, form), reader.length()
 
-    name, seen, active, count = yield from whole(reader, header)
+    name, values, count = yield from whole(reader, header)
     if name in group.consumers:
         raise BadFormatError
-    consumer, _ = group.consumer(name, seen)
-    consumer.active_time = active
+    consumer, _ = group.consumer(name, 0)
+    group_fields.accept(CONSUMER, consumer, form, values, stream)
     yield from pending.read_owned(reader, count, consumer.number)
 
 
@@ -270,7 +258,7 @@ def _load_producers(reader: Reader, defaults: Defaults) -> Steps[Producers]:
             raise BadFormatError
         sent = producers.by_producer.setdefault(producer, {})
         for _ in range(count):
-            iid, entry_id = yield from whole(reader, lambda: (reader.string(), _load_pair(reader)))
+            iid, entry_id = yield from whole(reader, lambda: (reader.string(), load_pair(reader)))
             sent[iid] = entry_id
         if b"" in sent:
             raise BadFormatError

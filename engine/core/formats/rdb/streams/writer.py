@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from engine.core.formats.rdb.primitives import SMALL_ELEMENTS, add_elements, element, length, listpack_of, string
-from engine.core.formats.rdb.streams.forms import RECORDS, REST_VERSION, SAME_FIELDS, V7_2, V8_6, V8_8, form_of, signed
+from engine.core.formats.rdb.streams import group_fields
+from engine.core.formats.rdb.streams.forms import RECORDS, SAME_FIELDS, V7_0, V8_6, V8_8, pair, signed
+from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, REST_VERSION
 from engine.core.formats.rdb.streams.uniform_writer import uniform_nodes
 from engine.core.protocol import ids
 from engine.core.streams.group import Consumer, Group
@@ -33,10 +35,6 @@ _U64 = 1 << 64
 _SMALL = len(SMALL_ELEMENTS)
 
 
-def _pair(entry_id: int) -> bytes:
-    return length(entry_id >> 64) + length(entry_id & ids.U64_MAX)
-
-
 def _raw(entry_id: int) -> bytes:
     return entry_id.to_bytes(16, "big")
 
@@ -48,7 +46,7 @@ def encode(stream: Stream, form: int) -> Iterator[bytes]:
     for segment, size in cuts:
         yield from _nodes(segment, size)
     counters = length(shown(stream.entries_added)) + length(len(stream.groups))
-    yield length(stream.length) + b"".join(map(_pair, (stream.last_id, stream.first_id, stream.max_deleted_id)))
+    yield length(stream.length) + b"".join(map(pair, (stream.last_id, stream.first_id, stream.max_deleted_id)))
     yield counters
     for name in sorted(stream.groups):
         yield from _group(name, stream.groups[name], form)
@@ -144,7 +142,7 @@ def _node(frames: Sequence[bytes], ms: Sequence[int], seq: Sequence[int]) -> byt
 
 
 def _group(name: bytes, group: Group, form: int) -> Iterator[bytes]:
-    yield string(name) + _pair(group.last_id) + length(shown(group.entries_read) % _U64)
+    yield string(name) + group_fields.packed(GROUP, group, form)
     ownerless = group.pending.per_owner.get(NOBODY, 0)
     yield length(len(group.pending) - (ownerless if form < V8_8 else 0))
     hidden = NOBODY if form < V8_8 and ownerless else None
@@ -163,10 +161,8 @@ def _group(name: bytes, group: Group, form: int) -> Iterator[bytes]:
 
 
 def _consumer(group: Group, consumer: Consumer, form: int) -> Iterator[bytes]:
-    times = struct.pack("<q", consumer.seen_time)
-    if form >= V7_2:
-        times += struct.pack("<q", consumer.active_time)
-    yield string(consumer.name) + times + length(group.pending_of(consumer))
+    values = group_fields.packed(CONSUMER, consumer, form)
+    yield string(consumer.name) + values + length(group.pending_of(consumer))
     owned = group.pending.records(ids.MIN_ID, ids.MAX_ID, consumer.number)
     while part := b"".join([_raw(block.id_at(index)) for block, index in islice(owned, RECORDS)]):
         yield part
@@ -179,24 +175,34 @@ def _producers(producers: Producers | None) -> bytes:
     for producer, sent in producers.by_producer.items():
         parts += (string(producer), length(len(sent)))
         for iid, entry_id in sent.items():
-            parts += (string(iid), _pair(entry_id))
+            parts += (string(iid), pair(entry_id))
     parts += (length(producers.added), length(producers.duplicates))
     return b"".join(parts)
+
+
+def _needed_form(stream: Stream) -> int:
+    groups = stream.groups.items()
+    if any(group.nacked for _, group in groups):
+        return V8_8
+    oldest = V7_0 if stream.producers is None else V8_6
+    return max([oldest, *(group_fields.needed_form(stream, name, group) for name, group in groups)])
+
+
+def form_of(stream: Stream) -> int:
+    """Return the type byte of the oldest lossless encoding of the stream."""
+    return min(_needed_form(stream), V8_8)
 
 
 def rest(stream: Stream, form: int) -> bytes:
     """Return the parts of the stream that this encoding lacks, empty if it is lossless.
 
-    Version, groups: name, consumers whose active time differs from their seen time, ownerless records; then the
-    producers.
+    Version, groups: name, values of fields, ownerless records; then the producers.
     """
-    if form >= form_of(stream):
+    if form >= _needed_form(stream):
         return b""
     parts = [length(REST_VERSION), length(len(stream.groups))]
     for name, group in stream.groups.items():
-        active = [one for one in group.consumers.values() if form < V7_2 and one.active_time != one.seen_time]
-        parts += (string(name), length(len(active)))
-        parts += [string(one.name) + struct.pack("<q", one.active_time) for one in active]
+        parts += (string(name), group_fields.packed_rest(stream, name, group, form))
         found = [(entry_id, group.pending.find(entry_id)) for entry_id in group.nacked]
         records = [(entry_id, record) for entry_id, record in found if record is not None]
         parts.append(length(len(records)))

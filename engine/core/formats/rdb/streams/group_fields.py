@@ -1,0 +1,182 @@
+"""Persisted fields of consumer groups and consumers, as one table.
+
+Snapshots, the RDB encodings, the record with the rest of a stream, and the commands of a log all read it. A new field
+of a group is an attribute of `Group`, a row here, and the command that sets it. Rows are only appended:
+snapshots store the values in this order, and a snapshot without the last ones is an older one.
+
+Names, pending entries and released entries are no values of a fixed size; each format writes them by itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from engine.core.formats.rdb.primitives import BadFormatError, Reader, length, string
+from engine.core.formats.rdb.streams.forms import OURS, V5_0, V7_0, V7_2, load_pair, pair, signed
+from engine.core.protocol import ids
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.pending import NOBODY
+from engine.core.streams.position import MOST, UNKNOWN, estimate_read, shown
+from engine.core.streams.stream import Stream
+
+Owner = Group | Consumer
+
+
+class Kind(NamedTuple):
+    """How values of a kind are written, and read again."""
+
+    #: In a snapshot: a number or a text.
+    plain: Callable[[int], Any]
+    parse: Callable[[Any], int]
+    #: In an RDB encoding.
+    packed: Callable[[int], bytes]
+    load: Callable[[Reader], int]
+    #: In a command.
+    word: Callable[[int], bytes]
+
+
+def _packed_count(count: int) -> bytes:
+    return length(shown(count) % (1 << 64))
+
+
+def _count_word(count: int) -> bytes:
+    # As position.shown, for every XREADGROUP.
+    return b"%d" % min(MOST, count)
+
+
+def _load_count(reader: Reader) -> int:
+    count = signed(reader.length())
+    if count < UNKNOWN:
+        raise BadFormatError
+    return count
+
+
+_ID = Kind(ids.text, ids.parse, pair, load_pair, ids.text)
+#: A number of entries, or UNKNOWN.
+_COUNT = Kind(shown, int, _packed_count, _load_count, _count_word)
+#: Milliseconds since the epoch; -1: never.
+_TIME = Kind(int, int, struct.Struct("<q").pack, lambda reader: reader.unpack("<q"), b"%d".__mod__)
+#: The number of a consumer in its group's pending entries list.
+_NUMBER = Kind(int, lambda number: max(number, NOBODY), length, Reader.length, b"%d".__mod__)
+
+
+class Field(NamedTuple):
+    """One field: an attribute of a group or consumer."""
+
+    name: str
+    kind: Kind
+    #: The first RDB encoding that has it.
+    since: int = V5_0
+    #: The value after reading something that lacks it.
+    missing: Callable[[Stream, Any], int] | None = None
+    #: The first version of the record with the rest of a stream that has it; 0: none.
+    rest: int = 0
+    #: Its option in XGROUP CREATE and XGROUP SETID.
+    option: bytes = b""
+
+
+GROUP = (
+    Field("last_id", _ID),
+    Field("entries_read", _COUNT, V7_0, lambda stream, group: estimate_read(stream, group.last_id), 0, b"ENTRIESREAD"),
+    Field("last_number", _NUMBER, OURS),
+)
+CONSUMER = (
+    Field("number", _NUMBER, OURS),
+    Field("seen_time", _TIME),
+    Field("active_time", _TIME, V7_2, lambda _, consumer: consumer.seen_time, 1),
+)
+#: Option, attribute and form of the fields with an option.
+_OPTIONS = [(field.option, attrgetter(field.name), field.kind.word) for field in GROUP if field.option]
+#: The newest version of the record with the rest of a stream.
+REST_VERSION = max(field.rest for field in GROUP + CONSUMER)
+
+
+def plain(fields: Sequence[Field], owner: Owner) -> list[Any]:
+    """Return the values of a group or consumer for a snapshot."""
+    return [field.kind.plain(getattr(owner, field.name)) for field in fields]
+
+
+def restore(fields: Sequence[Field], owner: Owner, values: Sequence[Any], stream: Stream) -> None:
+    """Set the values from a snapshot; ``stream`` has its entries already. Raises ValueError for a wrong number."""
+    lacking = fields[len(values) :]
+    if len(values) > len(fields) or any(field.missing is None for field in lacking):
+        raise ValueError(f"{len(values)} values of a group or consumer instead of {len(fields)}")
+    for field, value in zip(fields, values, strict=False):
+        setattr(owner, field.name, field.kind.parse(value))
+    _fill(lacking, owner, stream)
+
+
+def packed(fields: Sequence[Field], owner: Owner, form: int) -> bytes:
+    """Return the values that an RDB encoding has."""
+    return b"".join([one.kind.packed(getattr(owner, one.name)) for one in fields if one.since <= form])
+
+
+def load(fields: Sequence[Field], reader: Reader, form: int) -> list[int]:
+    """Read the values that an RDB encoding has; `accept` takes them."""
+    return [field.kind.load(reader) for field in fields if field.since <= form]
+
+
+def accept(fields: Sequence[Field], owner: Owner, form: int, values: list[int], stream: Stream) -> None:
+    """Set the values from an RDB encoding, and those that it lacks."""
+    present = [field for field in fields if field.since <= form]
+    for field, value in zip(present, values, strict=True):
+        setattr(owner, field.name, value)
+    _fill([field for field in fields if field.since > form], owner, stream)
+
+
+def _fill(fields: Sequence[Field], owner: Owner, stream: Stream) -> None:
+    for field in fields:
+        if field.missing is not None:
+            setattr(owner, field.name, field.missing(stream, owner))
+
+
+def needed_form(stream: Stream, name: bytes, group: Group) -> int:
+    """Return the oldest RDB encoding that loses no value of a group and its consumers; OURS: none is enough."""
+    needed = V7_0
+    for fields, owners in _tables(name, group):
+        for field in fields:
+            if field.rest and field.since > needed and any(_differing(field, stream, owners)):
+                needed = field.since
+    return needed
+
+
+def packed_rest(stream: Stream, name: bytes, group: Group, form: int) -> bytes:
+    """Return the values that an encoding lacks: for each field how many there are, and each with its owner's name."""
+    parts = []
+    for fields, owners in _tables(name, group):
+        for field in fields:
+            if field.rest:
+                lost = _differing(field, stream, owners) if form < field.since else []
+                parts.append(length(len(lost)))
+                parts += [string(one) + field.kind.packed(getattr(owners[one], field.name)) for one in lost]
+    return b"".join(parts)
+
+
+def load_rest(reader: Reader, name: bytes, group: Group, version: int) -> None:
+    """Set the values of `packed_rest` in a record of this version."""
+    for fields, owners in _tables(name, group):
+        for field in fields:
+            if 0 < field.rest <= version:
+                for _ in range(reader.length()):
+                    setattr(owners[reader.string()], field.name, field.kind.load(reader))
+
+
+def _tables(name: bytes, group: Group) -> list[tuple[Sequence[Field], Mapping[bytes, Owner]]]:
+    return [(GROUP, {name: group}), (CONSUMER, group.consumers)]
+
+
+def _differing(field: Field, stream: Stream, owners: Mapping[bytes, Owner]) -> list[bytes]:
+    """Return the names of the owners whose value is not the one that a reader would assume."""
+    assumed = field.missing
+    return [name for name, one in owners.items() if assumed and getattr(one, field.name) != assumed(stream, one)]
+
+
+def options(group: Group) -> list[bytes]:
+    """Return the options of XGROUP CREATE and XGROUP SETID that recreate a group."""
+    words: list[bytes] = []
+    for option, value, word in _OPTIONS:
+        words += option, word(value(group))
+    return words

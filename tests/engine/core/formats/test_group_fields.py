@@ -1,0 +1,77 @@
+"""The table of persisted fields of groups and consumers, with a row more than today's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.core.formats.rdb.primitives import Reader
+from engine.core.formats.rdb.streams import group_fields
+from engine.core.formats.rdb.streams.forms import FORMS, OURS, V7_0, V8_8
+from engine.core.formats.rdb.streams.group_fields import CONSUMER, GROUP, Field
+from engine.core.streams.group import Consumer, Group
+from engine.core.streams.storage import Storage
+from engine.core.streams.stream import Stream
+
+
+def stream_with_group() -> tuple[Stream, Group]:
+    """A stream and its group with one consumer. Every value differs from that of a new group."""
+    stream = Stream(Storage())
+    group = stream.groups[b"g"] = Group(7 << 64 | 1, 5)
+    group.consumer(b"other", 3)
+    consumer, _ = group.consumer(b"c", 1_000)
+    consumer.active_time = 900
+    return stream, group
+
+
+def values(fields: Sequence[Field], owner: Group | Consumer) -> list[int]:
+    """The values of all fields."""
+    return [getattr(owner, field.name) for field in fields]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_encoding_and_the_rest_hold_every_value(form: int) -> None:
+    """The values that an RDB encoding lacks are in the record with the rest, or are numbers that a reader draws."""
+    stream, group = stream_with_group()
+    copy = Group(0)
+    for name in group.consumers:
+        copy.consumer(name, 0)
+    for fields, owner, twin in ((GROUP, group, copy), (CONSUMER, group.consumers[b"c"], copy.consumers[b"c"])):
+        reader = Reader(group_fields.packed(fields, owner, form))
+        group_fields.accept(fields, twin, form, group_fields.load(fields, reader, form), stream)
+        assert reader.at == len(reader.data)
+    reader = Reader(group_fields.packed_rest(stream, b"g", group, form))
+    group_fields.load_rest(reader, b"g", copy, group_fields.REST_VERSION)
+    assert reader.at == len(reader.data)
+    assert values(CONSUMER, copy.consumers[b"c"]) == values(CONSUMER, group.consumers[b"c"])
+    if form >= V7_0:
+        assert values(GROUP, copy) == values(GROUP, group)
+
+
+def test_a_snapshot_without_the_last_field_is_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new field gets its value from the others if a snapshot lacks it, and a snapshot with more is refused."""
+    stream, group = stream_with_group()
+    older = group_fields.plain(GROUP, group)
+    row = Field("other", GROUP[1].kind, OURS, lambda _, owner: owner.entries_read + 1, 2, b"OTHER")
+
+    class Later(Group):
+        other = -1
+
+    fields = (*GROUP, row)
+    later = Later(0)
+    group_fields.restore(fields, later, older, stream)
+    assert values(fields, later) == [*values(GROUP, group), 6]
+    with pytest.raises(ValueError, match="4 values"):
+        group_fields.restore(GROUP, group, group_fields.plain(fields, later), stream)
+    with pytest.raises(ValueError, match="2 values"):
+        group_fields.restore(GROUP, group, older[:2], stream)
+    # The rest of a stream has it if it is not what a reader would assume, and no encoding is lossless.
+    monkeypatch.setattr(group_fields, "GROUP", fields)
+    del group.consumers[b"c"], group.consumers[b"other"]
+    assert group_fields.needed_form(stream, b"g", later) == V7_0
+    later.other = 9
+    assert group_fields.needed_form(stream, b"g", later) == OURS
+    twin = Later(0)
+    group_fields.load_rest(Reader(group_fields.packed_rest(stream, b"g", later, V8_8)), b"g", twin, 2)
+    assert twin.other == 9
