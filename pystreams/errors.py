@@ -121,6 +121,36 @@ FAILURES: dict[str, Failure] = {
         "'pystreams groups seek' moves it.",
         Status.FAILED,
     ),
+    "NO_SUCH_NODE": Failure(
+        CommandError,
+        "{address} has no server {node}.",
+        "Its servers: {known}.",
+        Status.MISSING,
+    ),
+    "NO_SUCH_USER": Failure(
+        CommandError,
+        "{node} has no ACL user '{user}'.",
+        "'pystreams server acl' lists its users.",
+        Status.MISSING,
+    ),
+    "NO_SENTINEL": Failure(
+        CommandError,
+        "No Sentinel of {address} answers.",
+        "Check that the Sentinels run, and their addresses.",
+        Status.UNREACHABLE,
+    ),
+    "FAILOVER_UNFINISHED": Failure(
+        CommandError,
+        "{node} is still the master {seconds} seconds after a failover was requested.",
+        "See the logs of the servers and Sentinels; 'pystreams server replication' shows the replicas.",
+        Status.FAILED,
+    ),
+    "TOO_MANY": Failure(
+        CommandError,
+        "More than {limit} {things} match.",
+        "Narrow the pattern, or raise --limit (0 for no limit).",
+        Status.USAGE,
+    ),
     "NO_EMBEDDED": Failure(
         CommandError,
         "No embedded engine of this user is running.",

@@ -42,12 +42,12 @@ def doctor(run: Run, address: str | None) -> None:
         for finding in checkup.check(run.connection):
             findings.append(finding)
             advance(1)
-    if run.out.json:
+    if run.out.structured:
         rows = [
             {"what": each.what, "verdict": each.verdict.value, "found": each.found, "advice": each.advice}
             for each in findings
         ]
-        run.out.document({"url": run.connection.address.shown, "findings": rows})
+        run.out.document({"url": run.connection.address.shown, "findings": rows}, "findings")
     else:
         columns = [Column("CHECK"), Column("VERDICT", styles=checkup.STYLES), Column("FOUND")]
         run.out.table(columns, [[each.what, each.verdict.value, each.found] for each in findings])
@@ -85,7 +85,7 @@ def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) 
             for measured in load.measure(connection, entries, size, pipeline):
                 rows.append((connection.address.shown, measured))
                 advance(1)
-    if run.out.json:
+    if run.out.structured:
         document = [
             {
                 "url": url,
@@ -97,7 +97,7 @@ def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) 
             }
             for url, each in rows
         ]
-        run.out.document({"size": size, "results": document})
+        run.out.document({"size": size, "results": document}, "results")
         return
     columns = [Column("WORK"), Column("SERVER"), Column("ENTRIES/S", right=True)]
     columns += [Column("P50 MS", right=True), Column("P99 MS", right=True)]
@@ -168,7 +168,7 @@ def serve(
         settings += ["--dashboard-port", "8379"]
     if importlib.util.find_spec("sortedcontainers") is None:  # which the engine alone needs
         failure = error("PACKAGE_MISSING", what=ctx.command_path, package="sortedcontainers", extra="engine")
-        Output(json=False).failed(failure)
+        Output().failed(failure)
         ctx.exit(status_of(failure))
     command = [*bootstrap.program("engine.__main__"), *settings, *directives]
     # The engine takes this process's place, so that signals and the exit status are its own.

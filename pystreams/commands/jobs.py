@@ -53,9 +53,10 @@ def _summary(script: Path) -> str:
 def ls(run: Run) -> None:
     """List the jobs that come with pystreams."""
     found = scripts()
-    if run.out.json:
+    if run.out.structured:
         run.out.document(
-            {"jobs": [{"name": name, "summary": _summary(path), "path": str(path)} for name, path in found.items()]}
+            {"jobs": [{"name": name, "summary": _summary(path), "path": str(path)} for name, path in found.items()]},
+            "jobs",
         )
         return
     run.out.table([Column("JOB"), Column("WHAT IT DOES")], [[name, _summary(path)] for name, path in found.items()])
@@ -104,7 +105,7 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
         command = [sys.executable, script] if asks else [_spark_submit(), *_quiet(submit), *shlex.split(submit), script]
         server, secrets = _server(wanted_of(ctx))
     except PystreamsError as failure:
-        Output(json=False).failed(failure)
+        Output().failed(failure)
         ctx.exit(status_of(failure))
     _replace([*command, *server, *words], secrets)
 

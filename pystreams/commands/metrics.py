@@ -90,9 +90,9 @@ def metrics(
 
 def _write(run: Run, shown: Exporter) -> None:
     """Write the metrics of now."""
-    if run.out.json:
+    if run.out.structured:
         for sample in shown.samples():
-            run.out.document(_document(sample))
+            run.out.record(_document(sample))
     else:
         run.out.write(shown.page()[0].decode())
 

@@ -8,18 +8,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 from click.shell_completion import add_completion_class
 
-from pystreams.commands import completion, dashboard, diagnostics, jobs, metrics, streams, top
+from pystreams.commands import completion, dashboard, diagnostics, jobs, metrics, removal, server, streams, top
 from pystreams.commands.entries import archives, cleanup, produce, tails
 from pystreams.commands.groups import administration, checkpoint, pending
 from pystreams.commands.verbs import InOrder, remember, server_options
 from pystreams.errors import Status
-from pystreams.output.console import Output
+from pystreams.output.console import Form, Output
 from pystreams.values.names import printable
 
 
@@ -28,6 +29,16 @@ def _version() -> str:
         return version("pystreams")
     except PackageNotFoundError:
         return "unknown"
+
+
+def _asks_for_json(words: Sequence[str]) -> bool:
+    """Whether a command line that cannot be parsed asks for results in JSON."""
+    joined = [f"{one}={other}" for one, other in pairwise(words)]
+    asking = {
+        "--json",
+        *(f"{option}{form}" for option in ("-o", "-o=", "--output=") for form in (Form.JSON, Form.JSONL)),
+    }
+    return not asking.isdisjoint([*words, *joined])
 
 
 @contextmanager
@@ -43,9 +54,9 @@ def _legible() -> Iterator[None]:
 
 
 class Root(InOrder):
-    """The whole command: with --json a command line that is wrong is said as JSON too.
+    """The whole command. Errors in the command line are JSON if the results would be.
 
-    What is wrong may have come from elsewhere (`xargs`), so control characters in it never reach a terminal.
+    A wrong word may have come from elsewhere (`xargs`), so its control characters never reach a terminal.
     """
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
@@ -62,12 +73,12 @@ class Root(InOrder):
         """Run the command line `args` (of this process, if None); unless told otherwise end with the exit status."""
         words = sys.argv[1:] if args is None else list(args)
         options = words[: words.index("--")] if "--" in words else words
-        if not more.get("standalone_mode", True) or "--json" not in options:
+        if not more.get("standalone_mode", True) or not _asks_for_json(options):
             return super().main(args, *given, **more)
         try:
             status: Any = super().main(args, *given, **{**more, "standalone_mode": False})
         except click.ClickException as failure:
-            Output(json=True).refused(failure.format_message())
+            Output(Form.JSON).refused(failure.format_message())
             sys.exit(failure.exit_code)
         except click.Abort:
             sys.exit(Status.INTERRUPTED)
@@ -97,12 +108,14 @@ for _verb in (
     *administration.VERBS,
     *pending.VERBS,
     *cleanup.VERBS,
+    *removal.VERBS,
     *archives.VERBS,
     *checkpoint.VERBS,
     *metrics.VERBS,
     *top.VERBS,
     *jobs.VERBS,
     *diagnostics.VERBS,
+    *server.VERBS,
     *dashboard.VERBS,
 ):
     cli.add_command(_verb)

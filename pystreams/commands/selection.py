@@ -1,23 +1,61 @@
-"""Which streams a word of the command line means: one by its name, or those that match a glob."""
+"""Selection of streams and groups by words of the command line: names, or globs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from pystreams.commands.verbs import Run
+from pystreams.errors import fail
 from pystreams.streams import inventory, paged_calls
-from pystreams.values import names
+from pystreams.streams.groups import states as of_groups
+from pystreams.streams.groups.states import Group
+from pystreams.values import globs, names
+from pystreams.values.globs import is_glob
 
-
-def is_glob(word: str) -> bool:
-    """Whether the word has characters of a glob; a backslash takes their meaning away."""
-    return any(each in word for each in "*?[\\")
+T = TypeVar("T")
 
 
 def matching(run: Run, word: str) -> Iterable[bytes]:
-    """The streams that a word means: those that match a glob, or the one of that name, which must exist."""
+    """Return the streams that match a glob, or the one of that name, which must exist."""
     name = names.from_shell(word)
     if is_glob(word):
         return inventory.scan(run.connection, name)
     paged_calls.ask(run.connection, "XINFO", "STREAM", name)
     return [name]
+
+
+def no_more_than(limit: int, things: str, found: Iterable[T]) -> list[T]:
+    """Return what was found. Raises TOO_MANY if there are more than `limit` (0: no limit); the rest is not read."""
+    first = list(itertools.islice(found, limit + 1) if limit else found)
+    if limit and len(first) > limit:
+        fail("TOO_MANY", things=things, limit=limit)
+    return first
+
+
+def groups_of(run: Run, stream: str, groups: Sequence[bytes], limit: int) -> list[Group]:
+    """Return the groups with these names or globs, or all without any, of the streams that a word means.
+
+    With their consumers, in the order of stream and name. Raises NO_SUCH_STREAM; NO_SUCH_GROUP for a name that no
+    stream has; TOO_MANY.
+    """
+    exact = {name for name in groups if not is_glob(names.to_shell(name))}
+    patterns = [globs.pattern(name) for name in groups if name not in exact]
+
+    def wanted() -> Iterator[Group]:
+        for each in of_groups.groups(run.connection, matching(run, stream), run.now, details=False):
+            if not groups or each.name in exact or any(pattern.fullmatch(each.name) for pattern in patterns):
+                yield each
+
+    with run.out.progress("groups") as advance:
+        found = no_more_than(limit, "groups", wanted())
+        missing = exact - {each.name for each in found}
+        if missing:
+            absent = ", ".join(map(names.shown, sorted(missing)))
+            fail("NO_SUCH_GROUP", stream=stream, group=absent, address=run.connection.address.shown)
+        detailed: list[Group] = []
+        for some in of_groups.affordable(run.connection, found):
+            detailed += of_groups.detailed(run.connection, some)
+            advance(len(some))
+    return sorted(detailed, key=lambda each: (each.stream.name, each.name))

@@ -66,9 +66,10 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
         if sort == "rate":
             found.sort(key=lambda stream: stream.rate or 0, reverse=True)
     rows = [_row(stream, run.now) for stream in found]
-    if run.out.json:
+    if run.out.structured:
         run.out.document(
-            {"streams": [rows_of.stream_document(measures.STREAM_DOCUMENT, row) for row in rows], "more": more}
+            {"streams": [rows_of.stream_document(measures.STREAM_DOCUMENT, row) for row in rows], "more": more},
+            "streams",
         )
         return
     rows_of.table(run.out, measures.STREAMS_LISTED, rows, empty=f"No stream matches {pattern}.")
@@ -118,7 +119,7 @@ def info(run: Run, stream: bytes) -> None:
     found = inventory.need(run.connection, stream)
     members = [GroupRow.judged(each) for each in of_groups.groups(run.connection, [stream], run.now)]
     row = _row(found, run.now)
-    if run.out.json:
+    if run.out.structured:
         of_stream = [
             {"group": names.as_json(each.group.name), **measures.document(measures.GROUP_OF_STREAM, each)}
             for each in members
@@ -186,7 +187,7 @@ def report(run: Run, top: int) -> None:
                     worst = heapq.nlargest(top, [*worst, (weight, -next(order), row)], key=lambda each: each[:2])
             advance(len(page))
     slow = [row for _, _, row in worst]
-    if run.out.json:
+    if run.out.structured:
         run.out.document(
             {
                 **totals,

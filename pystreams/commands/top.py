@@ -41,7 +41,7 @@ def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
     pause = times.duration(interval, "--interval") / 1000
     if find_spec("textual") is None:
         fail("PACKAGE_MISSING", what="pystreams top", package="textual", extra="top")
-    if run.out.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if run.out.structured or not (sys.stdin.isatty() and sys.stdout.isatty()):
         fail("NO_TERMINAL", what="pystreams top")
     from pystreams.dashboard.sampling.sampler import Sampler  # noqa: PLC0415 - only this verb needs them
     from pystreams.top.screen import Top  # noqa: PLC0415

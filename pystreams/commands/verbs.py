@@ -10,7 +10,7 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from pystreams.connect import profiles, target
 from pystreams.connect.target import Wanted, connect
 from pystreams.errors import Status, error, fail, status_of
-from pystreams.output.console import Output, ReaderGoneError
+from pystreams.output.console import Form, Output, ReaderGoneError
 from pystreams.streams import inventory, paged_calls
 from pystreams.values import names
 from streamclient.connection import BROKEN, Connection
@@ -35,8 +35,8 @@ _COMPLETIONS = 50
 class Run:
     """One run of a verb: its output, the connection once it is needed, and whether changes may be made."""
 
-    def __init__(self, wanted: Wanted, needs: str, *, json: bool, yes: bool, dry_run: bool) -> None:
-        self.out = Output(json=json)
+    def __init__(self, wanted: Wanted, needs: str, *, form: Form, yes: bool, dry_run: bool) -> None:
+        self.out = Output(form)
         self.yes, self.dry_run = yes, dry_run
         self.wanted = wanted
         self._needs = needs
@@ -70,31 +70,31 @@ class Run:
             self._now = paged_calls.now_ms(self.connection)
         return self._now
 
-    def may(self, plan: str, document: dict[str, Any] | None = None) -> bool:
-        """Whether a change may be made: after --yes, or a person's yes. With --dry-run it is only said.
+    def may(self, plan: str, document: dict[str, Any] | None = None, records: str = "") -> bool:
+        """Whether a change may be made: after --yes, or a confirmation at the terminal. --dry-run only shows the plan.
 
-        `plan`: what would be done, as a sentence without its full stop; `document` the same for programs. Raises
-        NOT_CONFIRMED where there is nobody to ask.
+        `plan`: the change as a clause ("remove 3 entries"); `document` the same for programs, with `records` as for
+        `Output.document`. Raises NOT_CONFIRMED without a terminal.
         """
         if self.dry_run:
-            if self.out.json:
-                self.out.document({"dry_run": True, "plan": plan, **(document or {})})
+            if self.out.structured:
+                self.out.document({"dry_run": True, "plan": plan, **(document or {})}, records)
             else:
                 self.out.line(f"Would {plan}.")
             return False
         if self.yes:
             return True
-        if self.out.json or not sys.stdin.isatty():
+        if self.out.structured or not sys.stdin.isatty():
             fail("NOT_CONFIRMED", plan=plan)
         if not click.confirm(f"This will {plan}. Go on?", err=True):
             self.out.note("Nothing was changed.")
             return False
         return True
 
-    def done(self, sentence: str, document: dict[str, Any]) -> None:
-        """Say what was done."""
-        if self.out.json:
-            self.out.document(document)
+    def done(self, sentence: str, document: dict[str, Any], records: str = "") -> None:
+        """Write the result of a change: a sentence for people, a document for programs."""
+        if self.out.structured:
+            self.out.document(document, records)
         else:
             self.out.line(sentence)
 
@@ -163,9 +163,10 @@ class GroupName(Name):
         del param
         # Of words that end in an option without its value click has read no arguments yet.
         words = [ctx.params.get("stream"), *map(names.from_shell, ctx.args)]
-        stream = next((word for word in words if isinstance(word, bytes)), None)
-        if stream is None:
+        first = next((word for word in words if word), None)
+        if first is None:
             return []
+        stream = first if isinstance(first, bytes) else names.from_shell(str(first))
 
         def groups(connection: Connection) -> Iterator[bytes]:
             for group in paged_calls.ask(connection, "XINFO", "GROUPS", stream):
@@ -198,6 +199,12 @@ def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("group", type=GROUP)(function)
 
 
+def match_limit(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --limit of a verb that changes many things at once: more matches are an error."""
+    text = "Refuse if more than this many match; 0 for no limit."
+    return click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help=text)(function)
+
+
 def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The option --limit of a verb that lists things."""
     text = f"Maximum number of {things} to show; 0 for all."
@@ -217,7 +224,13 @@ def _each_once(ctx: click.Context, param: click.Parameter, given: tuple[bytes, .
 def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say which server is meant and what the output is for, for the whole command or a verb."""
     for option in (
-        click.option("--json", is_flag=True, default=None, help="Write JSON for programs instead of tables."),
+        click.option("--json", is_flag=True, default=None, help="The same as -o json."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice([each.value for each in Form]),
+            help="Form of the results; a table by default.",
+        ),
         click.option(
             "--option",
             "options",
@@ -243,7 +256,7 @@ _OF_EXTRAS = ("pyarrow", "numpy")  # the packages of the extra `engine` that som
 NEEDS: dict[click.Command, str] = {}
 
 _LEVEL = "pystreams.level"
-_LAST = ("--url", "--profile", "--embedded", "--option", "--json", "--yes", "--dry-run")
+_LAST = ("--url", "--profile", "--embedded", "--option", "-o", "--json", "--yes", "--dry-run")
 
 
 def remember(ctx: click.Context, **given: Any) -> None:
@@ -267,6 +280,14 @@ def wanted_of(ctx: click.Context) -> Wanted:
     return Wanted(level.get("url"), level.get("profile"), given, bool(level.get("embedded")))
 
 
+def form_of(form: str | None, json: bool | None, before: Mapping[str, Any]) -> Form:
+    """Return the form of the results, by the verb's options or else those before its name."""
+    if json and form not in (None, Form.JSON):
+        raise click.UsageError(f"--json is -o json, and -o {form} was given too.")
+    found = form or (Form.JSON if json else None) or before.get("output") or (Form.JSON if before.get("json") else None)
+    return Form(found or Form.TABLE)
+
+
 def help_of(function: Callable[..., Any]) -> str:
     r"""A verb's docstring as its help. Lines behind `\b` are not filled: a raw docstring has its two characters."""
     return inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
@@ -286,11 +307,11 @@ def verb(
         def started(**values: Any) -> None:
             ctx = click.get_current_context()
             wanted = wanted_of(ctx)
-            as_json = bool(values.pop("json") or ctx.meta.get(_LEVEL, {}).get("json"))
+            form = form_of(values.pop("output"), values.pop("json"), ctx.meta.get(_LEVEL, {}))
             for given in ("url", "profile", "embedded", "options"):
                 values.pop(given)
             yes, dry_run = bool(values.pop("yes", False)), bool(values.pop("dry_run", False))
-            run = Run(wanted, needs, json=as_json, yes=yes, dry_run=dry_run)
+            run = Run(wanted, needs, form=form, yes=yes, dry_run=dry_run)
             _guarded(ctx, run, lambda: function(run, **values))
 
         decorated = _dry_run(started) if changes or adds else started

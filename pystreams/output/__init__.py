@@ -1,5 +1,4 @@
-"""Output: tables for people, JSON for programs, and progress and notes on standard error.
+"""Output: results as tables, JSON, JSON lines or CSV; progress and notes next to them.
 
-Owns standard output and standard error, colours, and the case that the reader of a pipe is gone. Does not depend on
-servers or commands.
+Owns standard output and standard error, their forms and colours, and the end of a pipe. Knows no server and no command.
 """

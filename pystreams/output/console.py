@@ -1,17 +1,21 @@
-"""Output of a command: results on standard output, everything else on standard error.
+"""The output of a command: results to standard output, everything else to standard error.
 
-Results are a table or, with --json, one document or a line of JSON per record. A reader that closes the pipe (`| head`)
-ends the command quietly: `ReaderGoneError`.
+`Form` lists the forms of results. A verb writes a table unless the results are `structured`: then it hands over a
+document, or records one by one, and the form decides how they look. A reader that closes the pipe (`| head`) ends the
+command quietly: `ReaderGoneError`.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NoReturn, TextIO
 
 from rich.cells import cell_len
@@ -26,8 +30,21 @@ from streamclient.errors import PystreamsError
 _WIDEST = 120  # maximum width to which the cells of a column are padded
 
 
+class Form(StrEnum):
+    """Form of a command's results."""
+
+    #: Text with aligned columns.
+    TABLE = "table"
+    #: One JSON document; verbs with an unbounded number of records write a line for each.
+    JSON = "json"
+    #: A line of JSON for each record.
+    JSONL = "jsonl"
+    #: A header and a row for each record. A list or map is JSON in its cell; an empty cell stands for null.
+    CSV = "csv"
+
+
 class ReaderGoneError(Exception):
-    """The reader of the output has closed it, so the command ends."""
+    """The reader of standard output has closed it."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +57,34 @@ class Column:
 
 
 class _Console(Console):
-    """A console that raises BrokenPipeError if the output is closed; rich's own ends the process."""
+    """A console that raises BrokenPipeError if its pipe is closed; rich's own would end the process."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
 class Output:
-    """`json`: whether results are JSON. One object per command, created when its streams are known."""
+    """Standard output and standard error of one command, opened when the command starts."""
 
-    def __init__(self, *, json: bool) -> None:
-        self.json = json
+    def __init__(self, form: Form = Form.TABLE) -> None:
+        self.form = form
+        self._header: list[str] = []  # the last header of CSV
         self._out: TextIO = sys.stdout
         self._errors = _Console(file=sys.stderr, highlight=False, markup=False, soft_wrap=True)
 
     @property
+    def structured(self) -> bool:
+        """Whether the results are for programs, as documents and records."""
+        return self.form is not Form.TABLE
+
+    @property
+    def json(self) -> bool:
+        """Whether results are JSON; errors and warnings are then JSON too, and notes are left out."""
+        return self.form in (Form.JSON, Form.JSONL)
+
+    @property
     def on_terminal(self) -> bool:
-        """Whether the results go to a terminal."""
+        """Whether standard output is a terminal."""
         return self._out.isatty()
 
     def write(self, text: str) -> None:
@@ -74,17 +102,17 @@ class Output:
                 self._out.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def flush(self) -> None:
-        """Flush the output to the reader."""
+        """Flush standard output."""
         with self._reachable():
             self._out.flush()
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """Translate errors of standard output: ReaderGoneError, and FILE_UNUSABLE, for example if a disk is full."""
+        """Standard output while it is written to. Raises ReaderGoneError, and FILE_UNUSABLE if a disk is full."""
         try:
             yield
         except OSError as cause:
-            # The rest of the buffer cannot be written; Python would report that when it exits.
+            # Python would fail at exit to flush the rest of the buffer.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
             if isinstance(cause, BrokenPipeError):
@@ -95,24 +123,46 @@ class Output:
         """Write a line of text."""
         self.write(text + "\n")
 
-    def document(self, value: Any) -> None:
-        """Write a value as JSON, on a line of its own."""
+    def document(self, value: dict[str, Any], records: str = "") -> None:
+        """Write a document, on one line. `records`: its member that JSON lines and CSV write instead, one by one."""
+        if records and self.form in (Form.JSONL, Form.CSV):
+            for each in value[records]:
+                self.record(each)
+        else:
+            self.record(value)
+
+    def record(self, value: dict[str, Any]) -> None:
+        """Write one record of any number, on a line of its own."""
+        if self.form is Form.CSV:
+            self._row(value)
+        else:
+            self.json_line(value)
+
+    def _row(self, value: dict[str, Any]) -> None:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if list(value) != self._header:
+            self._header = list(value)
+            writer.writerow(self._header)
+        writer.writerow(map(_cell, value.values()))
+        self.write(text.getvalue())
+
+    def json_line(self, value: dict[str, Any]) -> None:
+        """Write a document as JSON, whatever the form of the results."""
         escaped = not (self._out.encoding or "utf-8").lower().startswith("utf")
         text = json.dumps(value, ensure_ascii=escaped, separators=(", ", ": "))
         if self.on_terminal and not text.isprintable():
-            # Characters that JSON does not escape, such as U+009B, only occur in strings, where escapes are allowed.
+            # Characters that JSON does not escape, such as U+009B, occur only in texts, where escapes are allowed.
             text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
         self.write(text + "\n")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str = "") -> None:
-        """Write rows under their titles. Cells are never cut or wrapped. `empty` is the text for a table
-        without rows.
-        """
+        """Write rows under their titles. Cells are never cut or wrapped. `empty`: a note if there are no rows."""
         found = [list(map(printable, row)) for row in rows]
         if not found:
             self.note(empty)
             return
-        # A longer cell is written in full, and shifts the rest of its own row only.
+        # A longer cell is written whole, and shifts the rest of its own row.
         widths = [
             min(_WIDEST, max(cell_len(column.title), *(cell_len(row[at]) for row in found)))
             for at, column in enumerate(columns)
@@ -132,23 +182,23 @@ class Output:
                 console.print(Text("  ").join(Text(cell, style) for cell, style in cells))
 
     def note(self, text: str) -> None:
-        """Write additional information to standard error; nothing with --json."""
+        """Write a note to standard error; none if results are JSON."""
         if text and not self.json:
             self.flush()
             self._tell(Text(printable(text, "\n"), style="dim"))
 
     def warn(self, text: str) -> None:
-        """Write a warning to standard error; as JSON with --json."""
+        """Write a warning to standard error."""
         self.flush()
         self._say("warning", {"message": text}, text, "yellow")
 
     def failed(self, failure: PystreamsError) -> None:
-        """Write the error that ends the command to standard error; as JSON with --json."""
+        """Write the error that ends the command to standard error."""
         parameters = {"id": failure.condition, "message": str(failure)}
         self._say("error", parameters, str(failure), "red")
 
     def refused(self, message: str) -> None:
-        """Write an error of the command line to standard error."""
+        """Write an error in the command line to standard error."""
         self._say("error", {"id": "USAGE", "message": message}, message, "red")
 
     def _say(self, kind: str, document: dict[str, Any], text: str, style: str) -> None:
@@ -158,14 +208,14 @@ class Output:
             self._tell(Text.assemble((f"{kind}: ", f"bold {style}"), printable(text, "\n")))
 
     def _tell(self, text: Text) -> None:
-        """Write a line to standard error. If that is closed, the command continues."""
+        """Write a line to standard error. A closed standard error is ignored."""
         with suppress(OSError):
             self._errors.print(text)
 
     @contextmanager
     def progress(self, doing: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show progress on standard error if that is a terminal. Yields the function that adds to the count."""
-        if self.json or not self._errors.is_terminal:
+        """Show progress on standard error if that is a terminal. Yields the function that advances it."""
+        if self.structured or not self._errors.is_terminal:
             yield lambda _: None
             return
         columns = [SpinnerColumn(), TextColumn("{task.description}")]
@@ -175,6 +225,13 @@ class Output:
         with Progress(*columns, *bar, console=self._errors, transient=True) as shown:
             task = shown.add_task(doing, total=total)
             yield lambda amount: shown.advance(task, amount)
+
+
+def _cell(value: Any) -> str:
+    """Return a value of a record as a cell of CSV."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _padded(column: Column, cell: str, width: int) -> str:

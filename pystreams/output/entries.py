@@ -1,4 +1,4 @@
-"""Entries as they arrive: a line of text, JSON or CSV for each."""
+"""Entries of streams: a line of text, JSON or CSV for each."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import csv
 import io
 from collections.abc import Sequence
 
-from pystreams.output.console import Output
+from pystreams.output.console import Form, Output
 from pystreams.values import fields as values
 from pystreams.values import names
 from pystreams.values.decoding import Decoding
 from pystreams.values.row_columns import ID, OTHER, Table, columns_of, csv_cells
 
-FORMATS = ("table", "json", "csv")
-
 
 class Lines:
-    """Writes entries. `fields`: only these, in this order; CSV without them uses the fields of the first entry.
+    """Writes entries in a form, which may differ from that of other results (`export` to standard output).
 
-    `columns`: columns of CSV, if they differ from `fields`. Other fields go to the column `_other`, as in
-    an export. `several`: whether entries come from several streams, so that each line names its stream. `decoding`: how
-    values are decoded; None writes them unchanged.
+    `fields`: names of the fields to write, in this order; None for all. `columns`: the columns of CSV, by default the
+    fields, or else those of the first entry; other fields are in `_other`, as in an export. `several`: whether the
+    entries belong to several streams, so that each line names its stream. `decoding`: how values are decoded; None
+    writes them unchanged.
     """
 
     def __init__(
         self,
         out: Output,
-        form: str,
+        form: Form,
         fields: Sequence[bytes] | None,
         *,
         several: bool,
@@ -34,7 +33,7 @@ class Lines:
         decoding: Decoding | None = None,
     ) -> None:
         self._out = out
-        self._form = "json" if out.json else form
+        self._form = form
         self._fields = fields
         self._several = several
         self._columns = columns
@@ -46,15 +45,15 @@ class Lines:
         if self._fields is not None:
             chosen = [pair for name in self._fields for pair in values.pairs(words) if pair[0] == name]
             words = [word for pair in chosen for word in pair]
-        if self._decoding is not None and self._form != "json":
+        if self._decoding is not None and self._form in (Form.TABLE, Form.CSV):
             words = self._decoding.as_texts(words)
-        if self._form == "csv":
+        if self._form is Form.CSV:
             self._csv(stream, entry_id, words)
             return
-        if self._form == "json":
+        if self._form is not Form.TABLE:
             where = {"stream": names.as_json(stream)} if self._several else {}
             as_json = values.as_json if self._decoding is None else self._decoding.as_json
-            self._out.document({**where, "id": entry_id.decode(), "fields": as_json(words)})
+            self._out.json_line({**where, "id": entry_id.decode(), "fields": as_json(words)})
             return
         pairs = (
             f"{names.shown(name)}={names.shown(value)}" for name, value in zip(words[0::2], words[1::2], strict=True)

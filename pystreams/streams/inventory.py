@@ -144,10 +144,10 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
     )
 
 
-def behind(connection: Connection, stream: Stream, position: StreamId) -> Backlog:
-    """Return the number of entries after a position: counted within a budget, otherwise an estimate with bounds."""
-    (found,) = backlogs(connection, [(stream.name, stream.state, position)], Budget(), nth=ids.has_nth(connection))
-    return found
+def behind(connection: Connection, asked: Sequence[tuple[Stream, StreamId]]) -> list[Backlog]:
+    """Return the entries after a position of each stream: counted within one budget, otherwise an estimate."""
+    counted = [(stream.name, stream.state, position) for stream, position in asked]
+    return backlogs(connection, counted, Budget(), nth=ids.has_nth(connection)) if counted else []
 
 
 def measured(connection: Connection, streams: Sequence[Stream], seconds: float) -> list[Stream]:

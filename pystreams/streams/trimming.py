@@ -24,7 +24,7 @@ def first_needed(connection: Connection, stream: bytes) -> StreamId | None:
 
 def about_before(connection: Connection, stream: Stream, before: StreamId) -> tuple[int, bool]:
     """Return the number of entries before an ID, and whether it is exact or an estimate."""
-    backlog = inventory.behind(connection, stream, before.before())
+    (backlog,) = inventory.behind(connection, [(stream, before.before())])
     return stream.length - backlog.entries, backlog.is_exact
 
 
@@ -38,7 +38,8 @@ def may_remove_needed(
         return False
     if limit[0] == "MINID":
         return StreamId.parse(str(limit[1])) > needed
-    return count > stream.length - inventory.behind(connection, stream, needed.before()).most
+    (backlog,) = inventory.behind(connection, [(stream, needed.before())])
+    return count > stream.length - backlog.most
 
 
 def trim(connection: Connection, stream: bytes, *limit: str | int) -> Iterator[int]:

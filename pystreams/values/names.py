@@ -7,6 +7,7 @@ them (`$'\xff'`). A terminal never receives control characters, so an entry's co
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 
@@ -42,6 +43,11 @@ def as_json(value: bytes) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(value).decode()}
+
+
+def from_cell(text: str) -> bytes:
+    """Return the value of a cell of CSV: a text, or the JSON of `as_json` for other bytes. Raises ValueError."""
+    return from_json(json.loads(text)) if text.startswith('{"base64": ') else from_shell(text)
 
 
 def from_json(value: Any) -> bytes:

@@ -42,6 +42,14 @@ import file.jsonl i
 import file.jsonl j --ids new
 trim s --acked -y
 trim s --older-than 1d -y
+groups rm s 'q*' -y
+entries rm i 2-0 -y
+rm i* -y
+server clients
+server slowlog
+server config maxmemory
+server acl
+server replication
 bench --entries 10
 metrics --once
 """

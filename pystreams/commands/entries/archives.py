@@ -13,6 +13,7 @@ from pystreams.commands.verbs import STREAM, Run, stream_argument, verb
 from pystreams.connect.target import Wanted
 from pystreams.errors import fail
 from pystreams.files import archives, rows
+from pystreams.output.console import Form
 from pystreams.output.entries import Lines
 from pystreams.streams import entries, inventory, transfer
 from pystreams.streams import records as of_writes
@@ -67,8 +68,7 @@ def export(
             raise click.UsageError("Standard output takes JSON lines or CSV, without --resume.")
         lines: Lines | None = None
         for page in entries.pages(run.connection, stream, after, upto):
-            kind = "json" if form == "jsonl" else "csv"
-            lines = lines or Lines(run.out, kind, None, several=False, columns=chosen or columns_of(page))
+            lines = lines or Lines(run.out, Form(form), None, several=False, columns=chosen or columns_of(page))
             for entry_id, words in page:
                 lines.write(stream, entry_id, words)
         return

@@ -59,9 +59,9 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
     if stream is None:
         found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection)))
         streams = list(inventory.look(run.connection, found, memory=False))
-        if run.out.json:
+        if run.out.structured:
             rows = [{"stream": names.as_json(each.name), "length": each.length} for each in streams]
-            run.out.document({"streams": rows})
+            run.out.document({"streams": rows}, "streams")
         else:
             cells = [[names.shown(each.name), numbers.count(each.length)] for each in streams]
             run.out.table([Column("STREAM"), Column("LETTERS", right=True)], cells, empty="No dead letters.")
@@ -73,9 +73,9 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
         if limit and len(shown) >= limit:
             break
     shown = shown[:limit] if limit else shown
-    if run.out.json:
+    if run.out.structured:
         for letter in shown:
-            run.out.document(_document(letter))
+            run.out.record(_document(letter))
         return
     run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letters that were asked for.")
     if limit and len(shown) == limit < whole.length:
@@ -94,7 +94,7 @@ def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name i
     )
     if letter is None:
         fail("NO_SUCH_LETTER", stream=names.shown(stream), id=names.shown(id))
-    if run.out.json:
+    if run.out.structured:
         run.out.document(_document(letter))
         return
     for column, cell in zip(_COLUMNS, _row(letter), strict=True):

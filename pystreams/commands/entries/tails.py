@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import click
 
-from pystreams.commands.selection import is_glob
 from pystreams.commands.verbs import GROUP, NAME, PATTERN, Run, stream_argument, verb
-from pystreams.output.entries import FORMATS, Lines
+from pystreams.output.entries import Lines
 from pystreams.streams import entries, inventory, tails
 from pystreams.streams.groups import group_reader, seeks
 from pystreams.streams.tails import Found
 from pystreams.values import conditions, names, numbers, positions
 from pystreams.values.decoding import Decoding
 from pystreams.values.fields import Entry, as_text
+from pystreams.values.globs import is_glob
 from streamclient.config.address import Tls
 from streamclient.config.option import parsed
 from streamclient.formats.decoder import Decoder
 from streamclient.formats.schemas import FORMATS as FORMATS_OF_VALUES
 from streamclient.formats.schemas import Format
 from streamwire.stream_id import ZERO, StreamId
-
-
-def _format_option(default: str = "table") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.option(
-        "-o", "--output", "form", type=click.Choice(FORMATS), default=default, help="The form of an entry's line."
-    )
 
 
 def _fields(text: str | None) -> list[bytes] | None:
@@ -62,7 +55,6 @@ def _fields(text: str | None) -> list[bytes] | None:
 @click.option("--schema", "schema", type=click.Path(dir_okay=False), help="File with the schema of Avro or Protobuf.")
 @click.option("--message", metavar="NAME", help="Message of the Protobuf schema.  [default: the first one]")
 @click.option("--registry", envvar="PYSTREAMS_REGISTRY", metavar="URL", help="Schema registry: https://user:word@host.")
-@_format_option()
 def tail(
     run: Run,
     streams: tuple[str, ...],
@@ -76,7 +68,6 @@ def tail(
     schema: str | None,
     message: str | None,
     registry: str | None,
-    form: str,
 ) -> None:
     """Show entries of streams, named or by globs, in the order of their IDs. No group is involved.
 
@@ -98,9 +89,8 @@ def tail(
     if not spans:
         run.out.note("No stream matches.")
         return
-    lines = Lines(
-        run.out, form, _fields(fields), several=len(spans) > 1 or any(map(is_glob, streams)), decoding=decoding
-    )
+    several = len(spans) > 1 or any(map(is_glob, streams))
+    lines = Lines(run.out, run.out.form, _fields(fields), several=several, decoding=decoding)
     left = [limit]
 
     def show(found: Iterable[Found]) -> bool:
@@ -117,7 +107,7 @@ def tail(
     if not show(tails.present(run.connection, spans)) or not follow:
         return
     run.out.flush()
-    for page in tails.follow(run.connection, {name: upto for name, (_, upto) in spans.items()}, run.out.note):
+    for page in tails.follow(run.connection, {name: upto for name, (_, upto) in spans.items()}, run.out.warn):
         more = show(page)
         run.out.flush()
         if not more:
@@ -163,7 +153,6 @@ def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) 
 @click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
 @click.option("--create", is_flag=True, help="Create the group at the stream's start if it is missing.")
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
-@_format_option()
 def consume(
     run: Run,
     stream: bytes,
@@ -174,7 +163,6 @@ def consume(
     limit: int | None,
     create: bool,
     fields: str | None,
-    form: str,
 ) -> None:
     """Read new entries as a consumer of a group. They are pending for it until they are acknowledged.
 
@@ -183,12 +171,12 @@ def consume(
     if create:
         seeks.create_if_missing(run.connection, stream, group)
     name = f"pystreams-{socket.gethostname()}-{os.getpid()}".encode() if consumer is None else consumer
-    lines = Lines(run.out, form, _fields(fields), several=False)
+    lines = Lines(run.out, run.out.form, _fields(fields), several=False)
     reader = group_reader.Reader(run.connection, stream, group, name, again=consumer is not None)
     left = limit
     try:
         while left != 0:
-            page = reader.read(most=left, wait=follow, lost=run.out.note)
+            page = reader.read(most=left, wait=follow, lost=run.out.warn)
             if not page and not follow:
                 break
             _write(run, lines, stream, page)

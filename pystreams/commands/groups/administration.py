@@ -1,4 +1,4 @@
-"""`groups ls, describe, lag, seek, create, rm`: consumer groups, and how far they are behind."""
+"""`groups ls, describe, lag`: consumer groups, and how far they are behind; the others are in `changes`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import click
 
 from pystreams import measures
 from pystreams.commands import rows as rows_of
+from pystreams.commands.groups.changes import create, remove, seek
 from pystreams.commands.selection import matching
 from pystreams.commands.verbs import (
-    GROUP,
     NAME,
     PATTERN,
     Run,
@@ -27,24 +27,15 @@ from pystreams.commands.verbs import (
 )
 from pystreams.errors import fail
 from pystreams.measures import GroupRow
-from pystreams.streams import entries, inventory, paged_calls
-from pystreams.streams.groups import seeks
+from pystreams.streams import paged_calls
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.states import Group
 from pystreams.streams.groups.status import LIMIT_MS, Sample, Status, judge
-from pystreams.values import names, numbers, positions, times
+from pystreams.values import names, numbers, times
 from streamclient.streams.lag import Budget
-from streamwire.stream_id import ZERO
 
 _READS = "+scan +xinfo +xpending +xrange +time"
 _SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right}
-
-
-_force_future = click.option(
-    "--force-future",
-    is_flag=True,
-    help="Allow a position beyond the end. Smaller IDs are never delivered.",
-)
 
 
 @verb("ls", needs="+scan +xinfo +time", examples=("pystreams groups ls", "pystreams groups ls orders --json"))
@@ -60,9 +51,9 @@ def ls(run: Run, pattern: str, limit: int) -> None:
     more = bool(limit) and len(shown) > limit
     shown = sorted(shown[:limit] if limit else shown, key=lambda group: (group.stream.name, group.name))
     rows = list(map(GroupRow.judged, shown))
-    if run.out.json:
+    if run.out.structured:
         groups = [rows_of.group_document(measures.GROUP_DOCUMENT, row) for row in rows]
-        run.out.document({"groups": groups, "more": more})
+        run.out.document({"groups": groups, "more": more}, "groups")
         return
     rows_of.table(run.out, measures.GROUPS_LISTED, rows, empty="No consumer groups.")
     if more:
@@ -86,7 +77,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     status = judge([shown.sample])
     every = sorted(shown.consumers or (), key=lambda each: (-each.pending, each.name))
     consumers = every[:limit] if limit else every
-    if run.out.json:
+    if run.out.structured:
         described = rows_of.group_document(measures.GROUP_DETAILS, GroupRow(shown, status))
         run.out.document({**described, "consumers": list(map(rows_of.consumer_document, consumers))})
         return
@@ -210,10 +201,10 @@ def _looked(
 
 
 def _show(run: Run, rows: list[GroupRow], now: int, *, more: bool, watch: bool) -> None:
-    if run.out.json:
+    if run.out.structured:
         at = {"at": times.iso(now)} if watch else {}
         groups = [rows_of.group_document(measures.GROUP_JUDGED, row) for row in rows]
-        run.out.document({**at, "groups": groups, "more": more})
+        run.out.document({**at, "groups": groups, "more": more}, "groups")
         return
     if watch:
         run.out.line(f"{times.iso(now)}")
@@ -224,117 +215,4 @@ def _show(run: Run, rows: list[GroupRow], now: int, *, more: bool, watch: bool) 
         run.out.note("There are more: see --limit.")
 
 
-@verb(
-    "seek",
-    needs=f"{_READS} +xrevrange +xgroup|setid",
-    changes=True,
-    examples=(
-        "pystreams groups seek orders billing --to start",
-        "pystreams groups seek orders billing --to 1h          # what was added in the last hour, again",
-        "pystreams groups seek orders billing --to 2024-06-01T12:00 --dry-run",
-        "pystreams groups seek orders billing --to +1          # skip one entry",
-        "pystreams groups seek orders billing --to-group audit # where that group is",
-    ),
-)
-@stream_argument
-@group_argument
-@click.option("--to", metavar="POSITION", help="start, end, an ID, a time, 15m (ago), +N or -N entries.")
-@click.option("--to-group", type=GROUP, help="Where another group of the stream is.")
-@_force_future
-def seek(run: Run, stream: bytes, group: bytes, to: str | None, to_group: bytes | None, force_future: bool) -> None:
-    """Move a group: the next entry that it reads is the first at or behind the position.
-
-    A number with its sign counts from where the group is. Entries that are pending stay pending. A position beyond the
-    stream's end means its end.
-    """
-    if (to is None) == (to_group is None):
-        raise click.UsageError("Give one of --to and --to-group.")
-    before = of_groups.need(run.connection, stream, group, run.now)
-    if to_group is not None:
-        other = of_groups.need(run.connection, stream, to_group, run.now)
-        move = seeks.to_id(before, other.position, beyond=force_future)
-    else:
-        position = positions.parse(str(to), "--to", signs="+10, -10")
-        move = seeks.to_position(run.connection, before, position, run.now, beyond=force_future)
-    lag_then, exact = move.lag(run.connection)
-    plan = (
-        f"move {names.shown(group)} of {names.shown(stream)} from {before.position} "
-        f"(lag {numbers.count(before.lag, exact=before.exact)}) to {move.position} "
-        f"(lag {numbers.count(lag_then, exact=exact)})"
-    )
-    for text in filter(None, (move.warning, seeks.consequence(move))):
-        run.out.warn(text)
-    if before.pending:
-        run.out.note(
-            f"Pending, and so afterwards: {numbers.things(before.pending, 'entry')}. See 'pystreams pending ls'."
-        )
-    change = {"from": str(before.position), "to": str(move.position), "lag_before": before.lag}
-    change |= {"lag_before_exact": before.exact}
-    if not run.may(plan, {**change, "lag_after": lag_then, "lag_after_exact": exact}):
-        return
-    seeks.carry_out(run.connection, move)
-    after = of_groups.need(run.connection, stream, group, run.now)
-    run.done(
-        f"{names.shown(group)} of {names.shown(stream)}: {before.position} -> {after.position}, "
-        f"lag {numbers.count(before.lag, exact=before.exact)} -> {numbers.count(after.lag, exact=after.exact)}",
-        {**change, "lag_after": after.lag, "lag_after_exact": after.exact},
-    )
-
-
-@verb(
-    "create",
-    needs="+xinfo +xgroup|create +xrevrange +time",
-    changes=True,
-    examples=("pystreams groups create orders billing --at start --yes", "pystreams groups create new g --make-stream"),
-)
-@stream_argument
-@group_argument
-@click.option("--at", default="end", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N.")
-@click.option("--make-stream", is_flag=True, help="Create the stream if it is missing.")
-@_force_future
-def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, force_future: bool) -> None:
-    """Create a group; the first entry that it reads is the first at or behind the position.
-
-    A position beyond the stream's end means its end.
-    """
-    position = positions.parse(at, "--at")
-    after = None
-    there = next(inventory.look(run.connection, [stream], memory=False), None) if make_stream else None
-    if not (make_stream and position.kind in ("start", "end", "id")):
-        there = inventory.need(run.connection, stream)
-    if position.kind == "start":
-        after = ZERO
-    elif position.kind == "id" and position.id is not None:
-        after = position.id.before()
-    elif position.kind != "end":
-        assert there is not None
-        after = entries.after_of(run.connection, there, position, run.now)
-    end = ZERO if there is None else there.generated
-    if after is not None and after > end and not force_future:
-        run.out.warn(f"{after} lies beyond the stream's end: the group is created at {end}.")
-        after = end
-    where = "its end" if after is None else "its start" if after == ZERO else str(after)
-    if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):
-        seeks.create(run.connection, stream, group, after, make=make_stream)
-        created = {"stream": names.as_json(stream), "group": names.as_json(group), "created": True}
-        run.done(f"Created {names.shown(group)} of {names.shown(stream)} at {where}.", created)
-
-
-@verb("rm", needs="+xinfo +xgroup|destroy +time", changes=True, examples=("pystreams groups rm orders billing",))
-@stream_argument
-@group_argument
-def rm(run: Run, stream: bytes, group: bytes) -> None:
-    """Remove a group with its position and all that is pending for it. No entry is removed."""
-    gone = of_groups.need(run.connection, stream, group, run.now)
-    if seeks.owner(gone) is not None:
-        run.out.warn("A Spark query uses this group: it would create it again, or fail with GROUP_LOST.")
-    plan = (
-        f"remove the group {names.shown(group)} of {names.shown(stream)} with "
-        f"{numbers.things(gone.pending, 'pending entry')} and {numbers.things(gone.consumer_count, 'consumer')}"
-    )
-    if run.may(plan, {"pending": gone.pending, "consumers": gone.consumer_count}):
-        paged_calls.ask(run.connection, "XGROUP", "DESTROY", stream, group)
-        run.done(f"Removed {names.shown(group)} of {names.shown(stream)}.", {"removed": True, "pending": gone.pending})
-
-
-VERBS = (together("groups", "Consumer groups, and how far they are behind.", ls, describe, lag, seek, create, rm),)
+VERBS = (together("groups", "Consumer groups, and how far they are behind.", ls, describe, lag, seek, create, remove),)

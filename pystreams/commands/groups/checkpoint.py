@@ -64,7 +64,7 @@ def _compare(run: Run, checkpoint: Checkpoint, group: bytes | None) -> list[Besi
             member = members.get(name.encode())
             difference = _difference(name, source, stream, wanted, member)
             after = source.committed.get(name, ZERO)
-            left = None if stream is None else inventory.behind(run.connection, stream, after)
+            left = None if stream is None else inventory.behind(run.connection, [(stream, after)])[0]
             rows.append(Beside(name, source, stream, member, difference, left))
     return rows
 
@@ -134,9 +134,9 @@ def _cells(row: Beside) -> list[str]:
 
 
 def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> None:
-    if run.out.json:
+    if run.out.structured:
         head = {"query": checkpoint.query, "batch": checkpoint.batch, "committed_batch": checkpoint.finished}
-        run.out.document({**head, "streams": [_document(row) for row in rows]})
+        run.out.document({**head, "streams": [_document(row) for row in rows]}, "streams")
         return
     finished = "none is committed" if checkpoint.finished is None else f"{checkpoint.finished} is committed"
     run.out.note(f"Query {checkpoint.query or 'without an ID'}: batch {checkpoint.batch} was begun, {finished}.")

@@ -88,8 +88,8 @@ def ls(
             advance(len(page))
             for entry in page[: limit - shown] if limit else page:
                 shown += 1
-                if run.out.json:
-                    run.out.document(_document(entry))
+                if run.out.structured:
+                    run.out.record(_document(entry))
                 else:
                     rows.append(
                         [
@@ -101,7 +101,7 @@ def ls(
                     )
             if shown == limit and limit:
                 break
-    if not run.out.json:
+    if not run.out.structured:
         run.out.table(_COLUMNS, rows, empty="Nothing is pending that was asked for.")
         if limit and shown == limit < total:
             run.out.note(f"{total:,} entries are pending in all: this is --limit {limit}.")

@@ -116,7 +116,8 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
 
 def _seek(connection: Connection, asked: Asked) -> Done:
     move = _move(connection, asked)
-    seeks.carry_out(connection, move)
+    for problem in seeks.carry_out(connection, [move]):
+        raise problem
     return Done(f"Moved {names.shown(move.group.name)} to {move.position}.", 1)
 
 

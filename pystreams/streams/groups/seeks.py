@@ -7,11 +7,12 @@ the number of entries before the position (ENTRIESREAD, Redis 7), the server can
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pystreams.streams import entries, inventory
 from pystreams.streams.groups.states import Group
-from pystreams.streams.paged_calls import ask, failure
+from pystreams.streams.paged_calls import failure, pages
 from pystreams.values.positions import Position
 from streamclient.connection import Command, Connection
 from streamclient.errors import PystreamsError
@@ -36,11 +37,7 @@ class Move:
 
     def lag(self, connection: Connection) -> tuple[int | None, bool]:
         """Return the group's lag afterwards, and whether it is exact."""
-        stream = self.group.stream
-        if self.read is not None and stream.added is not None:
-            return max(0, stream.added - self.read), True
-        backlog = inventory.behind(connection, stream, self.position)
-        return backlog.entries, backlog.is_exact
+        return lags_after(connection, [self])[0]
 
     @property
     def warning(self) -> str:
@@ -51,6 +48,21 @@ class Move:
         if self.position > end:
             return f"{self.position} is beyond the stream's end. Entries with smaller IDs are never delivered."
         return ""
+
+
+def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int | None, bool]]:
+    """Return the lag of each group after these moves, and whether it is exact; others are counted within a budget."""
+    found: list[tuple[int | None, bool]] = [
+        (None, False)
+        if move.read is None or move.group.stream.added is None
+        else (max(0, move.group.stream.added - move.read), True)
+        for move in moves
+    ]
+    asked = [at for at, (_, exact) in enumerate(found) if not exact]
+    counted = inventory.behind(connection, [(moves[at].group.stream, moves[at].position) for at in asked])
+    for at, backlog in zip(asked, counted, strict=True):
+        found[at] = (backlog.entries, backlog.is_exact)
+    return found
 
 
 def to_position(connection: Connection, group: Group, position: Position, now: int, *, beyond: bool = False) -> Move:
@@ -87,13 +99,21 @@ def to_id(group: Group, target: StreamId, *, beyond: bool = False) -> Move:
     return Move(group, target, read, stopped_before)
 
 
-def carry_out(connection: Connection, move: Move) -> None:
-    """Move the group, with ENTRIESREAD if the server supports it (Redis 7)."""
-    command: Command = ("XGROUP", "SETID", move.group.stream.name, move.group.name, str(move.position))
-    if move.read is not None:
-        ask(connection, *command, "ENTRIESREAD", move.read)
-    else:
-        ask(connection, *command)
+def carry_out(connection: Connection, moves: Sequence[Move]) -> list[PystreamsError]:
+    """Move the groups, in pages. Return an error for each group that could not be moved.
+
+    ENTRIESREAD is left out if `read` is unknown, as before Redis 7, which does not have it.
+    """
+    problems: list[PystreamsError] = []
+    for page in pages(moves):
+        commands: list[Command] = []
+        for move in page:
+            command: Command = ("XGROUP", "SETID", move.group.stream.name, move.group.name, str(move.position))
+            commands.append(command if move.read is None else (*command, "ENTRIESREAD", move.read))
+        for command, reply in zip(commands, connection.pipeline(commands), strict=True):
+            if isinstance(reply, ResponseError):
+                problems.append(failure(connection, command, reply))
+    return problems
 
 
 def create(connection: Connection, stream: bytes, group: bytes, after: StreamId | None, *, make: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,7 +171,11 @@ def test_groups_are_made_and_removed(cli_of: Cli, stream: redis.Redis) -> None:
     cli_of("groups", "create", "new", "g", "--make-stream", "--at", "start", "--yes")
     assert stream.xlen("new") == 0
     cli_of("groups", "rm", "orders", "last", "--dry-run")
-    assert cli_of.json("groups", "rm", "orders", "last", "--yes") == {"removed": True, "pending": 2}
+    assert cli_of.json("groups", "rm", "orders", "last", "--yes") == {
+        "removed": 1,
+        "pending": 2,
+        "groups": [{"stream": "orders", "group": "last", "pending": 2, "consumers": 1}],
+    }
     assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "rm", "orders", "last", "--yes", status=4)
 
 
@@ -218,3 +223,87 @@ def test_a_group_that_no_stream_has_is_missing(cli_of: Cli, stream: redis.Redis)
     for pattern in ("orders", "*"):
         words = ("groups", "lag", pattern, "--group", "billin", "--fail-above", "0")
         assert "[NO_SUCH_GROUP]" in cli_of.failure(*words, status=4)
+
+
+@pytest.fixture
+def many(stream: redis.Redis) -> redis.Redis:
+    """`orders` with `billing`, `audit` and `test-1`; `other` with two entries and a group that is not UTF-8."""
+    stream.xgroup_create("orders", "audit", 0)
+    stream.xgroup_create("orders", "test-1", "5000-0")
+    for number in (1, 2):
+        stream.xadd("other", {"n": number}, id=f"{number}-0")
+    stream.xgroup_create("other", b"b\xff", "1-0")
+    return stream
+
+
+def _positions(cli_of: Cli) -> dict[tuple[str, str], str]:
+    return {(each["stream"], str(each["group"])): each["position"] for each in cli_of.json("groups", "ls")["groups"]}
+
+
+def test_many_groups_are_moved_at_once(cli_of: Cli, many: redis.Redis) -> None:
+    """Streams and groups are named by globs; the preview lists each move, and nothing moves without --yes."""
+    words = ("groups", "seek", "o*", "--all-groups", "--to", "end")
+    before = _positions(cli_of)
+    shown = cli_of(*words, "--dry-run").splitlines()
+    assert shown[0].split()[:4] == ["STREAM", "GROUP", "POSITION", "LAG"]
+    assert shown[2].split() == ["orders", "billing", "3000-0", "7", "10000-0", "0"]
+    assert shown[-1] == "Would move 4 groups of 2 streams."
+    assert "[NOT_CONFIRMED]" in cli_of.failure(*words, status=2)
+    assert _positions(cli_of) == before
+    moved = cli_of.json("groups", "seek", "orders", "test-*", "audit", "--to", "start", "--yes")
+    assert [(each["group"], each["to"], each["lag_after"]) for each in moved["groups"]] == [
+        ("audit", "0-0", 10),
+        ("test-1", "0-0", 10),
+    ]
+    assert cli_of.json(*words, "--yes")["moved"] == 4
+    assert set(_positions(cli_of).values()) == {"10000-0", "2-0"}
+    assert cli_of("groups", "seek", "orders", "none*", "--to", "end", "--yes") == "No group matches.\n"
+
+
+def test_a_wrong_choice_of_groups_moves_nothing(cli_of: Cli, many: redis.Redis) -> None:
+    """A missing group, more groups than --limit, and neither or both of names and --all-groups are errors."""
+    before = _positions(cli_of)
+    words = ("--to", "end", "--yes")
+    assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "seek", "o*", "audit", "absent", *words, status=4)
+    assert "[TOO_MANY]" in cli_of.failure("groups", "seek", "o*", "--all-groups", "--limit", "3", *words, status=2)
+    cli_of.failure("groups", "seek", "orders", *words, status=2)
+    cli_of.failure("groups", "seek", "orders", "audit", "--all-groups", *words, status=2)
+    cli_of.failure("groups", "seek", "--from-file", "positions.csv", *words, status=2)
+    cli_of.failure("groups", "seek", "orders", "--from-file", "positions.csv", "--yes", status=2)
+    assert _positions(cli_of) == before
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_positions_go_to_a_file_and_back(cli_of: Cli, many: redis.Redis, tmp_path: Path, form: str) -> None:
+    """Each group is back at its position, even with a name that is not UTF-8."""
+    before = _positions(cli_of)
+    file = tmp_path / f"positions.{form}"
+    file.write_text(cli_of("groups", "ls", "-o", form))
+    cli_of("groups", "seek", "*", "--all-groups", "--to", "start", "--yes")
+    assert set(_positions(cli_of).values()) == {"0-0"}
+    assert cli_of("groups", "seek", "--from-file", str(file), "--yes").splitlines()[-1] == "Moved 4 groups."
+    assert _positions(cli_of) == before
+    many.xgroup_destroy("orders", "audit")
+    assert "[NO_SUCH_GROUP]" in cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=4)
+
+
+def test_a_malformed_file_of_positions_moves_nothing(cli_of: Cli, many: redis.Redis, tmp_path: Path) -> None:
+    """The error names the row."""
+    (file := tmp_path / "positions.csv").write_text("stream,group,position\norders,audit,1-0\norders,audit,soon\n")
+    said = cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
+    assert "[MALFORMED_ROW] Row 2" in said
+    file.write_text("stream,group\norders,audit\n")
+    assert "it has no 'position'" in cli_of.failure("groups", "seek", "--from-file", str(file), "--yes", status=1)
+    assert _positions(cli_of)["orders", "audit"] == "0-0"
+
+
+def test_several_groups_are_removed(cli_of: Cli, many: redis.Redis) -> None:
+    """The preview has the pending entries of each group. Entries stay."""
+    words = ("groups", "rm", "orders", "test-?", "billing")
+    shown = cli_of(*words, "--dry-run").splitlines()
+    assert shown[1].split() == ["orders", "billing", "3", "1"]
+    assert shown[-1] == "Would remove 2 groups with 3 pending entries and 1 consumer."
+    assert cli_of(*words, "--yes").splitlines()[-1] == "Removed 2 groups."
+    assert [each["group"] for each in cli_of.json("groups", "ls", "orders")["groups"]] == ["audit"]
+    assert cli_of.json("groups", "rm", "*", "--all-groups", "--yes")["removed"] == 2
+    assert (many.xlen("orders"), many.xinfo_groups("orders")) == (10, [])

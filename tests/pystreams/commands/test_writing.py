@@ -109,7 +109,7 @@ def test_rows_that_cannot_be_added(cli_of: Cli, client: redis.Redis, tmp_path: P
     assert "[MALFORMED_ROW] Row 2 of standard input" in cli_of.failure(
         *words, "jsonl", stdin='{"a": 1}\n[]\n', status=1
     )
-    assert "it has 1 values, not 2" in cli_of.failure(*words, "csv", stdin="a,b\n1\n", status=1)
+    assert "it has 1 values instead of 2" in cli_of.failure(*words, "csv", stdin="a,b\n1\n", status=1)
     assert "needs one" in cli_of.failure(*words, "jsonl", stdin="{}\n", status=1)
     assert "[FILE_UNUSABLE]" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no.csv"), status=4)
     assert "add --format" in cli_of.failure("produce", "s", "-f", str(tmp_path / "no"), status=2)

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from pystreams.errors import error
-from pystreams.output.console import Column, Output, ReaderGoneError
+from pystreams.output.console import Column, Form, Output, ReaderGoneError
 from pystreams.output.entries import Lines
 from spark_streams.errors import PystreamsError
 
@@ -30,7 +30,7 @@ class _Closed(io.StringIO):
 
 def _table(monkeypatch: pytest.MonkeyPatch, stdout: io.StringIO) -> str:
     monkeypatch.setattr("sys.stdout", stdout)
-    Output(json=False).table(_COLUMNS, [["[bold]x" + "y" * 100, "5", "ok"], ["日本", "12", "stop"]])
+    Output().table(_COLUMNS, [["[bold]x" + "y" * 100, "5", "ok"], ["日本", "12", "stop"]])
     return stdout.getvalue()
 
 
@@ -48,7 +48,7 @@ def test_a_long_cell_widens_its_own_row_alone(monkeypatch: pytest.MonkeyPatch) -
     """A name of thousands of characters is shown completely, and does not pad every other row."""
     stdout = io.StringIO()
     monkeypatch.setattr("sys.stdout", stdout)
-    Output(json=False).table([Column("NAME"), Column("N", right=True)], [["x" * 5000, "1"], ["short", "2"]])
+    Output().table([Column("NAME"), Column("N", right=True)], [["x" * 5000, "1"], ["short", "2"]])
     assert [len(line) for line in stdout.getvalue().splitlines()] == [123, 5003, 123]
 
 
@@ -74,7 +74,7 @@ def test_errors_and_warnings_go_to_standard_error(monkeypatch: pytest.MonkeyPatc
     """With --json they are JSON, and notes for people are left out. Nothing in them steers a terminal."""
     stderr = io.StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
-    out = Output(json=as_json)
+    out = Output(Form.JSON if as_json else Form.TABLE)
     out.note("by the way")
     out.warn("take \x1b[2J care")
     out.failed(error("NO_GROUPS", stream="s"))
@@ -90,7 +90,7 @@ def test_errors_and_warnings_go_to_standard_error(monkeypatch: pytest.MonkeyPatc
 def test_a_terminal_that_knows_few_characters_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", stdout)
-    out = Output(json=False)
+    out = Output()
     out.line("köln")
     out.flush()
     assert stdout.buffer.getvalue() == b"k\\xf6ln\n"  # type: ignore[attr-defined]
@@ -111,7 +111,7 @@ def test_nobody_has_to_read_standard_error(monkeypatch: pytest.MonkeyPatch) -> N
     """A command continues without its notes, and an error still has its exit status."""
     monkeypatch.setattr("sys.stderr", _Closed())
     for as_json in (False, True):
-        out = Output(json=as_json)
+        out = Output(Form.JSON if as_json else Form.TABLE)
         out.note("by the way")
         out.warn("take care")
         out.failed(error("NO_GROUPS", stream="s"))
@@ -122,7 +122,7 @@ def test_json_is_json_whatever_the_encoding(monkeypatch: pytest.MonkeyPatch, enc
     """Characters that the encoding does not have are escaped as JSON escapes them."""
     stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr("sys.stdout", stdout)
-    out = Output(json=True)
+    out = Output(Form.JSON)
     out.document({"name": "köln 😀"})
     out.flush()
     assert json.loads(stdout.buffer.getvalue()) == {"name": "köln 😀"}  # type: ignore[attr-defined]
@@ -132,9 +132,9 @@ _HOSTILE = "a\x1b]0;title\x07\x00\x7f\x9b2J\u202eb\tc"
 
 
 def _all_outputs(out: Output) -> None:
-    Lines(out, "csv", None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
-    Lines(out, "table", None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
-    Lines(out, "json", None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
+    Lines(out, Form.CSV, None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
+    Lines(out, Form.TABLE, None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
+    Lines(out, Form.JSON, None, several=True).write(_HOSTILE.encode(), b"1-0", [_HOSTILE.encode()] * 2)
     out.line(_HOSTILE)
     out.table(_COLUMNS, [[_HOSTILE, "1", "ok"]])
     out.document({_HOSTILE: _HOSTILE})
@@ -146,7 +146,7 @@ def test_a_terminal_never_gets_control_characters(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("sys.stdout", _Terminal())
     monkeypatch.setattr("sys.stderr", _Terminal())
-    out = Output(json=False)
+    out = Output()
     _all_outputs(out)
     out.note(_HOSTILE)
     out.warn(_HOSTILE)
@@ -160,6 +160,23 @@ def test_a_terminal_never_gets_control_characters(monkeypatch: pytest.MonkeyPatc
 def test_a_pipe_gets_values_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that reads CSV gets the bytes of the stream."""
     monkeypatch.setattr("sys.stdout", io.StringIO())
-    out = Output(json=False)
-    Lines(out, "csv", None, several=False).write(b"s", b"1-0", [b"f", _HOSTILE.encode()])
+    out = Output()
+    Lines(out, Form.CSV, None, several=False).write(b"s", b"1-0", [b"f", _HOSTILE.encode()])
     assert _HOSTILE in sys.stdout.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("form", "written"),
+    [
+        (Form.JSON, '{"rows": [{"a": "x,y", "b": null}, {"a": "", "b": [1]}], "more": false}\n{"a": true}\n'),
+        (Form.JSONL, '{"a": "x,y", "b": null}\n{"a": "", "b": [1]}\n{"a": true}\n'),
+        (Form.CSV, 'a,b\n"x,y",\n,[1]\na\ntrue\n'),
+    ],
+)
+def test_a_document_has_three_forms(monkeypatch: pytest.MonkeyPatch, form: Form, written: str) -> None:
+    """JSON lines and CSV write its records one by one; CSV has a header for each set of columns."""
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    out = Output(form)
+    out.document({"rows": [{"a": "x,y", "b": None}, {"a": "", "b": [1]}], "more": False}, "rows")
+    out.document({"a": True})
+    assert sys.stdout.getvalue() == written  # type: ignore[attr-defined]

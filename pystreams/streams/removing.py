@@ -1,0 +1,44 @@
+"""Removing streams and entries, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pystreams.streams.paged_calls import ask, ask_all, pages, pairs
+from streamclient.connection import Connection
+
+_LOOKED = 20  # entries that are read at a time, to see that they exist
+
+
+def streams(connection: Connection, names: Sequence[bytes]) -> int:
+    """Remove streams; their memory is freed in the background. Return the number that existed."""
+    return sum(
+        int(reply) for page in pages(names) for reply in ask_all(connection, [("UNLINK", name) for name in page])
+    )
+
+
+def present(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> list[bytes]:
+    """Return the IDs that the stream has. Raises NO_SUCH_STREAM and NOT_A_STREAM."""
+    ask(connection, "XINFO", "STREAM", stream)
+    found: list[bytes] = []
+    for page in pages(ids, _LOOKED):
+        replies = ask_all(connection, [("XRANGE", stream, entry_id, entry_id) for entry_id in page])
+        found += [entry_id for entry_id, reply in zip(page, replies, strict=True) if reply]
+    return found
+
+
+def pending(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> dict[bytes, int]:
+    """Return the number of these entries that are pending, for each group with any."""
+    found: dict[bytes, int] = {}
+    for info in map(pairs, ask(connection, "XINFO", "GROUPS", stream)):
+        if info[b"pending"]:
+            group = info[b"name"]
+            for page in pages(ids):
+                replies = ask_all(connection, [("XPENDING", stream, group, each, each, 1) for each in page])
+                found[group] = found.get(group, 0) + sum(map(len, replies))
+    return {group: count for group, count in found.items() if count}
+
+
+def entries(connection: Connection, stream: bytes, ids: Sequence[bytes]) -> int:
+    """Remove entries. Return the number that existed."""
+    return sum(int(ask(connection, "XDEL", stream, *page)) for page in pages(ids))

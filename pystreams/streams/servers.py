@@ -1,0 +1,283 @@
+"""The servers of an address: clients, slow commands, settings, users and replication."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import fail
+from pystreams.streams.paged_calls import ask_server, failure, info_lines, number, pairs
+from streamclient.config.address import Endpoint
+from streamclient.connection import BROKEN, Command, Connection
+from streamclient.errors import PystreamsError
+from streamclient.link import Link
+from streamclient.routing import UNREACHABLE
+from streamclient.wire_errors import ResponseError
+
+_WORDS, _WORD_BYTES = 12, 120  # of a slow command that are kept
+_SECRETS = ("pass", "masterauth")  # parts of the names of settings whose values are never shown
+_POLL_SECONDS = 0.1
+_REPLICAS = 100  # of one master that are listed
+
+
+def servers(connection: Connection, node: str | None, *, replicas: bool) -> list[Endpoint]:
+    """Return the masters, with their replicas if wanted; or the one server `node`. Raises NO_SUCH_NODE."""
+    found: list[Endpoint] = []
+    for master in connection.topology.masters():
+        found.append(master)
+        if replicas or node is not None:
+            found += connection.topology.replicas(master if connection.topology.is_cluster else None)
+    found = list(dict.fromkeys(found))
+    if node is None:
+        return found
+    chosen = [each for each in found if str(each) == node]
+    if not chosen:
+        fail("NO_SUCH_NODE", node=node, address=connection.address.shown, known=", ".join(map(str, found)))
+    return chosen
+
+
+def ask_each(connection: Connection, nodes: Sequence[Endpoint], *command: str | bytes | int) -> list[Any]:
+    """Return the reply of each server to a command; a refusal is raised."""
+    return [ask_one(connection, node, *command) for node in nodes]
+
+
+def ask_one(connection: Connection, node: Endpoint, *command: str | bytes | int) -> Any:
+    """Return the reply of one server; a refusal is raised."""
+    (reply,) = ask_server(connection, node, [command])
+    if isinstance(reply, ResponseError):
+        raise failure(connection, command, reply)
+    return reply
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client of a server. Times in seconds, memory in bytes (None if the server does not report it)."""
+
+    node: str
+    id: int
+    address: str
+    name: str
+    user: str
+    age: int
+    idle: int
+    command: str
+    memory: int | None
+    library: str
+
+
+def clients(connection: Connection, nodes: Sequence[Endpoint]) -> list[Client]:
+    """Return the clients of these servers, which `maxclients` bounds."""
+    replies = ask_each(connection, nodes, "CLIENT", "LIST")
+    return [
+        _client(str(node), line)
+        for node, reply in zip(nodes, replies, strict=True)
+        for line in reply.decode("utf-8", "backslashreplace").splitlines()
+    ]
+
+
+def _client(node: str, line: str) -> Client:
+    facts = dict(pair.split("=", 1) for pair in line.split(" ") if "=" in pair)
+    library = " ".join(filter(None, (facts.get("lib-name", ""), facts.get("lib-ver", ""))))
+    memory = facts.get("tot-mem") or facts.get("omem")
+    return Client(
+        node,
+        int(facts["id"]),
+        facts.get("addr", ""),
+        facts.get("name", ""),
+        facts.get("user", ""),
+        int(facts.get("age", 0)),
+        int(facts.get("idle", 0)),
+        facts.get("cmd", ""),
+        number(memory),
+        library,
+    )
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A command of the slow log. `at`: milliseconds since 1970. Long commands are cut."""
+
+    node: str
+    id: int
+    at: int
+    microseconds: int
+    command: str
+    client: str
+    client_name: str
+
+
+def slow_commands(connection: Connection, nodes: Sequence[Endpoint], most: int) -> list[Slow]:
+    """Return the last `most` entries of the slow log of each server, newest first."""
+    found: list[Slow] = []
+    for node, reply in zip(nodes, ask_each(connection, nodes, "SLOWLOG", "GET", most), strict=True):
+        for entry in reply:
+            words = [_text(word[:_WORD_BYTES]) for word in entry[3][:_WORDS]]
+            words += [f"... ({len(entry[3]) - _WORDS} more)"] if len(entry[3]) > _WORDS else []
+            client, name = (_text(each) for each in (*entry[4:6], b"", b"")[:2])
+            found.append(
+                Slow(str(node), int(entry[0]), int(entry[1]) * 1000, int(entry[2]), " ".join(words), client, name)
+            )
+    return sorted(found, key=lambda each: (each.at, each.id), reverse=True)
+
+
+def settings(connection: Connection, node: Endpoint, patterns: Sequence[str]) -> dict[str, str]:
+    """Return the settings of a server that match these globs. Passwords are shown as `(hidden)`."""
+    found: dict[str, str] = {}
+    for pattern in patterns:
+        found |= {
+            _text(name): _text(value)
+            for name, value in pairs(ask_one(connection, node, "CONFIG", "GET", pattern)).items()
+        }
+    return {name: hidden(name, value) for name, value in sorted(found.items())}
+
+
+def hidden(name: str, value: str) -> str:
+    """Return the value of a setting, or `(hidden)` for a password that is set."""
+    return "(hidden)" if value and any(part in name.lower() for part in _SECRETS) else value
+
+
+@dataclass(frozen=True)
+class User:
+    """An ACL user of a server. Rules are those of ACL SETUSER."""
+
+    node: str
+    name: str
+    enabled: bool
+    passwords: int
+    needs_password: bool
+    commands: str
+    keys: str
+    channels: str
+
+
+def users(connection: Connection, node: Endpoint, names: Sequence[bytes]) -> list[User]:
+    """Return the ACL users with these names, or all. Raises NO_SUCH_USER."""
+    known: list[bytes] = ask_one(connection, node, "ACL", "USERS")
+    for name in names:
+        if name not in known:
+            fail("NO_SUCH_USER", user=_text(name), node=node)
+    found = []
+    for name in names or sorted(known):
+        reply = ask_one(connection, node, "ACL", "GETUSER", name)
+        if reply is not None:
+            found.append(_user(str(node), name, pairs(reply)))
+    return found
+
+
+def _user(node: str, name: bytes, facts: dict[bytes, Any]) -> User:
+    flags = facts[b"flags"]
+    keys, channels = (_rules(facts.get(part, b""), sign) for part, sign in ((b"keys", "~"), (b"channels", "&")))
+    return User(
+        node,
+        _text(name),
+        b"on" in flags,
+        len(facts[b"passwords"]),
+        b"nopass" not in flags,
+        _text(facts[b"commands"]),
+        keys,
+        channels,
+    )
+
+
+def _rules(value: Any, sign: str) -> str:
+    """Return patterns of keys or channels as rules; before Redis 7 they are a list without signs."""
+    return " ".join(f"{sign}{_text(each)}" for each in value) if isinstance(value, list) else _text(value)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A server in a replication tree. `behind`: bytes that its master has written and it has not processed.
+
+    `lag`: seconds since it last reported to its master. Both are None for a master.
+    """
+
+    node: str
+    role: str
+    state: str
+    offset: int | None
+    behind: int | None
+    lag: int | None
+
+
+def replication(connection: Connection) -> list[Replica]:
+    """Return each master, followed by its replicas as it reports them; or a replica and its link to the master."""
+    found: list[Replica] = []
+    for node in connection.topology.masters():
+        facts = info_lines(ask_one(connection, node, "INFO", "replication"))
+        if facts.get("role") == "slave":
+            offset, master = number(facts.get("slave_repl_offset")), f"{facts['master_host']}:{facts['master_port']}"
+            state = f"{facts.get('master_link_status', 'unknown')}, of {master}"
+            lag = number(facts.get("master_last_io_seconds_ago"))
+            found.append(Replica(str(node), "replica", state, offset, None, lag))
+            continue
+        written = number(facts.get("master_repl_offset"))
+        found.append(Replica(str(node), "master", "online", written, None, None))
+        for at in range(_REPLICAS):
+            line = facts.get(f"slave{at}")
+            if line is not None:
+                found.append(_replica(dict(pair.split("=", 1) for pair in line.split(",")), written))
+    return found
+
+
+def _replica(line: dict[str, str], written: int | None) -> Replica:
+    offset = number(line.get("offset"))
+    behind = None if offset is None or written is None else max(0, written - offset)
+    return Replica(f"{line['ip']}:{line['port']}", "replica", line["state"], offset, behind, number(line.get("lag")))
+
+
+def fail_over(connection: Connection, seconds: float) -> Endpoint:
+    """Have a replica become the master: by Sentinel, or else by FAILOVER. Return the new master.
+
+    Raises FAILOVER_UNFINISHED if the old master is still one after this many seconds.
+    """
+    address, topology = connection.address, connection.topology
+    before = topology.endpoint(None)
+    if address.kind == "sentinel":
+        _ask_a_sentinel(connection, ("SENTINEL", "FAILOVER", address.service))
+    else:
+        ask_one(connection, before, "FAILOVER")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        now = _master(connection, before)
+        if now is not None and now != before:
+            return now
+        time.sleep(_POLL_SECONDS)
+    return fail("FAILOVER_UNFINISHED", node=before, seconds=round(seconds))
+
+
+def _master(connection: Connection, before: Endpoint) -> Endpoint | None:
+    """Return the master at this moment; None while it is not known."""
+    connection.topology.forget()
+    try:
+        if connection.address.kind == "sentinel":
+            return connection.topology.endpoint(None)
+        facts = info_lines(ask_one(connection, before, "INFO", "replication"))
+    except (*UNREACHABLE, PystreamsError):
+        return None
+    if facts.get("role") == "slave":
+        return Endpoint(facts["master_host"], int(facts["master_port"]))
+    return None
+
+
+def _ask_a_sentinel(connection: Connection, command: Command) -> None:
+    """Send a command to the first Sentinel that answers."""
+    address = connection.address
+    for endpoint in address.endpoints:
+        try:
+            link = Link(endpoint, address.sentinel_login)
+        except BROKEN:
+            continue
+        try:
+            (reply,) = link.pipeline([command])
+        finally:
+            link.close()
+        if isinstance(reply, ResponseError):
+            raise failure(connection, command, reply)
+        return
+    fail("NO_SENTINEL", address=address.shown)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,180 @@
+"""`server`: clients, slow log, settings, users, replication; changes need an option and a confirmation."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from pystreams.streams import servers as questions
+from spark_streams.errors import PystreamsError
+from streamclient.config.address import Address
+from streamclient.connection import Connection
+from tests import servers
+from tests.pystreams.conftest import Cli
+from tests.servers import topologies
+from tests.suite.waiting import wait_for
+
+
+def test_clients_are_listed_and_disconnected(cli_of: Cli, client: redis.Redis, place: servers.Running) -> None:
+    """--kill needs a confirmation, and disconnects that client alone."""
+    with redis.Redis(port=place.port, protocol=2, client_name="to-go") as other:
+        other.ping()
+        wanted = [each for each in cli_of.json("server", "clients")["clients"] if each["name"] == "to-go"]
+        (one,) = wanted
+        assert (one["user"], one["node"]) == ("default", f"{place.host}:{place.port}")
+        assert "to-go" in cli_of("server", "clients", "--sort", "age")
+        assert cli_of.json("server", "clients", "--limit", "1", "--user", "default")["clients"]
+        kill = ("server", "clients", "--kill", str(one["id"]))
+        assert "[NOT_CONFIRMED]" in cli_of.failure(*kill, status=2)
+        assert cli_of(*kill, "--dry-run").startswith("Would disconnect 1 client (")
+        assert cli_of(*kill, "--yes") == "Disconnected 1 client.\n"
+        names = [each["name"] for each in cli_of.json("server", "clients")["clients"]]
+        assert "to-go" not in names
+        assert cli_of(*kill, "--yes") == "No such client is connected.\n"
+
+
+def test_the_slow_log_is_shown_and_discarded(cli_of: Cli, client: redis.Redis) -> None:
+    """Commands come newest first; long ones are cut."""
+    before = client.config_get("slowlog-log-slower-than")
+    client.slowlog_reset()
+    client.config_set("slowlog-log-slower-than", 0)
+    try:
+        client.xadd("s", {f"field-{number}": "x" * 500 for number in range(20)})
+    finally:
+        client.config_set("slowlog-log-slower-than", before["slowlog-log-slower-than"])
+    found = cli_of.json("server", "slowlog", "--limit", "200")["commands"]
+    (added,) = [each for each in found if each["command"].startswith("XADD s * field-0 xxx")]
+    assert (len(added["command"]) < 2000, "more)" in added["command"]) == (True, True)
+    assert [each["at"] for each in found] == sorted((each["at"] for each in found), reverse=True)
+    assert "XADD s" in cli_of("server", "slowlog")
+    assert "[NOT_CONFIRMED]" in cli_of.failure("server", "slowlog", "--reset", status=2)
+    cli_of("server", "slowlog", "--reset", "--yes")
+    assert cli_of.json("server", "slowlog")["commands"] == []
+
+
+def test_settings_are_shown_and_changed(cli_of: Cli, client: redis.Redis) -> None:
+    """Several settings change in one step; passwords are never shown."""
+    try:
+        client.config_set("masterauth", "hush")
+        text = cli_of("server", "config", "maxmemory*", "masterauth", "-o", "csv")
+        shown = {row["name"]: row["value"] for row in csv.DictReader(io.StringIO(text))}
+        assert (shown["maxmemory-policy"], shown["masterauth"]) == ("noeviction", "(hidden)")
+        change = ("server", "config", "--set", "maxmemory=200mb", "--set", "masterauth=other")
+        said = cli_of(*change, "--dry-run")
+        assert ("from '0' to '200mb'" in said, "hush" in said, "other" in said) == (True, False, False)
+        assert client.config_get("maxmemory") == {"maxmemory": "0"}
+        assert "[NOT_CONFIRMED]" in cli_of.failure(*change, status=2)
+        assert cli_of(*change, "--yes") == "Changed 2 settings of 1 server.\n"
+        assert client.config_get("maxmemory") == {"maxmemory": str(200 << 20)}
+    finally:
+        client.config_set("maxmemory", 0)
+        client.config_set("masterauth", "")
+    cli_of.failure("server", "config", "maxmemory", "--set", "maxmemory=1gb", "--yes", status=2)
+    cli_of.failure("server", "config", "--set", "maxmemory", "--yes", status=2)
+
+
+def test_users_are_shown_changed_and_removed(
+    cli_of: Cli, client: redis.Redis, place: servers.Running, tmp_path: Path
+) -> None:
+    """A password comes from a file, and is neither shown nor kept from the old rules."""
+    assert cli_of.json("server", "acl", "default")["users"][0]["commands"] == "+@all"
+    (file := tmp_path / "password").write_text("hush\n")
+    change = ("server", "acl", "reader", "--set", "on ~orders* +ping >old", "--password-file", str(file))
+    said = cli_of(*change, "--dry-run")
+    assert ("hush" in said, "old" in said, "~orders*" in said) == (False, False, True)
+    assert "[NO_SUCH_USER]" in cli_of.failure("server", "acl", "reader", status=4)
+    assert "[NOT_CONFIRMED]" in cli_of.failure(*change, status=2)
+    try:
+        cli_of(*change, "--yes")
+        with redis.Redis(port=place.port, username="reader", password="hush") as reader:
+            assert reader.ping()
+        (user,) = cli_of.json("server", "acl", "reader")["users"]
+        assert (user["enabled"], user["passwords"], user["needs_password"]) == (True, 1, True)
+        assert (user["keys"], "+ping" in user["commands"]) == ("~orders*", True)
+        assert "reader" in cli_of("server", "acl")
+        cli_of("server", "acl", "reader", "--rm", "--yes")
+    finally:
+        client.acl_deluser("reader")
+    assert "[NO_SUCH_USER]" in cli_of.failure("server", "acl", "reader", "--rm", "--yes", status=4)
+    for words in (["--set", "on"], ["reader", "--rm", "--set", "on"], ["reader", "--password-file", str(file)]):
+        cli_of.failure("server", "acl", *words, "--yes", status=2)
+
+
+@pytest.fixture(scope="module")
+def watched() -> Iterator[topologies.Watched]:
+    with topologies.watched() as made:
+        yield made
+
+
+def _servers(cli: Cli) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cli.json("server", "replication")["servers"]
+    return found
+
+
+def test_replication_is_shown_and_a_replica_promoted(watched: topologies.Watched, tmp_path: Path) -> None:
+    """Under Sentinel the verb returns once the new master is one, and names it."""
+    cli = Cli(watched.url, tmp_path)
+    before = f"127.0.0.1:{watched.now_master()}"
+    assert [(each["role"], each["state"]) for each in _servers(cli)] == [("master", "online"), ("replica", "online")]
+    assert "[NOT_CONFIRMED]" in cli.failure("server", "replication", "--failover", status=2)
+    moved = cli.json("server", "replication", "--failover", "--yes")
+    assert (moved["from"], moved["to"]) == (before, f"127.0.0.1:{watched.now_master()}")
+    assert moved["to"] != before
+    wait_for(lambda: len(_servers(cli)) == 2, "the old master to follow", 40)
+
+    def of_both() -> bool:
+        found = cli.json("server", "config", "port", "--replicas")["settings"]
+        return {each["node"] for each in found} == {moved["from"], moved["to"]}
+
+    wait_for(of_both, "the Sentinels to list the old master as a replica", 40)
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_failover_without_a_replica_is_refused(cli_of: Cli, client: redis.Redis) -> None:
+    """The master stays, and a wait for another one ends."""
+    assert "FAILOVER" in cli_of.failure("server", "replication", "--failover", "--yes", status=1)
+
+
+def test_a_failover_that_does_not_happen_is_an_error(place: servers.Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the server that is still the master."""
+    monkeypatch.setattr(questions, "ask_one", lambda *_: b"role:master")
+    connection = Connection(Address(place.url))
+    try:
+        with pytest.raises(PystreamsError, match="FAILOVER_UNFINISHED"):
+            questions.fail_over(connection, 0.01)
+    finally:
+        connection.close()
+
+
+def test_sentinels_that_are_away_are_named(watched: topologies.Watched) -> None:
+    """Without a Sentinel no failover can be requested."""
+    connection = Connection(Address(watched.url))
+    connection.serve(Address("redis+sentinel://127.0.0.1:1/main"))
+    try:
+        with pytest.raises(PystreamsError, match="NO_SENTINEL"):
+            questions.fail_over(connection, 1)
+    finally:
+        connection.close()
+
+
+def test_a_cluster_lists_every_server(cluster: topologies.Cluster, tmp_path: Path) -> None:
+    """Each row names its node; --node chooses one, and IDs of clients belong to one."""
+    cli = Cli(cluster.url, tmp_path)
+    nodes = {f"{node.host}:{node.port}" for node in cluster.nodes}
+    for verb, member in (("clients", "clients"), ("acl", "users"), ("replication", "servers")):
+        assert {each["node"] for each in cli.json("server", verb)[member]} == nodes
+    assert "NODE" in cli("server", "config", "port").splitlines()[0]
+    one = min(nodes)
+    (only,) = cli.json("server", "config", "port", "--node", one)["settings"]
+    assert (only["node"], only["value"]) == (one, one.rpartition(":")[2])
+    assert "[NO_SUCH_NODE]" in cli.failure("server", "clients", "--node", "127.0.0.1:1", status=4)
+    cli.failure(
+        "server", "clients", "--kill", str(cli.json("server", "clients")["clients"][0]["id"]), "--yes", status=2
+    )
+    cli.failure("server", "replication", "--failover", "--yes", status=2)
