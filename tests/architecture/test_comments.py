@@ -19,7 +19,7 @@ def _bodies(tree: ast.Module) -> list[list[ast.stmt]]:
 
 
 def test_constants_are_documented_by_comments() -> None:
-    """A constant or attribute is documented by `#:` comments above it, not by a string below it (except for editors)."""
+    """A constant or attribute is documented by `#:` comments above it, not by a string below it (editors excepted)."""
     found = [
         f"{path.relative_to(ROOT)}:{below.lineno}"
         for path in files()
