@@ -39,8 +39,8 @@ Keys = tuple[tuple[bytes, Any], ...]
 
 #: Commands that change nothing that other clients see: those of one request see one moment.
 _READS = {b"UNWATCH", b"COMMAND", b"WATCH", b"HMGET", b"HGETALL", b"HEXISTS", b"XINFO", b"XRANGE", b"EXISTS"}
+#: Commands whose counts no program uses: they are all 0, and fewer histories differ.
 _COUNTED = {b"HSET", b"HDEL", b"PEXPIRE"}
-"""Commands whose counts no program uses: they are all 0, and fewer histories differ."""
 _BROKEN = object()
 _NOW_US = 1_700_000_000_000_000
 

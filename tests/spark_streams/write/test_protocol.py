@@ -195,7 +195,7 @@ def test_a_claim_of_what_has_changed_is_none() -> None:
 
 
 def test_a_claim_of_a_deleted_stream_removes_its_fences() -> None:
-    """What they counted is gone, so all rows are published again."""
+    """The rows that they counted are gone, so all rows are published again."""
     hashes = in_state(State.SEALED)
     fence = FenceState.parse(hashes.values(hashes.protocol.writer.fence_key(STREAM), FENCE_FIELDS))
     assert fence.rows == 1
