@@ -5,6 +5,7 @@ Run `python scripts/engine_docs.py` after changing one. A test fails where the t
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 import engine.core.dispatch  # noqa: F401 - declares all commands
@@ -36,9 +37,15 @@ def _table(title: str, head: str, rows: list[str]) -> str:
 
 
 def _line(one: Command) -> str:
-    """Return the release that has the command first, and its syntax, in lines that a page shows without scrolling."""
+    """Return the release that has the command first, and its syntax, in lines that a page shows without scrolling.
+
+    ``key [key ...]`` becomes ``key ...``, so that long commands stay readable.
+    """
+    words = re.sub(r" ?\| ?", "|", _words(one))
+    words = re.sub(r"\b([\w-]+(?: [\w-]+)*) \[\1 \.\.\.\]", r"\1 ...", words)
+    words = re.sub(r"\[([\w-]+) \[\1 \.\.\.\]\]", r"[\1 ...]", words)
     return textwrap.fill(
-        f"{one.since:<8}{_words(one)}", 110, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
+        f"{one.since:<8}{words}", 110, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -67,7 +74,7 @@ def commands() -> str:
         _table("The engine's own", "command | complexity", own_rows),
         "\nWhat they do and reply: [The engine's own commands](extensions.md).\n",
         _table("Different on the engine", "command | here", here),
-        "\n## As in Redis\n\nEach line begins with the first release of Redis that has the command.\n",
+        "\n## As in Redis\n\nA line begins with the first release of Redis that has the command; `...` means one or more.\n",
     ]
     first = [name for name in ("stream", "generic") if name in groups]
     for name in [*first, *sorted(groups.keys() - set(first))]:
@@ -86,7 +93,7 @@ def _values(kind: Kind) -> str:
     if isinstance(kind, VersionOfFiles):
         return f"{kind.low} to {kind.high}, {kind.valkey}"
     if isinstance(kind, Integer):
-        return f"≥ {kind.low}" if kind.high in _NO_UPPER_BOUND else f"{kind.low} to {kind.high}"
+        return f"≥{kind.low}" if kind.high in _NO_UPPER_BOUND else f"{kind.low}..{kind.high}"
     return "bytes" if isinstance(kind, Memory) else ""
 
 
@@ -94,9 +101,9 @@ def _directive(one: Directive) -> str:
     """Return a directive with its default and values, in lines of a list; a mark tells that CONFIG SET refuses it."""
     mark = "*" if Mark.FIXED in one.marks else "+" if Mark.PROTECTED in one.marks else ""
     name = f"{one.name}{mark}" + (f" ({one.alias})" if one.alias else "")
-    line = f"{name:<46}{one.kind.text(one.default).decode() or '(empty)'}"
+    line = f"{name:<46}{one.kind.text(one.default).decode()}"
     values = _values(one.kind)
-    return f"{line:<58}  {values}\n" if values else f"{line}\n"
+    return f"{line:<58}  {values}".rstrip() + "\n"
 
 
 def directives() -> str:

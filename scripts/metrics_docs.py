@@ -38,7 +38,7 @@ def written() -> str:
     )
     tables = "".join(f"\n## {title}\n\n{_tables(metrics)}" for title, metrics in subjects)
     lines = "".join(
-        f"{metric.name}\n" if metric.name == f"redis_{field}" else f"{metric.name} = {field}\n"
+        f"{metric.name}\n" if metric.name == f"redis_{field}" else f"{metric.name}={field}\n"
         for field, metric in table.OF_INFO.items()
     )
     legend = "The metric has the field's name after `redis_`, or the field stands after `=`:"

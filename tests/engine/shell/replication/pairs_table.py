@@ -41,8 +41,8 @@ redis.call("XADD", "stream by scripts", "*", "f", ARGV[1])
 return 2"""
 #: Log lines of servers when a synchronisation is impossible.
 _REASONS = {
-    "Can't handle RDB format version": "its RDB is too new",
-    "Wrong signature trying to load DB": "its RDB has another signature",
+    "Can't handle RDB format version": "RDB too new",
+    "Wrong signature trying to load DB": "RDB of another kind",
 }
 
 
@@ -88,16 +88,16 @@ def seen(master_kind: str, replica_kind: str) -> str:
             try:
                 step()
             except (TimeoutError, AssertionError):
-                found.append(f"no {name}{reason(replica)}")
+                found.append(reason(replica) or f"no {name}")
                 break
             found.append(name)
-    return ", ".join(found)
+    return "yes" if found == list(steps) else ", ".join(found)
 
 
 def reason(replica: Member) -> str:
-    """Return the reason in its log why it does not follow."""
+    """Return the reason in its log why it does not follow, if it is a known one."""
     text = replica.output.read_text(errors="replace")
-    return next((f": {words}" for known, words in _REASONS.items() if known in text), "")
+    return next((words for known, words in _REASONS.items() if known in text), "")
 
 
 def prepared(member: Member) -> list[real_files.Command]:
