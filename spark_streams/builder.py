@@ -21,23 +21,21 @@ class Options(TypedDict, total=False):
     """Options of a read or a write."""
 
     url: str
-    """Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. Without it,
-    the environment variable `PYSTREAMS_URL` is used; without both, the embedded engine."""
+    """Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. By default
+    the environment variable `PYSTREAMS_URL`, else the embedded engine."""
     embedded_dir: str
     """Data directory of the embedded engine: an absolute path, or a name below `PYSTREAMS_HOME` (by default `pystreams`
-    in the user's state directory). Without it, data is kept in memory only."""
+    in the user's state directory). Without it, data is in memory only."""
     user: str
-    """ACL user. Overrides the user in the URL. Without either, the environment variable `PYSTREAMS_USER` is used."""
+    """ACL user. Overrides the user in the URL; by default the environment variable `PYSTREAMS_USER`."""
     password: str
-    """Password. Overrides the password in the URL. Without either, the environment variable `PYSTREAMS_PASSWORD` is
-    used."""
+    """Password. Overrides the password in the URL; by default the environment variable `PYSTREAMS_PASSWORD`."""
     passwordFile: str
-    """File with the password, on every machine that runs tasks. It is read for each connection, so the password may
-    change. In place of `password`."""
+    """File with the password, in place of `password`, on every machine that runs tasks. Read for each connection, so
+    the password may change."""
     credentialProvider: str
-    """Python function that says user and password, as `module:function`: called without arguments, it returns a
-    credential provider of redis-py. It is asked for each connection, and every five minutes while one is in use. In
-    place of `user` and `password`."""
+    """Python function `module:function`, in place of `user` and `password`, that returns a credential provider of
+    redis-py. The provider is asked for each connection, and every five minutes while one is in use."""
     sentinelUser: str
     """ACL user at the Sentinels, which have users of their own."""
     sentinelPassword: str
@@ -54,8 +52,8 @@ class Options(TypedDict, total=False):
     """What is verified of the server's certificate: `full` (CA and host name), `ca` (CA only) or `none`. Default:
     full."""
     retryTimeoutMs: int | str
-    """How long to retry, in milliseconds, when a connection breaks or the server is not ready. Set it longer than a
-    failover takes. Default: 15000."""
+    """Milliseconds of retries when a connection breaks or the server is not ready. Set it longer than a failover takes.
+    Default: 15000."""
     stream: str
     """Stream to read from or write to, also as the argument of `load`, `save` and `start`. The name is taken literally.
     A write without it needs the column `_stream`, which then names each row's stream."""
@@ -73,56 +71,54 @@ class Options(TypedDict, total=False):
     offset; UTC is written as `Z`. A name such as `Europe/Berlin`, or an offset such as `+02:00`. Default: session time
     zone (read), `UTC` (write)."""
     readFrom: Literal["primary", "preferReplica", "az"]
-    """Where tasks read ranges from. `preferReplica`: from a replica that has all of the range, else from the primary.
-    `az`: the same, of replicas in the task's availability zone. Groups are always on the primary; not with
-    `consume=shared`. Default: primary."""
+    """Server from which tasks read ranges. `preferReplica`: a replica that has all of the range, else the primary.
+    `az`: the same, in the task's availability zone. Groups stay on the primary; not with `consume=shared`. Default:
+    primary."""
     availabilityZone: str
-    """The availability zone for `readFrom=az`. Without it, the environment variable `PYSTREAMS_AVAILABILITY_ZONE` of
-    each executor is used."""
+    """Availability zone for `readFrom=az`; by default the environment variable `PYSTREAMS_AVAILABILITY_ZONE` of each
+    executor."""
     streams: str | Sequence[str]
     """Comma-separated list of streams to read together."""
     streamPattern: str
     """Glob, such as `sensors:*`, of the streams to read together. A stream found while the query runs is read from its
     first entry."""
     subscribePattern: str
-    """The same as a regular expression for the whole name, in place of `streamPattern`: of literal characters, `.`,
-    `.*`, `.+` and sets such as `[a-c]`, which a glob can express."""
+    """Regular expression for the whole name, in place of `streamPattern`: literal characters, `.`, `.*`, `.+` and sets
+    such as `[a-c]`."""
     streamPatternRefreshMs: int | str
-    """How often a streaming query looks for new streams that match `streamPattern` (SCAN of all keys), in milliseconds.
-    0: at each trigger. Default: 10000."""
+    """Milliseconds between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger.
+    Default: 10000."""
     startingOffsets: str
     """Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered ID), an ID
-    (inclusive; after `(`, exclusive), or JSON with one of these per stream. Used only without a checkpoint. In a
-    streaming query whose group exists already, `latest` means `group`. Default: `latest` (streaming), `earliest`
-    (batch)."""
+    (inclusive; after `(`, exclusive), or JSON with one of these per stream. Ignored with a checkpoint. In a streaming
+    query whose group exists, `latest` means `group`. Default: `latest` (streaming), `earliest` (batch)."""
     startingTimestamp: str
     """Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds since
-    1970, ISO 8601 (in `timeZone`, else UTC, if it names no zone), or JSON with one of these per stream."""
+    1970, ISO 8601 (without a zone in `timeZone`, else UTC), or JSON with one of these per stream."""
     startingOffsetsByTimestampStrategy: Literal["wait", "latest", "error"]
-    """What a new query does if a stream has no entry yet at or after `startingTimestamp`. `wait`: it skips entries
-    until that time. `latest`: it reads whatever comes from now on. `error`: it fails. Default: wait."""
+    """If a stream has no entry yet at or after `startingTimestamp`, a new query skips entries until that time (`wait`),
+    reads all new ones (`latest`) or fails (`error`). Default: wait."""
     endingOffsets: str
     """End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of these per
-    stream. Batch reads only. Default: `latest`."""
+    stream. Default: `latest`."""
     endingTimestamp: str
-    """End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it. Batch reads
-    only."""
+    """End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it."""
     failOnMissingStream: bool
-    """Whether a batch read fails if a stream that it names does not exist, or none matches its pattern. If false, such
-    a stream has no rows. A streaming query waits for the stream. Batch reads only. Default: true."""
+    """Whether a batch read fails if a named stream does not exist, or none matches the pattern. If false, it has no
+    rows. A streaming query waits for the stream. Default: true."""
     failOnDataLoss: bool
-    """Whether a query or a batch read fails when entries were trimmed or deleted, or their stream was lost, before they
-    were read. If false, it logs a warning, and a query counts them in its progress. Default: true."""
+    """Whether a read fails if entries were trimmed or deleted, or their stream lost, before they were read. If false,
+    it logs a warning, and a query counts them in its progress. Default: true."""
     group: str
-    """Consumer group of the query, created if missing. With `consume=range` the group belongs to this query alone.
-    Batch reads use it only for `startingOffsets=group`."""
+    """Consumer group of the query, created if missing. With `consume=range` it belongs to this query alone. Batch reads
+    use it only for `startingOffsets=group`."""
     groupIdPrefix: str
-    """In place of `group`: each query gets a consumer group of its own, called `<prefix>-<random>`, and keeps it in its
-    checkpoint. Only with `consume=range`."""
+    """In place of `group`: each query gets its own group, `<prefix>-<random>`, and keeps it in its checkpoint. Only
+    with `consume=range`."""
     consume: Literal["range", "shared"]
     """`range`: the query owns its group; partitions are ID ranges. `shared`: the query is one of several consumers of
-    the group, beside programs that need not be Spark; each task gets new entries with XREADGROUP. Streaming reads only.
-    Default: range."""
+    the group, alongside any programs; each task gets new entries with XREADGROUP. Streaming reads only. Default:
+    range."""
     ack: Literal["commit", "cursor", "none"]
     """`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. `cursor`:
     only the group's last-delivered ID moves, when the batch has finished. `none`: an existing group is not changed.
@@ -131,25 +127,25 @@ class Options(TypedDict, total=False):
     """Prefix of consumer names; `-<partition>` is appended, with `consume=shared` `-<batch>-<partition>`. Default:
     spark."""
     groupTakeover: bool
-    """Whether the query may take over a group that other programs or another query use: it reads everything, and moves
-    the group. Only with `consume=range`. Default: false."""
+    """Whether the query may take over a group of other programs or queries, and move it. Only with `consume=range`.
+    Default: false."""
     groupLeaseMs: int | str
-    """How long a group stays with a query whose driver was killed, in milliseconds. The same query, started again with
-    its checkpoint, need not wait. Default: 30000."""
+    """Milliseconds for which a group stays with a query whose driver was killed. The same query, restarted with its
+    checkpoint, need not wait. Default: 30000."""
     claimIdleMs: int | str
-    """Claim entries that other consumers have left pending for this many milliseconds. Without it, only entries of an
-    earlier run of this query are claimed. Only with `consume=shared`."""
+    """Claim entries that other consumers left pending for this many milliseconds. Without it, only those of an earlier
+    run of this query. Only with `consume=shared`."""
     maxDeliveries: int | str
     """Maximum deliveries of an entry; one delivered more often is moved to `deadLetterStream`. Only with
     `consume=shared`."""
     deadLetterStream: str
-    """Stream for entries that exceed `maxDeliveries`. They keep their fields, after `_original_stream`, `_original_id`,
+    """Stream for entries that exceed `maxDeliveries`, with their fields after `_original_stream`, `_original_id`,
     `_original_deliveries` and `_reason`."""
     trimOnCommit: bool
-    """Whether finished entries are removed (XTRIM MINID). Entries that any group has yet to read or acknowledge are
-    kept. Default: false."""
+    """Whether finished entries are removed (XTRIM MINID), except those that any group has yet to read or acknowledge.
+    Default: false."""
     maxEntriesPerTrigger: int | str
-    """Maximum entries per micro-batch, divided among the streams in proportion to what each has waiting."""
+    """Maximum entries per micro-batch, shared among the streams in proportion to their backlog."""
     minEntriesPerTrigger: int | str
     """Wait for this many entries before the next micro-batch, for `maxTriggerDelay` at most. Not with
     `consume=shared`."""
@@ -159,9 +155,8 @@ class Options(TypedDict, total=False):
     """Approximate maximum bytes per micro-batch, estimated from the size of the next entries. Not with
     `consume=shared`."""
     idleWaitMs: int | str
-    """How long a trigger without news waits for an entry at the server (XREAD BLOCK), in milliseconds. One that comes
-    ends the wait at once. Other sources of the same query wait too. 0: triggers follow each other at Spark's pace, at
-    ten times the processor time. Default: 100."""
+    """Milliseconds for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other sources of
+    the query wait too. 0: no wait, at ten times the processor time. Default: 100."""
     minPartitions: int | str
     """Minimum partitions per micro-batch or batch; streams are split to reach it. Default: 1."""
     maxPartitions: int | str
@@ -171,8 +166,8 @@ class Options(TypedDict, total=False):
     maxEntriesPerPartition: int | str
     """Maximum entries per partition; streams are split to keep it."""
     pageSize: int | str
-    """Maximum entries per reply of the server. Replies hold about a megabyte, of entries with a hundred fields and more
-    up to eight; set this lower for values of many megabytes. Default: 20000."""
+    """Maximum entries per reply. Replies hold about a megabyte, up to eight for entries with a hundred fields and more;
+    set this lower for values of many megabytes. Default: 20000."""
     fieldsType: Literal["string", "binary"]
     """Type of the names and values in the map column `fields` when no schema is given. Default: string."""
     inferSchema: bool
@@ -181,10 +176,10 @@ class Options(TypedDict, total=False):
     samplingSize: int | str
     """Entries of each stream that `inferSchema` reads. Default: 1000."""
     requireFields: bool
-    """Whether a task fails if a column is null in all of its rows, as a misspelt name is. Otherwise it logs a warning.
-    Tasks of batch reads look for such columns, and those of the first batch of a streaming query. Default: false."""
+    """Whether a task fails if a column is null in all of its rows, as a misspelt name is; otherwise it logs a warning.
+    Checked in batch reads and in a query's first batch. Default: false."""
     mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
-    """What becomes of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is null.
+    """Treatment of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is null.
     `DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails. Default: PERMISSIVE."""
     columnNameOfCorruptRecord: str
     """String column that receives such an entry as JSON, if the schema has the column. Default: _corrupt_record."""
@@ -193,26 +188,21 @@ class Options(TypedDict, total=False):
     `microseconds`: that many since 1970. `epoch`: since 1970 too, but only with eight digits or more, which say the
     unit (seconds below 10^11, milliseconds below 10^14). Numbers in JSON are always epochs. Default: iso."""
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
-    """`exactlyOnce`: each chunk of rows is a transaction that also records itself, so a repeated task or batch adds
-    nothing twice. `atomic`: the same, with one transaction for all rows of a task and stream. `staged`: tasks put their
-    rows beside the streams and the driver publishes them when all tasks have ended, so a batch may be repeated with
-    other partitions, other rows or another order. `append`: neither transactions nor records; repeated rows are written
-    again. Default: exactlyOnce."""
+    """How often a repeated row is written. `exactlyOnce`: once; each chunk of rows is a transaction. `atomic`: the
+    same, with one transaction for all rows of a task and stream. `staged`: once, even if a batch is repeated with other
+    partitions, rows or order; the driver publishes it at its end. `append`: again. Default: exactlyOnce."""
     saveMode: Literal["append", "error", "ignore"]
-    """What a batch write with `mode("append")` does if the stream exists: append, fail (`error`) or write nothing
-    (`ignore`). Spark refuses its own modes of these names for Python data sources. Batch writes only. Default:
-    append."""
+    """If the stream exists, a batch write with `mode("append")` appends, fails (`error`) or writes nothing (`ignore`).
+    Spark refuses its own modes of these names. Default: append."""
     writeId: str
-    """Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. A write from
-    `foreachBatch` needs none: query, batch and its place among the batch's writes identify it. Batch writes only, not
-    with `writeMode=append`."""
+    """Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In
+    `foreachBatch` none is needed. Batch writes only, not with `writeMode=append`."""
     fenceRetentionMs: int | str
-    """How long deduplication records are kept after a query, or a write with `writeId`, last wrote; a duration, at
-    least a day. 0 keeps them forever. Default: 30d."""
+    """How long deduplication records are kept after the last write of a query or `writeId`; a duration, at least a day.
+    0 keeps them forever. Default: 30d."""
     allowEviction: bool
     """Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy other than
-    `noeviction`). If false, that is an error: a repeated batch whose records were evicted writes its rows twice.
-    Default: false."""
+    `noeviction`). Without its records, a repeated batch writes its rows twice. Default: false."""
     waitReplicas: int | str
     """Number of replicas that must have a task's rows before it succeeds (WAIT). Default: 0."""
     waitTimeoutMs: int | str
@@ -225,8 +215,8 @@ class Options(TypedDict, total=False):
     """Number of streams to distribute rows over: `<stream>:{0}`, `<stream>:{1}` and so on, by the CRC16 of the text in
     `keyColumn`."""
     keepIds: bool
-    """Whether a column `_id` gives the entries their IDs, which must then be larger than all in the stream. If false,
-    the column is left out and the server chooses. Default: true."""
+    """Whether a column `_id` gives the entries their IDs, which must be larger than all in the stream. If false, the
+    server chooses. Default: true."""
     nomkstream: bool
     """Whether it is an error if the stream does not exist. If false, it is created. Default: false."""
     maxlen: int | str

@@ -79,15 +79,15 @@ _TABLE: dict[str, Condition] = {
         OptionsError,
         "No server is named, and the embedded engine serves the driver's machine alone, but the Spark master is "
         "'{master}'.",
-        "Set the option 'url', or the driver's environment variable PYSTREAMS_URL, to a server that every machine can "
-        "reach; or run on one machine, with a local master.",
+        "Set the option 'url', or the driver's environment variable PYSTREAMS_URL, to a server that every "
+        "machine can reach; or use a local master.",
     ),
     "EMBEDDED_NOT_KEPT": Condition(
         OptionsError,
         "No server is named, and {program} cannot use the embedded engine in memory: its entries would be gone when "
         "that process ends.",
-        "Set the option 'url', or the environment variable PYSTREAMS_URL, to a server; or set the option "
-        "'embedded.dir' to a directory in which the embedded engine keeps its data.",
+        "Set the option 'url' or the environment variable PYSTREAMS_URL to a server, or the option "
+        "'embedded.dir' to a data directory of the embedded engine.",
     ),
     "CONNECT_CLIENT": Condition(
         OptionsError,
@@ -98,9 +98,9 @@ _TABLE: dict[str, Condition] = {
     ),
     "SPARK_TOO_OLD": Condition(
         OptionsError,
-        "Option '{option}' needs Spark 4.2, and this is {version}: earlier ones do not tell a Python source where a "
-        "batch begins, nor which trigger it has.",
-        "Remove it, or use Spark 4.2 or later. Each batch is all that is there.",
+        "Option '{option}' needs Spark 4.2, and this is {version}: earlier releases do not say where a batch "
+        "starts, nor which trigger it has.",
+        "Use Spark 4.2 or later, or remove the option: then each batch has all entries.",
     ),
     "UNSUPPORTED_OUTPUT_MODE": Condition(
         OptionsError,
@@ -110,8 +110,8 @@ _TABLE: dict[str, Condition] = {
     "UNSUPPORTED_TYPE": Condition(
         SchemaError,
         "Column '{column}' has the type {type}, which cannot be {done}.",
-        "Cast it to string, binary, a number, boolean, date or timestamp. Spark passes year-month and calendar "
-        "intervals to no Python data source: cast them to string, or to a number of months.",
+        "Cast it to string, binary, a number, boolean, date or timestamp; year-month and calendar intervals "
+        "to string or to a number of months.",
     ),
     "RESERVED_COLUMN": Condition(
         SchemaError,
@@ -133,8 +133,8 @@ _TABLE: dict[str, Condition] = {
     "EMBEDDED_NO_DIRECTORY": Condition(
         EmbeddedError,
         "The embedded engine has no directory for its socket: {reason}.",
-        "Set the driver's environment variable TMPDIR to a directory with room, where its user may write and nobody "
-        "cleans up, and start the application again; or set the option 'url' to a server.",
+        "Set the driver's environment variable TMPDIR to a writable directory with room that no program "
+        "cleans up, and restart the application; or set the option 'url' to a server.",
     ),
     "EMBEDDED_NO_DATA": Condition(
         EmbeddedError,
@@ -154,59 +154,58 @@ _TABLE: dict[str, Condition] = {
     ),
     "MONITOR_WITHOUT_URL": Condition(
         OptionsError,
-        "A StreamMonitor runs in the client of Spark Connect, but it was given no url, and the embedded engine of the "
+        "A StreamMonitor in a client of Spark Connect was given no url, and the embedded engine of the "
         "queries is in the server's process.",
         "Give the monitor the url that the queries have: StreamMonitor.install(spark, url='redis://...').",
     ),
     "STREAM_MISSING": Condition(
         StreamError,
         "There is no stream {stream} at {address}.",
-        "Correct the name (for several, set the option 'streams'). If it may be missing, set failOnMissingStream to "
-        "false: then it has no rows. The embedded engine holds the streams of one application: to read another's, set "
-        "the option 'url' to a server that both use.",
+        "Correct the name (for several, set the option 'streams'), or set failOnMissingStream to false: then "
+        "it has no rows. The embedded engine holds the streams of one application: to read another's, set the "
+        "option 'url' to a server that both use.",
     ),
     "STREAM_LOST": Condition(
         StreamError,
         "The stream '{stream}' at {address} had reached {offset}, but {found}: it was deleted or created again, or the "
         "server lost data.",
-        "To continue with what is there now, set the option failOnDataLoss to false, or start with a new checkpoint. A "
-        "DataFrame keeps its plan: load it again.",
+        "To continue, set the option failOnDataLoss to false, or start with a new checkpoint. A DataFrame "
+        "keeps its plan: load it again.",
     ),
     "ENTRIES_LOST": Condition(
         StreamError,
         "The stream '{stream}' at {address} lost {count} after {after}, up to {upto}, before they were read: they were "
         "trimmed or deleted.",
-        "Keep entries for longer than the query may lag. To continue without them, set the option failOnDataLoss to "
-        "false. A DataFrame keeps its plan: load it again to read what is there now.",
+        "Keep entries for longer than the query may lag. To continue without them, set the option "
+        "failOnDataLoss to false. A DataFrame keeps its plan: load it again.",
     ),
     "GROUP_BEHIND": Condition(
         StreamError,
-        "The group '{group}' of the stream '{stream}' has the last-delivered ID {position}, but the query's checkpoint "
-        "is at {after} and the group has not read {first} in between: the group was moved (XGROUP SETID), or the "
-        "server lost data.",
-        "If it was moved to read entries again, start with a new checkpoint and startingOffsets=group: a query with a "
-        "checkpoint begins where that is. To go on at the checkpoint, set the option failOnDataLoss to false: that "
-        "moves the group forward to {after}.",
+        "The group '{group}' of the stream '{stream}' has the last-delivered ID {position}, but the query's "
+        "checkpoint is at {after}, and the group has not read {first} in between: it was moved (XGROUP "
+        "SETID), or the server lost data.",
+        "To read those entries again, start with a new checkpoint and startingOffsets=group. To continue at "
+        "the checkpoint, set the option failOnDataLoss to false: that moves the group forward to {after}.",
     ),
     "GROUP_TAKEN": Condition(
         StreamError,
         "Another query (ID {owner}) reads the stream '{stream}' with the consumer group '{group}'.",
-        "Give each query a group of its own. If the other one was killed, wait: its group is free after {seconds} "
-        "seconds. To take the group from it at once, set the option groupTakeover to true.",
+        "Give each query its own group. If the other one was killed, its group is free after {seconds} "
+        "seconds. To take it over at once, set the option groupTakeover to true.",
     ),
     "CONSUMERS_TAKEN": Condition(
         StreamError,
         "Another query (ID {owner}) shares the group '{group}' of the stream '{stream}' under the same consumer "
         "names ('{prefix}-...').",
-        "Give each query of the group another value of the option consumer. If the other one was killed, wait: its "
+        "Give each query of the group another value of the option consumer. If the other one was killed, its "
         "names are free after {seconds} seconds.",
     ),
     "RUN_REPLACED": Condition(
         StreamError,
-        "This query (ID {owner}) was started once more while it ran: the later run has its consumer group '{group}' "
-        "of the stream '{stream}'.",
-        "Run a query once. A copy of its checkpoint is the same query: give a second one a checkpoint and a group of "
-        "its own.",
+        "This query (ID {owner}) was started again while it ran: the later run has its consumer group "
+        "'{group}' of the stream '{stream}'.",
+        "Run a query once. A copy of its checkpoint is the same query: give a second query its own checkpoint "
+        "and group.",
     ),
     "GROUP_IN_USE": Condition(
         StreamError,
@@ -236,10 +235,9 @@ _TABLE: dict[str, Condition] = {
     ),
     "CHECKPOINT_MODE": Condition(
         StreamError,
-        "The checkpoint was written by a query with consume={was}, but this one has consume={now}: its offsets mean "
+        "The checkpoint was written with consume={was}, but this query has consume={now}: its offsets mean "
         "nothing here.",
-        "Set consume back. To change it, start with a new checkpoint and startingOffsets=group: it begins where the "
-        "group is.",
+        "Set consume back, or start with a new checkpoint and startingOffsets=group.",
     ),
     "CHECKPOINT_GROUP": Condition(
         StreamError,
@@ -249,14 +247,14 @@ _TABLE: dict[str, Condition] = {
     "CHECKPOINT_DATABASE": Condition(
         StreamError,
         "The checkpoint belongs to database {was} of its server, but {address} is database {now}.",
-        "Correct the number at the end of the option url. If the streams were moved there, start with a new checkpoint "
-        "and the old positions as startingOffsets.",
+        "Correct the number at the end of the option url. If the streams were moved, start with a new "
+        "checkpoint and the old positions as startingOffsets.",
     ),
     "CHECKPOINT_STREAMS": Condition(
         StreamError,
         "The checkpoint belongs to other streams ({was}) than the query reads now ({now}), with none in common.",
-        "Correct the stream's name. If other streams are meant, start with a new checkpoint. To go on at the old "
-        "positions under new names, set startingOffsets there, after the model of {positions}.",
+        "Correct the stream's name, or start with a new checkpoint. To continue at the old positions under "
+        "new names, set startingOffsets there, after the model of {positions}.",
     ),
     "MALFORMED_ENTRY": Condition(
         DataError,
@@ -314,10 +312,10 @@ _TABLE: dict[str, Condition] = {
         WriteError,
         "Partition {partition} of batch {batch} was written before, completely or in part ({rows} rows in the stream "
         "'{stream}'), and now has other rows or another order. Nothing was written to this stream.",
-        "The query must give the same rows again, in the same partitions. So restart it with the settings of the run "
-        "before (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, minPartitions) and "
-        "unchanged. Where a plan cannot repeat itself, write with writeMode=staged from the start. To accept both the "
-        "old and the new rows, delete the key '{fence}'.",
+        "The query must give the same rows in the same partitions. Restart it unchanged, with the settings of "
+        "the run before (spark.default.parallelism, spark.sql.shuffle.partitions, adaptive execution, "
+        "minPartitions). If a plan cannot repeat itself, write with writeMode=staged from the start. To "
+        "accept both the old and the new rows, delete the key '{fence}'.",
     ),
     "FENCE_VERSION": Condition(
         WriteError,
@@ -334,18 +332,18 @@ _TABLE: dict[str, Condition] = {
         WriteError,
         "Rows of batch {batch} that were staged for the stream '{stream}' are gone (the key '{key}'): they expired, or "
         "the server lost or evicted them.",
-        "Restart the query within a day, and let the server evict no keys that expire.",
+        "Restart the query within a day, and let the server not evict keys that expire.",
     ),
     "FENCE_AHEAD": Condition(
         WriteError,
-        "This is batch {batch}, but the stream '{stream}' already has rows of batch {found} of this query: the "
-        "checkpoint is older than what was written, or another run of the query uses a copy of it.",
+        "This is batch {batch}, but the stream '{stream}' already has rows of batch {found} of this query: "
+        "the checkpoint is too old, or another run of the query uses a copy of it.",
         "Use the newest checkpoint. To write this batch in any case, delete the key '{fence}'.",
     ),
     "BATCH_COMMITTED": Condition(
         WriteError,
-        "This is batch {batch}, but batch {found} of this query was committed already: the checkpoint is older than "
-        "what was written, or another run of the query uses a copy of it.",
+        "This is batch {batch}, but batch {found} of this query was committed already: the checkpoint is too "
+        "old, or another run of the query uses a copy of it.",
         "Use the newest checkpoint. To write this batch in any case, delete the key '{ledger}', and the keys that "
         "further errors name.",
     ),
@@ -353,8 +351,8 @@ _TABLE: dict[str, Condition] = {
         WriteError,
         "The server lost rows of the stream '{stream}': its record has {rows} rows of this task, but {known} were "
         "confirmed.",
-        "Run the task again: it writes the missing rows. A server that must not lose writes needs appendfsync always; "
-        "with replicas, set the option waitReplicas. The record is the key '{fence}'.",
+        "Run the task again: it writes the missing rows. To lose no writes, set appendfsync always on the "
+        "server; with replicas, the option waitReplicas. The record is the key '{fence}'.",
     ),
     "NOT_REPLICATED": Condition(
         WriteError,
@@ -370,8 +368,8 @@ _TABLE: dict[str, Condition] = {
     "RECORDS_EVICTED": Condition(
         ServerError,
         "{address} may evict the records that keep repeated rows out: its maxmemory-policy is '{policy}'.",
-        "Set maxmemory-policy noeviction there, or write to another server. To go on at the risk of rows that are "
-        "written twice, set the option allowEviction; with a volatile policy fenceRetentionMs=0 keeps the records of "
+        "Set maxmemory-policy noeviction there, or write to another server. To accept rows that are written "
+        "twice, set the option allowEviction; with a volatile policy fenceRetentionMs=0 keeps the records of "
         "streaming queries.",
     ),
     "STREAM_EXISTS": Condition(

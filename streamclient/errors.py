@@ -122,8 +122,8 @@ _TABLE: dict[str, Condition] = {
     "CREDENTIALS_MISSING": Condition(
         ServerError,
         "User and password were to come from {source}, which gave none on {host}: {reason}.",
-        "Correct the option passwordFile or credentialProvider. The file, and the module with its packages, must be on "
-        "every machine that runs the driver or tasks.",
+        "Correct the option passwordFile or credentialProvider. The file, and the module with its packages, "
+        "must be on every machine of driver and tasks.",
     ),
     "NOT_PERMITTED": Condition(
         ServerError,
@@ -163,9 +163,9 @@ _TABLE: dict[str, Condition] = {
     ),
     "CONNECTION_BROKEN": Condition(
         ServerError,
-        "The connection to the server broke in the middle of a command that may have been executed: {reason}.",
-        "See that the server is running, and run the query again. Set the option retryTimeoutMs longer than a failover "
-        "takes.",
+        "The connection broke during a command that may have been executed: {reason}.",
+        "Check that the server is running, and run the query again. Set the option retryTimeoutMs longer than "
+        "a failover takes.",
     ),
     "NO_REPLICAS_TOLD": Condition(
         ServerError,
@@ -184,8 +184,8 @@ _TABLE: dict[str, Condition] = {
     "GROUP_LOST": Condition(
         StreamError,
         "The stream '{stream}' at {address} no longer has the consumer group '{group}'.",
-        "Create the group at the ID where reading should continue. Or set the option failOnDataLoss to false: then it "
-        "is created at the stream's first entry.",
+        "Create the group at the ID where reading should continue, or set the option failOnDataLoss to false: "
+        "then it is created at the stream's first entry.",
     ),
     "ROW_REFUSED": Condition(
         WriteError,
@@ -196,7 +196,7 @@ _TABLE: dict[str, Condition] = {
         WriteError,
         "{address} did not accept the rows within retryTimeoutMs: another client keeps changing the same records or "
         "streams, or the server keeps refusing for the moment.",
-        "Check that the query runs only once and that the cluster is complete, or set retryTimeoutMs higher.",
+        "Check that the query runs only once and that the cluster is complete, or raise retryTimeoutMs.",
     ),
 }
 CONDITIONS = Conditions(_TABLE)

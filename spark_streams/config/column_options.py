@@ -33,15 +33,15 @@ class ColumnOptions:
         "requireFields",
         FLAG,
         False,
-        "Whether a task fails if a column is null in all of its rows, as a misspelt name is. Otherwise it logs a "
-        "warning. Tasks of batch reads look for such columns, and those of the first batch of a streaming query.",
+        "Whether a task fails if a column is null in all of its rows, as a misspelt name is; otherwise it "
+        "logs a warning. Checked in batch reads and in a query's first batch.",
     )
     mode: Mode = option(
         "mode",
         choice("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
         "PERMISSIVE",
-        "What becomes of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is null. "
-        "`DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails.",
+        "Treatment of an entry with a value that does not fit its column's type. `PERMISSIVE`: the value is "
+        "null. `DROPMALFORMED`: the entry is left out. `FAILFAST`: the query fails.",
     )
     corrupt: str = option(
         "columnNameOfCorruptRecord",

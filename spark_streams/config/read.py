@@ -27,16 +27,16 @@ class RangeOptions:
         "readFrom",
         choice("primary", "preferReplica", "az"),
         "primary",
-        "Where tasks read ranges from. `preferReplica`: from a replica that has all of the range, else from the "
-        "primary. `az`: the same, of replicas in the task's availability zone. Groups are always on the primary; not "
-        "with `consume=shared`.",
+        "Server from which tasks read ranges. `preferReplica`: a replica that has all of the range, else the "
+        "primary. `az`: the same, in the task's availability zone. Groups stay on the primary; not with "
+        "`consume=shared`.",
     )
     zone_of_tasks: str | None = option(
         "availabilityZone",
         TEXT,
         None,
-        "The availability zone for `readFrom=az`. Without it, the environment variable `PYSTREAMS_AVAILABILITY_ZONE` "
-        "of each executor is used.",
+        "Availability zone for `readFrom=az`; by default the environment variable "
+        "`PYSTREAMS_AVAILABILITY_ZONE` of each executor.",
     )
     stream_list: tuple[str, ...] = option(
         "streams", NAMES, (), "Comma-separated list of streams to read together.", aliases=("subscribe",)
@@ -52,46 +52,46 @@ class RangeOptions:
         "subscribePattern",
         Kind(globs.of_regex),
         None,
-        "The same as a regular expression for the whole name, in place of `streamPattern`: of literal characters, `.`, "
-        "`.*`, `.+` and sets such as `[a-c]`, which a glob can express.",
+        "Regular expression for the whole name, in place of `streamPattern`: literal characters, `.`, `.*`, "
+        "`.+` and sets such as `[a-c]`.",
     )
     pattern_refresh: int = option(
         "streamPatternRefreshMs",
         whole(0),
         10_000,
-        "How often a streaming query looks for new streams that match `streamPattern` (SCAN of all keys), in "
-        "milliseconds. 0: at each trigger.",
+        "Milliseconds between looks for new streams that match `streamPattern` (SCAN of all keys). 0: at each trigger.",
     )
     starting_offsets: str | None = option(
         "startingOffsets",
         TEXT,
         None,
-        "Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered ID), an ID "
-        "(inclusive; after `(`, exclusive), or JSON with one of these per stream. Used only without a checkpoint. In a "
-        "streaming query whose group exists already, `latest` means `group`.",
+        "Start of the read: `earliest` or `-`, `latest` or `$`, `group` (after the group's last-delivered "
+        "ID), an ID (inclusive; after `(`, exclusive), or JSON with one of these per stream. Ignored with a "
+        "checkpoint. In a streaming query whose group exists, `latest` means `group`.",
         default_text="`latest` (streaming), `earliest` (batch)",
     )
     starting_timestamp: str | None = option(
         "startingTimestamp",
         TEXT,
         None,
-        "Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. Milliseconds since "
-        "1970, ISO 8601 (in `timeZone`, else UTC, if it names no zone), or JSON with one of these per stream.",
+        "Start of the read as a time, instead of `startingOffsets`: the first entry at or after it. "
+        "Milliseconds since 1970, ISO 8601 (without a zone in `timeZone`, else UTC), or JSON with one of "
+        "these per stream.",
         aliases=("startingOffsetsByTimestamp",),
     )
     timestamp_strategy: Literal["wait", "latest", "error"] = option(
         "startingOffsetsByTimestampStrategy",
         choice("wait", "latest", "error"),
         "wait",
-        "What a new query does if a stream has no entry yet at or after `startingTimestamp`. `wait`: it skips entries "
-        "until that time. `latest`: it reads whatever comes from now on. `error`: it fails.",
+        "If a stream has no entry yet at or after `startingTimestamp`, a new query skips entries until that "
+        "time (`wait`), reads all new ones (`latest`) or fails (`error`).",
     )
     ending_offsets: str | None = option(
         "endingOffsets",
         TEXT,
         None,
-        "End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of these per "
-        "stream. Batch reads only.",
+        "End of a batch read: `latest` or `+`, an ID (inclusive; after `(`, exclusive), or JSON with one of "
+        "these per stream.",
         default_text="`latest`",
         batch_only=True,
     )
@@ -99,8 +99,7 @@ class RangeOptions:
         "endingTimestamp",
         TEXT,
         None,
-        "End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it. Batch reads "
-        "only.",
+        "End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it.",
         aliases=("endingOffsetsByTimestamp",),
         batch_only=True,
     )
@@ -108,16 +107,16 @@ class RangeOptions:
         "failOnMissingStream",
         FLAG,
         True,
-        "Whether a batch read fails if a stream that it names does not exist, or none matches its pattern. If false, "
-        "such a stream has no rows. A streaming query waits for the stream. Batch reads only.",
+        "Whether a batch read fails if a named stream does not exist, or none matches the pattern. If false, "
+        "it has no rows. A streaming query waits for the stream.",
         batch_only=True,
     )
     fails: bool = option(
         "failOnDataLoss",
         FLAG,
         True,
-        "Whether a query or a batch read fails when entries were trimmed or deleted, or their stream was lost, before "
-        "they were read. If false, it logs a warning, and a query counts them in its progress.",
+        "Whether a read fails if entries were trimmed or deleted, or their stream lost, before they were "
+        "read. If false, it logs a warning, and a query counts them in its progress.",
     )
 
 
@@ -129,33 +128,33 @@ class GroupOptions:
         "group",
         TEXT,
         None,
-        "Consumer group of the query, created if missing. With `consume=range` the group belongs to this query alone. "
-        "Batch reads use it only for `startingOffsets=group`.",
+        "Consumer group of the query, created if missing. With `consume=range` it belongs to this query "
+        "alone. Batch reads use it only for `startingOffsets=group`.",
     )
     group_prefix: str | None = option(
         "groupIdPrefix",
         TEXT,
         None,
-        "In place of `group`: each query gets a consumer group of its own, called `<prefix>-<random>`, and keeps it in "
-        "its checkpoint. Only with `consume=range`.",
+        "In place of `group`: each query gets its own group, `<prefix>-<random>`, and keeps it in its "
+        "checkpoint. Only with `consume=range`.",
         streaming_only=True,
     )
     consume: Literal["range", "shared"] = option(
         "consume",
         choice("range", "shared"),
         "range",
-        "`range`: the query owns its group; partitions are ID ranges. `shared`: the query is one of several consumers "
-        "of the group, beside programs that need not be Spark; each task gets new entries with XREADGROUP. Streaming "
-        "reads only.",
+        "`range`: the query owns its group; partitions are ID ranges. `shared`: the query is one of several "
+        "consumers of the group, alongside any programs; each task gets new entries with XREADGROUP. "
+        "Streaming reads only.",
         streaming_only=True,
     )
     ack: Literal["commit", "cursor", "none"] = option(
         "ack",
         choice("commit", "cursor", "none"),
         "commit",
-        "`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. `cursor`: "
-        "only the group's last-delivered ID moves, when the batch has finished. `none`: an existing group is not "
-        "changed. With `consume=shared` only `commit`.",
+        "`commit`: entries are pending while their batch runs, and acknowledged (XACK) when it has finished. "
+        "`cursor`: only the group's last-delivered ID moves, when the batch has finished. `none`: an existing "
+        "group is not changed. With `consume=shared` only `commit`.",
         streaming_only=True,
     )
     consumer: str = option(
@@ -170,15 +169,14 @@ class GroupOptions:
         "groupTakeover",
         FLAG,
         False,
-        "Whether the query may take over a group that other programs or another query use: it reads everything, and "
-        "moves the group. Only with `consume=range`.",
+        "Whether the query may take over a group of other programs or queries, and move it. Only with `consume=range`.",
         streaming_only=True,
     )
     lease: int = option(
         "groupLeaseMs",
         whole(1000),
         30_000,
-        "How long a group stays with a query whose driver was killed, in milliseconds. The same query, started again "
+        "Milliseconds for which a group stays with a query whose driver was killed. The same query, restarted "
         "with its checkpoint, need not wait.",
         streaming_only=True,
     )
@@ -186,8 +184,8 @@ class GroupOptions:
         "claimIdleMs",
         whole(1),
         None,
-        "Claim entries that other consumers have left pending for this many milliseconds. Without it, only entries of "
-        "an earlier run of this query are claimed. Only with `consume=shared`.",
+        "Claim entries that other consumers left pending for this many milliseconds. Without it, only those "
+        "of an earlier run of this query. Only with `consume=shared`.",
         streaming_only=True,
     )
     max_deliveries: int | None = option(
@@ -202,7 +200,7 @@ class GroupOptions:
         "deadLetterStream",
         TEXT,
         None,
-        "Stream for entries that exceed `maxDeliveries`. They keep their fields, after `_original_stream`, "
+        "Stream for entries that exceed `maxDeliveries`, with their fields after `_original_stream`, "
         "`_original_id`, `_original_deliveries` and `_reason`.",
         streaming_only=True,
     )
@@ -210,8 +208,8 @@ class GroupOptions:
         "trimOnCommit",
         FLAG,
         False,
-        "Whether finished entries are removed (XTRIM MINID). Entries that any group has yet to read or acknowledge are "
-        "kept.",
+        "Whether finished entries are removed (XTRIM MINID), except those that any group has yet to read or "
+        "acknowledge.",
         streaming_only=True,
     )
 
@@ -224,7 +222,7 @@ class LimitOptions:
         "maxEntriesPerTrigger",
         whole(1),
         None,
-        "Maximum entries per micro-batch, divided among the streams in proportion to what each has waiting.",
+        "Maximum entries per micro-batch, shared among the streams in proportion to their backlog.",
         aliases=("maxOffsetsPerTrigger",),
         streaming_only=True,
     )
@@ -256,9 +254,8 @@ class LimitOptions:
         "idleWaitMs",
         whole(0),
         100,
-        "How long a trigger without news waits for an entry at the server (XREAD BLOCK), in milliseconds. One that "
-        "comes ends the wait at once. Other sources of the same query wait too. 0: triggers follow each other at "
-        "Spark's pace, at ten times the processor time.",
+        "Milliseconds for which a trigger without news waits for an entry at the server (XREAD BLOCK). Other "
+        "sources of the query wait too. 0: no wait, at ten times the processor time.",
     )
     min_partitions: int = option(
         "minPartitions", whole(1), 1, "Minimum partitions per micro-batch or batch; streams are split to reach it."
@@ -282,8 +279,8 @@ class LimitOptions:
         "pageSize",
         whole(1),
         20_000,
-        "Maximum entries per reply of the server. Replies hold about a megabyte, of entries with a hundred fields and "
-        "more up to eight; set this lower for values of many megabytes.",
+        "Maximum entries per reply. Replies hold about a megabyte, up to eight for entries with a hundred "
+        "fields and more; set this lower for values of many megabytes.",
     )
 
 

@@ -25,42 +25,40 @@ class GuaranteeOptions:
         "writeMode",
         choice("exactlyOnce", "atomic", "staged", "append"),
         "exactlyOnce",
-        "`exactlyOnce`: each chunk of rows is a transaction that also records itself, so a repeated task or batch adds "
-        "nothing twice. `atomic`: the same, with one transaction for all rows of a task and stream. `staged`: tasks "
-        "put their rows beside the streams and the driver publishes them when all tasks have ended, so a batch may be "
-        "repeated with other partitions, other rows or another order. `append`: neither transactions nor records; "
-        "repeated rows are written again.",
+        "How often a repeated row is written. `exactlyOnce`: once; each chunk of rows is a transaction. "
+        "`atomic`: the same, with one transaction for all rows of a task and stream. `staged`: once, even if "
+        "a batch is repeated with other partitions, rows or order; the driver publishes it at its end. "
+        "`append`: again.",
     )
     save_mode: Literal["append", "error", "ignore"] = option(
         "saveMode",
         choice("append", "error", "ignore"),
         "append",
-        'What a batch write with `mode("append")` does if the stream exists: append, fail (`error`) or write nothing '
-        "(`ignore`). Spark refuses its own modes of these names for Python data sources. Batch writes only.",
+        'If the stream exists, a batch write with `mode("append")` appends, fails (`error`) or writes nothing '
+        "(`ignore`). Spark refuses its own modes of these names.",
         batch_only=True,
     )
     write_id: str | None = option(
         "writeId",
         TEXT,
         None,
-        "Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. A write "
-        "from `foreachBatch` needs none: query, batch and its place among the batch's writes identify it. Batch "
-        "writes only, not with `writeMode=append`.",
+        "Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In "
+        "`foreachBatch` none is needed. Batch writes only, not with `writeMode=append`.",
         batch_only=True,
     )
     fence_retention: int = option(
         "fenceRetentionMs",
         DURATION,
         30 * 86_400_000,
-        "How long deduplication records are kept after a query, or a write with `writeId`, last wrote; a duration, at "
+        "How long deduplication records are kept after the last write of a query or `writeId`; a duration, at "
         "least a day. 0 keeps them forever.",
     )
     allow_eviction: bool = option(
         "allowEviction",
         FLAG,
         False,
-        "Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy other than "
-        "`noeviction`). If false, that is an error: a repeated batch whose records were evicted writes its rows twice.",
+        "Whether deduplication records may be kept on a server that evicts keys (`maxmemory` with a policy "
+        "other than `noeviction`). Without its records, a repeated batch writes its rows twice.",
     )
     wait_replicas: int = option(
         "waitReplicas", whole(0), 0, "Number of replicas that must have a task's rows before it succeeds (WAIT)."
@@ -92,8 +90,8 @@ class TargetOptions:
         "keepIds",
         FLAG,
         True,
-        "Whether a column `_id` gives the entries their IDs, which must then be larger than all in the stream. If "
-        "false, the column is left out and the server chooses.",
+        "Whether a column `_id` gives the entries their IDs, which must be larger than all in the stream. If "
+        "false, the server chooses.",
     )
     nomkstream: bool = option(
         "nomkstream", FLAG, False, "Whether it is an error if the stream does not exist. If false, it is created."

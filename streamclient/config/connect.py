@@ -32,44 +32,43 @@ class ConnectOptions:
         "url",
         Kind(address.parse),
         None,
-        "Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. Without "
-        "it, the environment variable `PYSTREAMS_URL` is used; without both, the embedded engine.",
+        "Server address: `redis://`, `rediss://` (TLS), `unix://`, `redis+sentinel://` or `redis+cluster://`. "
+        "By default the environment variable `PYSTREAMS_URL`, else the embedded engine.",
     )
     embedded_dir: str | None = option(
         "embedded.dir",
         TEXT,
         None,
-        "Data directory of the embedded engine: an absolute path, or a name below `PYSTREAMS_HOME` (by default "
-        "`pystreams` in the user's state directory). Without it, data is kept in memory only.",
+        "Data directory of the embedded engine: an absolute path, or a name below `PYSTREAMS_HOME` (by "
+        "default `pystreams` in the user's state directory). Without it, data is in memory only.",
     )
     user: str | None = option(
         "user",
         TEXT,
         None,
-        "ACL user. Overrides the user in the URL. Without either, the environment variable `PYSTREAMS_USER` is used.",
+        "ACL user. Overrides the user in the URL; by default the environment variable `PYSTREAMS_USER`.",
     )
     password: str | None = option(
         "password",
         TEXT,
         None,
-        "Password. Overrides the password in the URL. Without either, the environment variable `PYSTREAMS_PASSWORD` is "
-        "used.",
+        "Password. Overrides the password in the URL; by default the environment variable `PYSTREAMS_PASSWORD`.",
         secret=True,
     )
     password_file: str | None = option(
         "passwordFile",
         TEXT,
         None,
-        "File with the password, on every machine that runs tasks. It is read for each connection, so the password "
-        "may change. In place of `password`.",
+        "File with the password, in place of `password`, on every machine that runs tasks. Read for each "
+        "connection, so the password may change.",
     )
     credential_provider: str | None = option(
         "credentialProvider",
         Kind(_function),
         None,
-        "Python function that says user and password, as `module:function`: called without arguments, it returns a "
-        "credential provider of redis-py. It is asked for each connection, and every five minutes while one is in use. "
-        "In place of `user` and `password`.",
+        "Python function `module:function`, in place of `user` and `password`, that returns a credential "
+        "provider of redis-py. The provider is asked for each connection, and every five minutes while one is "
+        "in use.",
     )
     sentinel_user: str | None = option(
         "sentinelUser", TEXT, None, "ACL user at the Sentinels, which have users of their own."
@@ -94,7 +93,7 @@ class ConnectOptions:
         "retryTimeoutMs",
         whole(0),
         address.RETRY_MS,
-        "How long to retry, in milliseconds, when a connection breaks or the server is not ready. Set it longer than a "
+        "Milliseconds of retries when a connection breaks or the server is not ready. Set it longer than a "
         "failover takes.",
     )
 

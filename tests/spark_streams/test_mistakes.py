@@ -243,13 +243,13 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "consume changed over a checkpoint": (
         _changes_consume,
-        r"\[CHECKPOINT_MODE\] .*written by a query with consume=range, but this one has consume=shared",
-        r"Set consume back. To change it, start with a new checkpoint and startingOffsets=group",
+        r"\[CHECKPOINT_MODE\] .*written with consume=range, but this query has consume=shared",
+        r"Set consume back, or start with a new checkpoint and startingOffsets=group",
     ),
     "a group that was moved back on purpose": (
         _moves_the_group,
-        r"\[GROUP_BEHIND\] The group 'b' of the stream 's' .*the group was moved \(XGROUP SETID\)",
-        r"to read entries again, start with a new checkpoint and startingOffsets=group",
+        r"\[GROUP_BEHIND\] The group 'b' of the stream 's' .*it was moved \(XGROUP SETID\)",
+        r"To read those entries again, start with a new checkpoint and startingOffsets=group",
     ),
     "outputMode complete": (
         lambda at: at.write(stream="o", streaming=True, overwrite=True),
@@ -279,7 +279,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     "a misspelt stream in a batch": (
         lambda at: at.batch(stream="weahter"),
         r"\[STREAM_MISSING\] There is no stream 'weahter' at redis://",
-        r"Correct the name .*If it may be missing, set failOnMissingStream to false",
+        r"Correct the name .*or set failOnMissingStream to false",
     ),
     "a pattern that nothing matches in a batch": (
         lambda at: at.batch(streamPattern="weahter:*"),
@@ -405,7 +405,7 @@ def test_a_connection_that_breaks_midway(place: Place, monkeypatch: pytest.Monke
     monkeypatch.setattr(type(part), "batches", batches)
     lines = shown(lambda: list(reader.read(part)))
     assert lines[0].startswith("pystreams: [CONNECTION_BROKEN] ")
-    assert "Connection reset by peer. See that the server is running" in lines[0]
+    assert "Connection reset by peer. Check that the server is running" in lines[0]
 
 
 def test_a_node_of_a_cluster_named_as_a_single_server() -> None:
