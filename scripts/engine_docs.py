@@ -74,7 +74,7 @@ def commands() -> str:
         _table("The engine's own", "command | complexity", own_rows),
         "\nWhat they do and reply: [The engine's own commands](extensions.md).\n",
         _table("Different on the engine", "command | here", here),
-        "\n## As in Redis\n\nA line begins with the first release of Redis that has the command; `...` means one or more.\n",
+        "\n## As in Redis\n\nA line begins with the first release of Redis with the command; `...`: one or more.\n",
     ]
     first = [name for name in ("stream", "generic") if name in groups]
     for name in [*first, *sorted(groups.keys() - set(first))]:
