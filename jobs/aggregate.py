@@ -15,7 +15,7 @@ import click
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from pystreams.jobs.flags import Reading, interval, query_flags, reading_flags, together
+from pystreams.jobs.flags import Reading, combined, interval, query_flags, reading_flags
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.jobs.targets import Target, to_flag, work_of
@@ -33,7 +33,7 @@ from pystreams.jobs.targets import Target, to_flag, work_of
         "aggregate.py --conf conf/aggregate.toml",
     ),
 )
-@together(
+@combined(
     to_flag,
     click.option(
         "--time",

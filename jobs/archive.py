@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from pystreams.errors import error
-from pystreams.jobs.flags import Reading, query_flags, reading_flags, together
+from pystreams.jobs.flags import Reading, combined, query_flags, reading_flags
 from pystreams.jobs.job import job
 from pystreams.jobs.parquet import Parquet, check_place
 from pystreams.jobs.run import Run
@@ -35,7 +35,7 @@ _DAY_MS = 86_400_000
         "archive.py --conf conf/archive.toml",
     ),
 )
-@together(
+@combined(
     click.option(
         "--to", "directory", metavar="URI", required=True, help="The archive's directory; Iceberg's CATALOG.DB.TABLE."
     ),

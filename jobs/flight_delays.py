@@ -35,7 +35,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pystreams.errors import Status, fail
-from pystreams.jobs.flags import together
+from pystreams.jobs.flags import combined
 from pystreams.jobs.flights import check, data, report
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
@@ -342,7 +342,7 @@ def checkpoint_directory(job: Run) -> Iterator[str]:
         "flight_delays.py --url redis://localhost:6379 --checkpoint checkpoints/flights",
     ),
 )
-@together(
+@combined(
     click.option("--checkpoint", metavar="URI", help="Where the queries' progress is kept; a run with it continues."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay the first N departures only."),
 )

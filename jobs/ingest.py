@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 from pyspark.sql.types import StructType
 
 from pystreams.errors import fail
-from pystreams.jobs.flags import query_flags, together
+from pystreams.jobs.flags import combined, query_flags
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 
@@ -47,7 +47,7 @@ _FILE, _ROW = "_pystreams_file", "_pystreams_row"
         "ingest.py --conf conf/ingest.toml",
     ),
 )
-@together(
+@combined(
     click.option("--from", "source", metavar="URI", required=True, help="A file, a directory, or a glob."),
     click.option("--format", "form", type=click.Choice(list(_TEXTS)), required=True, help="The files' format."),
     click.option("--stream", required=True, metavar="NAME", help="The stream; with --partitions the streams' prefix."),

@@ -21,7 +21,7 @@ import click
 
 from pystreams.errors import Status as Exit
 from pystreams.errors import fail
-from pystreams.jobs.flags import Trigger, together
+from pystreams.jobs.flags import Trigger, combined
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.measures import GroupRow
@@ -65,7 +65,7 @@ class Lag:
         "lag.py --conf conf/lag.toml",
     ),
 )
-@together(
+@combined(
     click.option("--stream", "streams", multiple=True, metavar="NAME", help="A stream; may be repeated."),
     click.option(
         "--pattern", default="*", show_default=True, metavar="GLOB", help="In place of --stream: all that match."

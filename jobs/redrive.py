@@ -13,7 +13,7 @@ from collections import Counter
 
 import click
 
-from pystreams.jobs.flags import Rate, together
+from pystreams.jobs.flags import Rate, combined
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 from pystreams.streams import dead_letters, inventory, paged_calls
@@ -34,7 +34,7 @@ _CHUNK = 500
         "redrive.py --conf conf/redrive.toml",
     ),
 )
-@together(
+@combined(
     click.option("--stream", required=True, metavar="NAME", help="The stream of dead letters (deadLetterStream)."),
     click.option("--reason", metavar="TEXT", help="Letters whose reason has this text."),
     click.option("--from-stream", "origin", metavar="NAME", help="Letters from this stream."),

@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
 from pystreams.errors import fail
-from pystreams.jobs.flags import Rate, together
+from pystreams.jobs.flags import Rate, combined
 from pystreams.jobs.job import job
 from pystreams.jobs.parquet import check_place, in_order_of_ids, read
 from pystreams.jobs.run import Run
@@ -52,7 +52,7 @@ class Chunk:
         "replay.py --conf conf/replay.toml",
     ),
 )
-@together(
+@combined(
     click.option("--from", "archive", metavar="URI", required=True, help="The archive's directory."),
     click.option(
         "--to", "target", metavar="NAME", help="The stream. Without it, each entry goes to the stream it came from."

@@ -105,7 +105,7 @@ class PystreamsDataSource(DataSource):
     @headed
     def reader(self, schema: StructType) -> DataSourceReader:
         given = options.read_options(self.options, streaming=False)
-        reader = pushdown.PushdownReader if _HAS_FILTERS and pushdown.asked_for() else BatchReader
+        reader = pushdown.PushdownReader if _HAS_FILTERS and pushdown.is_enabled() else BatchReader
         columns = ReadSchema.of(schema, given, time_zones.of_machine())
         return reader(given, columns, _address(given))
 

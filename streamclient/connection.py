@@ -127,7 +127,7 @@ class Connection:
 
     def link_for_ask(self, refusal: str) -> Link:
         """Return the link to the node that a refusal `ASK slot host:port` names."""
-        return self.link_to(self.topology.asked(refusal))
+        return self.link_to(self.topology.ask_target(refusal))
 
     def on_each_master(self, ask: Callable[[Link], T]) -> list[T]:
         """Return the answers of all servers that have keys, for what concerns each of them, such as SCAN.

@@ -101,7 +101,7 @@ class Topology:
         """Return whether a text names an address of a node that the cluster announces and the user has not given."""
         return any(str(node) in text for node in self._nodes if node not in self.address.endpoints)
 
-    def asked(self, refusal: str) -> Endpoint:
+    def ask_target(self, refusal: str) -> Endpoint:
         """Return the node that `ASK slot host:port` names."""
         return self._endpoint_of(refusal.split()[2])
 

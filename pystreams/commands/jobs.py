@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from pystreams.commands.verbs import Run, together, verb, wanted_of
+from pystreams.commands.verbs import Run, verb, verb_group, wanted_of
 from pystreams.connect import profiles
 from pystreams.connect.target import Wanted, settings
 from pystreams.errors import fail, status_of
@@ -152,4 +152,4 @@ def _spark_submit() -> str:
     return found or fail("NO_SPARK_SUBMIT", python=sys.executable)
 
 
-VERBS = (together("jobs", "Run the jobs that come with pystreams, and find their scripts.", ls, run, path),)
+VERBS = (verb_group("jobs", "Run the jobs that come with pystreams, and find their scripts.", ls, run, path),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pystreams.commands.selection import matching, no_more_than
-from pystreams.commands.verbs import PATTERN, Run, ids_argument, match_limit, stream_argument, together, verb
+from pystreams.commands.verbs import PATTERN, Run, ids_argument, match_limit, stream_argument, verb, verb_group
 from pystreams.errors import fail
 from pystreams.output.console import Column
 from pystreams.streams import inventory, paged_calls, removing
@@ -86,4 +86,4 @@ def remove_entries(run: Run, stream: bytes, ids: tuple[bytes, ...]) -> None:
         )
 
 
-VERBS = (remove, together("entries", "Single entries of a stream.", remove_entries))
+VERBS = (remove, verb_group("entries", "Single entries of a stream.", remove_entries))

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import NAME, Run, limit_option, together, verb
+from pystreams.commands.verbs import NAME, Run, limit_option, verb, verb_group
 from pystreams.output.console import Column
 from pystreams.streams import servers
 from pystreams.values import names, numbers, times
@@ -401,7 +401,7 @@ def replication(run: Run, failover: bool, timeout: str) -> None:
 
 
 VERBS = (
-    together(
+    verb_group(
         "server",
         "Clients, slow log, settings, users, replication.",
         clients,

@@ -340,7 +340,7 @@ class InOrder(click.Group):
         return list(self.commands)
 
 
-def together(name: str, summary: str, *verbs: click.Command) -> click.Group:
+def verb_group(name: str, summary: str, *verbs: click.Command) -> click.Group:
     """A verb with verbs of its own."""
     group = InOrder(name, help=summary)
     for each in verbs:

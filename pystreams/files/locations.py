@@ -75,19 +75,19 @@ class Remote:
 
         self._url = url.rstrip("/")
         self._store: Any
-        self._store, self._path = self._asked(fsspec.url_to_fs, self._url)
+        self._store, self._path = self._call(fsspec.url_to_fs, self._url)
 
     def names(self, part: str) -> list[str]:
         path = f"{self._path}/{part}"
         try:
-            found = self._asked(self._store.ls, path, detail=False)
+            found = self._call(self._store.ls, path, detail=False)
         except FileNotFoundError:
             return []
         return [str(each).rstrip("/").rpartition("/")[2] for each in found]
 
     def text(self, part: str) -> str | None:
         try:
-            data: bytes = self._asked(self._store.cat_file, f"{self._path}/{part}")
+            data: bytes = self._call(self._store.cat_file, f"{self._path}/{part}")
         except FileNotFoundError:
             return None
         return data.decode("utf-8", "replace")
@@ -98,7 +98,7 @@ class Remote:
         shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
         return f"{shown}/{part}" if part else shown
 
-    def _asked(self, question: Any, *arguments: Any, **named: Any) -> Any:
+    def _call(self, question: Any, *arguments: Any, **named: Any) -> Any:
         """Return the result of a call to the store. Stores have their own errors, so any error means FILE_UNUSABLE."""
         try:
             return question(*arguments, **named)

@@ -68,7 +68,7 @@ class Rate(click.FloatRange):
 
 def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags of every job: the server, and the connector's options."""
-    return together(
+    return combined(
         click.option(
             "--url", metavar="URL", help="URL of the server: redis://host:port, redis+cluster://, redis+sentinel://."
         ),
@@ -92,7 +92,7 @@ def server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def query_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags of a streaming query: checkpoint and trigger."""
-    return together(
+    return combined(
         click.option(
             "--checkpoint", metavar="URI", help="Directory of the query's progress; a restart continues from it."
         ),
@@ -126,7 +126,7 @@ def reading_flags(function: Callable[..., Any]) -> Callable[..., Any]:
         reading = Reading(**{each.name: given.pop(each.name) for each in fields(Reading)})
         return function(*arguments, reading=reading, **given)
 
-    return together(
+    return combined(
         click.option("--stream", "streams", multiple=True, metavar="NAME", help="Stream to read; may be repeated."),
         click.option(
             "--pattern", metavar="GLOB", help="Alternative to --stream: all matching streams, including new ones."
@@ -145,7 +145,7 @@ def interval(text: str, flag: str) -> str:
     return f"{times.duration(text, flag)} milliseconds"
 
 
-def together(*decorators: Decorator) -> Decorator:
+def combined(*decorators: Decorator) -> Decorator:
     """Combine decorators; the first one's flag is first in the help."""
 
     def all_of_them(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from pystreams.errors import fail
 from pystreams.jobs.filesystem import Files
 from pystreams.jobs.flags import Reading, split
 from pystreams.jobs.session import session
-from pystreams.jobs.shutdown import Stop, StopAskedError
+from pystreams.jobs.shutdown import Stop, StopRequestedError
 from pystreams.values.names import printable
 from spark_streams.config import options as of_connector
 from spark_streams.embedded import launcher
@@ -247,7 +247,7 @@ class Run:
         watch.look(query)
         failure = query.exception()
         stopped = self.stop.asked.is_set()
-        if failure is not None and not (stopped and StopAskedError.__name__ in str(failure)):
+        if failure is not None and not (stopped and StopRequestedError.__name__ in str(failure)):
             raise self._of_batch or failure
         self.committed = watch.seen
         self.say(f"{'stopped' if stopped else 'done'}: {self.rows:,} rows in {self.batches:,} batches")

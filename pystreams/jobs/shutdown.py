@@ -21,7 +21,7 @@ _BEFORE_SPARK = 1000
 PATIENCE_SECONDS = 600
 
 
-class StopAskedError(Exception):
+class StopRequestedError(Exception):
     """Raised instead of starting a batch after a request to stop."""
 
 
@@ -36,10 +36,10 @@ class Stop:
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Context of a batch. Raises StopAskedError after a request to stop."""
+        """Context of a batch. Raises StopRequestedError after a request to stop."""
         with self._turn:
             if self.asked.is_set():
-                raise StopAskedError("the job was asked to stop before this batch started")
+                raise StopRequestedError("the job was asked to stop before this batch started")
             self._running += 1
         try:
             yield

@@ -42,7 +42,7 @@ def pystreams_redis_process() -> Iterator[Running]:
         yield running
 
 
-def _fresh(running: Running) -> Iterator[Server]:
+def _emptied(running: Running) -> Iterator[Server]:
     from pystreams.testing.streams import Server  # noqa: PLC0415 - as above
 
     server = Server(running.url, running.port, running.clock)
@@ -56,13 +56,13 @@ def _fresh(running: Running) -> Iterator[Server]:
 @pytest.fixture
 def pystreams_engine(pystreams_engine_process: Running) -> Iterator[Server]:
     """The engine, without data. `clock.advance(seconds)` moves its clock."""
-    yield from _fresh(pystreams_engine_process)
+    yield from _emptied(pystreams_engine_process)
 
 
 @pytest.fixture
 def pystreams_redis(pystreams_redis_process: Running) -> Iterator[Server]:
     """A real Redis, without data."""
-    yield from _fresh(pystreams_redis_process)
+    yield from _emptied(pystreams_redis_process)
 
 
 @pytest.fixture

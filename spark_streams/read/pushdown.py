@@ -29,7 +29,7 @@ from streamwire.stream_id import LAST, U64_MAX, ZERO, StreamId
 _WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
-def asked_for() -> bool:
+def is_enabled() -> bool:
     """Return whether this process is the worker in which Spark pushes filters down."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _WORKER in sys.modules or getattr(main, "name", "") == _WORKER

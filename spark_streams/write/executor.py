@@ -89,15 +89,15 @@ def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[b
     return protocol.account(found)
 
 
-def look_at(connection: Connection, protocol: Protocol, streams: Sequence[bytes]) -> dict[bytes, Evidence]:
+def collect_evidence(connection: Connection, protocol: Protocol, streams: Sequence[bytes]) -> dict[bytes, Evidence]:
     """Seal these streams, and read them and their records. Raises FENCE_AHEAD, SERVER_REFUSED."""
     found: dict[bytes, Evidence] = {}
     for at in range(0, len(streams), _AT_ONCE):
-        found |= _look_at(connection, protocol, streams[at : at + _AT_ONCE])
+        found |= _collect(connection, protocol, streams[at : at + _AT_ONCE])
     return found
 
 
-def _look_at(connection: Connection, protocol: Protocol, streams: Sequence[bytes]) -> dict[bytes, Evidence]:
+def _collect(connection: Connection, protocol: Protocol, streams: Sequence[bytes]) -> dict[bytes, Evidence]:
     writer, commands = protocol.writer, list[Command]()
     for stream in streams:
         commands += protocol.seal(stream)

@@ -125,10 +125,10 @@ class _Delivery:
             for batch in batches:
                 yield from self._deliver([batch], counts)
             return
-        for some in self._together(batches):
+        for some in self._grouped(batches):
             yield from self._deliver(some, counts)
 
-    def _together(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
+    def _grouped(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
         """Yield the batches in groups, each of one node's streams, with not too many entries."""
         nodes: dict[Endpoint | None, list[Batch]] = {}
         for batch in batches:

@@ -7,7 +7,17 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import ID, NAME, STREAM, Run, ids_argument, limit_option, stream_argument, together, verb
+from pystreams.commands.verbs import (
+    ID,
+    NAME,
+    STREAM,
+    Run,
+    ids_argument,
+    limit_option,
+    stream_argument,
+    verb,
+    verb_group,
+)
 from pystreams.errors import fail
 from pystreams.output.console import Column
 from pystreams.streams import dead_letters, inventory, trimming
@@ -276,4 +286,4 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     run.done(f"Removed {numbers.things(removed, 'entry')} from {names.shown(stream)}.", {"removed": removed})
 
 
-VERBS = (trim, together("dlq", "Dead letters of the option deadLetterStream.", ls, show, replay, move, purge))
+VERBS = (trim, verb_group("dlq", "Dead letters of the option deadLetterStream.", ls, show, replay, move, purge))

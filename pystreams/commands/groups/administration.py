@@ -22,8 +22,8 @@ from pystreams.commands.verbs import (
     group_argument,
     limit_option,
     stream_argument,
-    together,
     verb,
+    verb_group,
 )
 from pystreams.errors import fail
 from pystreams.measures import GroupRow
@@ -215,4 +215,6 @@ def _show(run: Run, rows: list[GroupRow], now: int, *, more: bool, watch: bool) 
         run.out.note("There are more: see --limit.")
 
 
-VERBS = (together("groups", "Consumer groups, and how far they are behind.", ls, describe, lag, seek, create, remove),)
+VERBS = (
+    verb_group("groups", "Consumer groups, and how far they are behind.", ls, describe, lag, seek, create, remove),
+)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pystreams.commands.verbs import NAME, Run, found, together, verb
+from pystreams.commands.verbs import NAME, Run, found, verb, verb_group
 from pystreams.files import checkpoints, locations
 from pystreams.files.checkpoints import Checkpoint, Source
 from pystreams.output.console import Column
@@ -180,4 +180,4 @@ def diff(run: Run, directory: str, group: bytes | None) -> None:
         found(run)
 
 
-VERBS = (together("checkpoint", "Checkpoints of Spark queries.", show, diff),)
+VERBS = (verb_group("checkpoint", "Checkpoints of Spark queries.", show, diff),)

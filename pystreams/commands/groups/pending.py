@@ -15,8 +15,8 @@ from pystreams.commands.verbs import (
     ids_argument,
     limit_option,
     stream_argument,
-    together,
     verb,
+    verb_group,
 )
 from pystreams.errors import fail
 from pystreams.output.console import Column
@@ -293,6 +293,6 @@ def remove(
 
 
 VERBS = (
-    together("consumers", "Consumers of a group.", remove),
-    together("pending", "Entries that were delivered and not acknowledged.", ls, ack, claim, nack),
+    verb_group("consumers", "Consumers of a group.", remove),
+    verb_group("pending", "Entries that were delivered and not acknowledged.", ls, ack, claim, nack),
 )

@@ -54,7 +54,7 @@ class Work(Protocol):
     def stop(self) -> None:
         """Start no more work."""
 
-    def take_back(self, server: StreamServer) -> None:
+    def undo(self, server: StreamServer) -> None:
         """Undo work that no batch needs. Called only while this query holds the lease."""
 
 
@@ -118,7 +118,9 @@ class Lease:
         new = [stream for stream in wanted if stream not in self._renewed]
         try:
             # Of two queries that start at the same time, the one that gets the first stream also gets the others.
-            taken = self._take(server, old) or self._take_new(server, new[:1]) or self._take_new(server, new[1:])
+            taken = (
+                self._acquire(server, old) or self._acquire_new(server, new[:1]) or self._acquire_new(server, new[1:])
+            )
             if taken is not None:
                 server.leases.release(new, self._name, self._holder)
         except ServerError as refusal:
@@ -139,7 +141,9 @@ class Lease:
             self._thread.start()
             _when_spark_ends_this_process(self.give_up)
 
-    def _take(self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()) -> tuple[str, str] | None:
+    def _acquire(
+        self, server: StreamServer, streams: Sequence[str], forced: Sequence[str] = ()
+    ) -> tuple[str, str] | None:
         """Take or renew these leases. Returns a stream whose lease is held by another run, and its holder."""
         if not streams:
             return None
@@ -149,13 +153,13 @@ class Lease:
         self._renewed.update(dict.fromkeys(owners.keys() - others.keys(), now))
         return next(iter(others.items()), None)
 
-    def _take_new(self, server: StreamServer, streams: Sequence[str]) -> tuple[str, str] | None:
-        """Like `_take`, but also take leases from an earlier run of this query; with groupTakeover, from any run."""
+    def _acquire_new(self, server: StreamServer, streams: Sequence[str]) -> tuple[str, str] | None:
+        """Like `_acquire`, but also take leases from an earlier run of this query; with groupTakeover, from any run."""
         forced: Sequence[str] = streams if self._options.takeover else ()
-        taken = self._take(server, streams, forced)
+        taken = self._acquire(server, streams, forced)
         while taken is not None and taken[1].partition(":")[0] == self._query and not self._is_new:
             forced = [*forced, taken[0]]
-            taken = self._take(server, streams, forced)
+            taken = self._acquire(server, streams, forced)
         return taken
 
     def _fail(self, stream: str, owner: str) -> NoReturn:
@@ -171,7 +175,7 @@ class Lease:
     def beat(self) -> None:
         """Renew all leases through a separate connection. If that fails, the next beat or trigger retries."""
         with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
-            self._lost = self._lost or self._take(server, list(self._renewed))
+            self._lost = self._lost or self._acquire(server, list(self._renewed))
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[StreamServer]:
@@ -187,9 +191,9 @@ class Lease:
             self._thread.join(_STOP_SECONDS)
         if self._renewed:
             with contextlib.suppress(PystreamsError, *UNREACHABLE), self._server() as server:
-                if self._work is not None and self._lost is None and self._take(server, list(self._renewed)) is None:
+                if self._work is not None and self._lost is None and self._acquire(server, list(self._renewed)) is None:
                     with contextlib.suppress(PystreamsError):
-                        self._work.take_back(server)
+                        self._work.undo(server)
                 server.leases.release(list(self._renewed), self._name, self._holder)
         self._renewed.clear()
 

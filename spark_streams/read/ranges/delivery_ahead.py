@@ -77,7 +77,7 @@ class DeliveryAhead:
         if begun is not None and after >= begun.after:
             del self._begun[stream]
 
-    def take_back(self, server: StreamServer, *, tells_count: bool) -> None:
+    def undo(self, server: StreamServer, *, tells_count: bool) -> None:
         """Move the group to the end of the last planned batch, unless another client has moved it."""
         group = self._options.group or ""
         for stream, begun in self._begun.items():

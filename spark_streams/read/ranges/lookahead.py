@@ -59,7 +59,7 @@ class Lookahead:
             self._asked, self._found = noted, None
             question, _ = noted
             if delivers:
-                self._group.begin_ahead(question.stream, question.after, question.added)
+                self._group.note_delivery(question.stream, question.after, question.added)
             self._background.begin(partial(self._look, question, bool(delivers)))
 
     def _look(self, question: Question, delivers: bool, server: StreamServer) -> Iterator[None]:
@@ -98,6 +98,6 @@ class Lookahead:
         self._group.stop()
         self._background.give_up()
 
-    def take_back(self, server: StreamServer) -> None:
+    def undo(self, server: StreamServer) -> None:
         """Undo deliveries that no batch has requested."""
-        self._group.take_back(server)
+        self._group.undo(server)

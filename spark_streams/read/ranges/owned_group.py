@@ -188,7 +188,7 @@ class OwnedGroup:
         left = server.delivery.deliver(now, group, prefix, set(alone) - set(aside)) if now else frozenset()
         if marked:
             later = {stream: batch for stream, batch in wanted.items() if stream in marked}
-            self._background.begin(partial(self._deliver_aside, group, later))
+            self._background.begin(partial(self._deliver_pages, group, later))
         return left
 
     def _mark_large(
@@ -238,7 +238,7 @@ class OwnedGroup:
     def _mark_name(self, upto: StreamId) -> str:
         return f"{self._options.consumer}-until-{upto}"
 
-    def _deliver_aside(self, group: str, wanted: Mapping[str, Delivered], server: StreamServer) -> Iterator[None]:
+    def _deliver_pages(self, group: str, wanted: Mapping[str, Delivered], server: StreamServer) -> Iterator[None]:
         """Deliver page by page; remove the marks of completed streams."""
         left = wanted
         for _ in range(_ATTEMPTS):
@@ -265,7 +265,7 @@ class OwnedGroup:
         """Whether the next batch can be delivered before it is planned."""
         return self._options.group is not None and self._options.ack == "commit"
 
-    def begin_ahead(self, stream: str, after: StreamId, added: int) -> None:
+    def note_delivery(self, stream: str, after: StreamId, added: int) -> None:
         """Announce the next call of `deliver_ahead`, in another thread."""
         self._ahead.begin(stream, after, added)
 
@@ -280,9 +280,9 @@ class OwnedGroup:
         """Stop delivering: the query has ended."""
         self._background.give_up()
 
-    def take_back(self, server: StreamServer) -> None:
+    def undo(self, server: StreamServer) -> None:
         """Undo deliveries that no batch has requested."""
-        self._ahead.take_back(server, tells_count=self._tells_count)
+        self._ahead.undo(server, tells_count=self._tells_count)
 
     def _prepare(self, group: str, parts: Sequence[Range], state: StreamState, counted: int | None) -> Steps[StreamId]:
         """Make sure that the group is at the batch's start, or after it. Returns its position."""

@@ -25,7 +25,7 @@ from typing import NoReturn
 from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.commit.mover import Mover
-from spark_streams.write.executor import claim, close_ledger, look_at, prepare, stream_state
+from spark_streams.write.executor import claim, close_ledger, collect_evidence, prepare, stream_state
 from spark_streams.write.judgement import is_left, joined
 from spark_streams.write.protocol import (
     Account,
@@ -110,7 +110,7 @@ class Publisher:
         """
         address, streams = self._connection.address, account.streams
         for _ in range(_ATTEMPTS):
-            seen = look_at(self._connection, self._protocol, streams)
+            seen = collect_evidence(self._connection, self._protocol, streams)
             left = [
                 stream
                 for stream in streams
@@ -136,7 +136,7 @@ class Publisher:
         None if what it staged is gone: then this attempt's rows are judged by what is in the streams.
         """
         other = replace(self._writer, attempt=account.prepared)
-        seen = look_at(self._connection, self._protocol, account.streams)
+        seen = collect_evidence(self._connection, self._protocol, account.streams)
         for stream, each in seen.items():
             self._protocol.check_driver(account, stream, each.record)
         claims = {stream: each.record for stream, each in seen.items() if each.record.allows(other, Event.PUBLISH)}
