@@ -44,11 +44,6 @@ def engine_command() -> list[str]:
     return [sys.executable, "-m", "engine", "--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]
 
 
-def columns_command() -> list[str]:
-    """Return the start of the command line of an engine that stores cold entries as columns."""
-    return [*engine_command(), "--stream-cold-compression", "columns"]
-
-
 def in_turn() -> Iterator[Server]:
     """Run the engine, then redis-server, each for one pass of the loop. Raises SystemExit without redis-server."""
     redis = redis_command()

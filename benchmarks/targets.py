@@ -28,8 +28,7 @@ SERVER = {
 }
 
 #: Maximum ratio, engine to redis-server, of resident bytes per entry and of the 99.9th percentile of latency.
-MEMORY = 0.6
-MEMORY_COLUMNS = 0.45
+MEMORY = 0.45
 LATENCY = 1.5
 
 #: Maximum milliseconds that a client may wait for its PING during another client's command.

@@ -17,26 +17,17 @@ JUDGED_FROM = 10_000_000
 
 
 def measure(entries: int) -> dict[str, dict[str, Any]]:
-    """Fill the servers with two-field entries, constant and random; print and return the bytes per entry.
-
-    Random entries are also measured in an engine that stores cold entries as columns.
-    """
+    """Fill the servers with two-field entries, constant and random; print and return the bytes per entry."""
     print(report.head("engine", "redis") + f"   {TITLE}, {entries:,} entries")
     figures: dict[str, dict[str, Any]] = {}
-    engine, columns, redis = servers.engine_command(), servers.columns_command(), servers.redis_command()
-    cases = [
-        ("constant", engine, targets.MEMORY),
-        ("random", engine, targets.MEMORY),
-        ("random, columns,", columns, targets.MEMORY_COLUMNS),
-    ]
-    for values, ours, target in cases:
+    for values in ("constant", "random"):
         found: dict[str, Any] = {}
-        for name, start in (("engine", ours), ("redis", redis)):
+        for name, start in (("engine", servers.engine_command()), ("redis", servers.redis_command())):
             if start is not None:
                 with servers.running(name, start) as server, Connection(server.port) as connection:
                     found[name] = bytes_per_entry(connection, server.pid, entries, values == "constant")
         ratio = found["engine"] / found["redis"] if len(found) == 2 else None
-        most = target if entries >= JUDGED_FROM else None
+        most = targets.MEMORY if entries >= JUDGED_FROM else None
         rest = [] if ratio is None else [report.with_target(ratio, most=most)]
         print(report.line(f"{values} values", [f"{size:.1f}" for size in found.values()], rest), flush=True)
         if ratio is not None and most is not None:

@@ -210,7 +210,7 @@ _TABLE: tuple[Directive, ...] = (
     _integer("stream-node-max-entries", 100, 0, I64_MAX, ACTS),
     _integer("stream-idmp-duration", 100, 1, 86400, ACTS),
     _integer("stream-idmp-maxsize", 100, 1, 10000, ACTS),
-    _choice("stream-cold-compression", "zstd", "zstd lz4 columns no", ACTS),
+    _yes_no("stream-cold-compression", True, ACTS),
     _integer("stream-cold-age", 1, 0, 86400, ACTS),
     _choice("stream-storage", "memory", "memory disk", FIXED | ACTS),
     _memory("stream-cache-size", 64 << 20, ACTS, 1 << 20),

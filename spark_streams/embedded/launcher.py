@@ -46,7 +46,7 @@ _log = logging.getLogger("spark_streams")
 _DIRECTORY = "--dir"
 #: It listens on a Unix socket alone. Without `embedded.dir` the data live in memory alone. Mostly Spark reads it, by
 #: columns.
-_SETTINGS = ("--port", "0", "--save", "", "--stream-cold-compression", "columns")
+_SETTINGS = ("--port", "0", "--save", "")
 #: The directory, or the zip archive, that `spark_streams` was imported from; it contains `engine` too.
 _SUPERVISOR = "spark_streams.embedded.supervisor"
 #: For how long a supervisor may live that has removed its record; one that goes on has lost its directory.

@@ -178,8 +178,8 @@ ENGINES: dict[str, dict[str, str]] = {
     "rdb": _RDB,
     "rdb-version-14": {**_RDB, "rdb_version": "14"},
     "psb": _PSB,
-    "psb-uncompressed": {**_PSB, "stream_cold_compression": "no"},
-    "psb-with-columns": {**_PSB, "stream_cold_compression": "columns"},
+    "psb-uncompressed": _PSB,
+    "psb-with-columns": _PSB,
     "log": {},
     "log-after-psb": {},
     "log-after-commands": {"aof_use_rdb_preamble": "no"},
@@ -229,7 +229,7 @@ def write_engine(directory: Path, name: str) -> dict[bytes, Any]:
         if name == "segments-on-disk":
             store(engine.core, engine.durability.keeping.segments)
         elif name != "psb-uncompressed":
-            freeze(engine.core, "columns" if name == "psb-with-columns" else "zstd")
+            freeze(engine.core, as_columns=name == "psb-with-columns")
         if name.startswith(("log-after", "segments")):
             ask("BGREWRITEAOF")
         ask("SET", "last", "written")

@@ -25,7 +25,7 @@ def store(core: Core, files: SegmentFiles) -> int:
     waiting = len(storage.sealed)
     found, _ = storage.sealed.pop(waiting, waiting)
     for number, segment in enumerate(found):
-        body = segment.body if segment.is_packed else pack(segment.plain, "zstd", storage.cache)
+        body = segment.body if segment.is_packed else pack(segment.plain, storage.cache)
         try:
             (place,) = files.write([body])
         except OSError:

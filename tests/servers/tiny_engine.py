@@ -2,7 +2,7 @@
 tests.servers.tiny_engine`` accepts the options of ``python -m engine``.
 
 Small data has many segments then, so a short test covers what otherwise takes millions of entries. Entries with the
-same fields become columns, unless another ``--stream-cold-compression`` is given.
+same fields become columns, however long their values are and whether PS.COLUMNS reads them or not.
 """
 
 from __future__ import annotations
@@ -20,4 +20,5 @@ if __name__ == "__main__":
     packer._MOST_VALUES = 1
     segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = 1500, 10, 400
     cold_packer._PERIOD = 0.005
-    sys.exit(main(["--stream-cold-compression", "columns", *sys.argv[1:], "--stream-cold-age", "0"]))
+    cold_packer.Packing = lambda plain, cache, _: packer.Packing(plain, cache, as_columns=True)
+    sys.exit(main([*sys.argv[1:], "--stream-cold-age", "0"]))

@@ -43,7 +43,17 @@ Body = Plain | Packed | Stored
 class Segment:
     """Entries 0 .. n-1 in ID order; those from ``start`` on that are not ``dead`` are live."""
 
-    __slots__ = ("__weakref__", "_nodes", "_sealed_queue", "body", "dead", "dead_count", "sealed", "start")
+    __slots__ = (
+        "__weakref__",
+        "_nodes",
+        "_sealed_queue",
+        "as_columns",
+        "body",
+        "dead",
+        "dead_count",
+        "sealed",
+        "start",
+    )
 
     def __init__(self, sealed_queue: SealedQueue, body: Body | None = None) -> None:
         self.body = Plain() if body is None else body
@@ -53,6 +63,8 @@ class Segment:
         #: Number of dead entries from ``start`` on.
         self.dead_count = 0
         self.sealed = False
+        #: Whether PS.COLUMNS reads this part of the stream: it is packed as columns then.
+        self.as_columns = False
         #: See ``nodes``; None until first use (rare).
         self._nodes: SegmentNodes | None = None
         self._sealed_queue = sealed_queue
@@ -101,6 +113,18 @@ class Segment:
         """Mark the segment as sealed and queue it for packing."""
         self.sealed = True
         self._sealed_queue.add(self)
+
+    def want_columns(self) -> None:
+        """Have the entries packed as columns, again if they are packed as frames. On disk they stay as they are."""
+        if not self.as_columns:
+            self.as_columns = True
+            if type(self.body) is Packed:
+                self._sealed_queue.add(self)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a sealed segment is to be packed, or packed again as columns."""
+        return isinstance(self.body, Plain) or (self.as_columns and type(self.body) is Packed)
 
     # -- look-ups ---------------------------------------------------------------------------------------------------
 
@@ -356,7 +380,7 @@ class Segment:
         """Return an independent copy with its own queue and cache; immutable parts are shared."""
         body = self.body.copy() if isinstance(self.body, Plain) else self.body.copy(cache)
         other = Segment(sealed_queue, body)
-        other.start, other.dead_count = self.start, self.dead_count
+        other.start, other.dead_count, other.as_columns = self.start, self.dead_count, self.as_columns
         other.dead = None if self.dead is None else bytearray(self.dead)
         if self._nodes is not None:
             other._nodes = self._nodes.copy()
@@ -395,6 +419,6 @@ class SealedQueue:
         while popped < oldest and len(found) < most:
             segment = self._segments.popleft()()
             popped += 1
-            if segment is not None and not (segment.is_stored if self.stores else segment.is_packed):
+            if segment is not None and (not segment.is_stored if self.stores else segment.is_due):
                 found.append(segment)
         return found, popped

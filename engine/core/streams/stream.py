@@ -354,6 +354,7 @@ class Stream:
             newest.seal()
         self._fold(_FOLDED_AT_ONCE)
         tail = Segment(self.storage.sealed)
+        tail.as_columns = type(newest) is Segment and newest.as_columns
         self._segments.append(tail)
         self._firsts.append(first_id)
         return tail

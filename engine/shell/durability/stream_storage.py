@@ -66,8 +66,8 @@ class StreamStorage:
 
     def check(self) -> None:
         """Raise a ConfigError if the directives contradict each other."""
-        if self.segments.is_in_use and self._config.text("stream-cold-compression") == b"no":
-            raise ConfigError("stream-storage disk needs stream-cold-compression zstd, lz4 or columns")
+        if self.segments.is_in_use and not self._config.flag("stream-cold-compression"):
+            raise ConfigError("stream-storage disk needs stream-cold-compression yes")
 
     def start(self, log_folder: Path) -> None:
         """Find the existing files, and which of them the log's base and the snapshots refer to.
@@ -109,11 +109,10 @@ class StreamStorage:
         """
         sealed, cache = self._storage.sealed, self._storage.cache
         while self.segments.is_in_use and len(sealed) > MOST_WAITING:
-            method = self._config.text("stream-cold-compression").decode()
             found, _ = sealed.pop(len(sealed), _STORED_AT_ONCE)
             bodies: list[Packed] = []
             for segment in found:
-                body = segment.body if isinstance(segment.body, Packed) else pack(segment.plain, method, cache)
+                body = segment.body if isinstance(segment.body, Packed) else pack(segment.plain, cache)
                 segment.body = body
                 bodies.append(body)
             try:

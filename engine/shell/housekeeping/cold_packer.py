@@ -38,8 +38,8 @@ from typing import Any, Protocol
 from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.disk_entries import Place, Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.packer import COLUMNS, Packing
-from engine.core.streams.segment import Segment
+from engine.core.streams.compressed.packer import Packing
+from engine.core.streams.segment import Body, Segment
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
 from engine.shell.housekeeping.allocator import malloc_trim
@@ -47,10 +47,8 @@ from streamwire.machine import Machine
 
 #: Seconds between two searches for cold segments.
 _PERIOD = 0.1
-#: Maximum number of segments packed together: each takes the event loop a tenth of a millisecond.
-_BATCH = 8
-#: Maximum for packing by columns, which takes four times as long.
-_BATCH_OF_COLUMNS = 2
+#: Maximum number of segments packed together: each takes the event loop half a millisecond.
+_BATCH = 2
 #: Maximum number of segments stored together.
 _STORED_AT_ONCE = 64
 #: Number of searches to skip after the disk has rejected segments.
@@ -168,31 +166,33 @@ class ColdPacker:
 
     def _pack(self) -> bool:
         """Give the thread a batch of cold segments; return whether there are any."""
-        method = self._config.text("stream-cold-compression").decode()
-        if method == "no" or not self._knows_age:
+        if not self._knows_age or not self._config.flag("stream-cold-compression"):
             return False
         storage = self._storage
-        cold, popped = storage.sealed.pop(
-            min(self._queued[0], len(storage.sealed)), _BATCH_OF_COLUMNS if method == COLUMNS else _BATCH
-        )
+        cold, popped = storage.sealed.pop(min(self._queued[0], len(storage.sealed)), _BATCH)
         self._queued = deque(queued - popped for queued in self._queued)
-        # A snapshot may have contained packed segments.
-        self._unstored += [weakref.ref(segment) for segment in cold if segment.is_packed]
-        cold = [segment for segment in cold if not segment.is_packed]
-        if cold:
-            batch = [(segment, Packing(segment.plain, method, storage.cache)) for segment in cold]
-            chunks = [chunk for _, packing in batch for chunk in packing.chunks]
+        batch: list[tuple[Segment, Body, Packing]] = []
+        for segment in cold:
+            if segment.is_due:
+                body = segment.body
+                plain = body.unpacked() if isinstance(body, Packed) else segment.plain
+                batch.append((segment, body, Packing(plain, storage.cache, segment.as_columns)))
+            else:
+                # A snapshot may have contained packed segments.
+                self._unstored.append(weakref.ref(segment))
+        if batch:
+            chunks = [chunk for *_, packing in batch for chunk in packing.chunks]
             self._move(Event.PACK)
-            self._in_thread(partial(self._install_packed, batch), compress, batch[0][1].codec, chunks)
-        return bool(cold)
+            self._in_thread(partial(self._install_packed, batch), compress, chunks)
+        return bool(batch)
 
-    def _install_packed(self, batch: list[tuple[Segment, Packing]], compressed: list[bytes]) -> None:
+    def _install_packed(self, batch: list[tuple[Segment, Body, Packing]], compressed: list[bytes]) -> None:
         """Install the compressed segments, and continue with the next batch."""
         rest = iter(compressed)
-        for segment, packing in batch:
+        for segment, body, packing in batch:
             packed = packing.finish(list(islice(rest, len(packing.chunks))))
             # A compaction may have replaced the body meanwhile.
-            if segment.body is packing.plain:
+            if segment.body is body:
                 segment.body = packed
                 if self._shelf is not None:
                     self._unstored.append(weakref.ref(segment))

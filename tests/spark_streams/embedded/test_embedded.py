@@ -245,19 +245,6 @@ def test_the_engine_listens_on_a_socket_for_this_user_alone(run: Run, tmp_path: 
     wait_for(lambda: not path.parent.exists(), "the directory to be removed")
 
 
-COMPRESSION = """
-    import sys
-    from spark_streams.embedded import launcher
-    print(launcher.connect().config_get("stream-cold-compression")["stream-cold-compression"], flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_cold_entries_are_kept_as_spark_reads_them(run: Run) -> None:
-    """The embedded engine keeps cold entries as columns, which Spark's workers receive as they are."""
-    assert line(run(COMPRESSION, **{launcher.COMMAND: ""})) == "columns"
-
-
 IN_USE = """
     import sys
     from spark_streams import errors

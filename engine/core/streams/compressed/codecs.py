@@ -3,7 +3,7 @@
 zstd comes from ``zstandard``, which compresses all chunks in one call without the GIL and keeps the compressor's state
 between chunks. Arrow's zstd makes a new state for each chunk, which takes longer than compressing (it asks the CPU for
 its features, which traps to the hypervisor on a virtual machine), and it takes and releases the GIL at every chunk,
-which delays the event loop. lz4 comes from Arrow: its state is tiny.
+which delays the event loop. Earlier versions could also write lz4, which is still read, by Arrow.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from typing import Protocol
 import pyarrow as pa
 import zstandard
 
+#: The codec of new chunks.
+CODEC = "zstd"
 _ZSTD_LEVEL = 1
 
 Buffer = bytes | memoryview
 
 
-def compress(codec: str, chunks: Sequence[Buffer]) -> list[bytes]:
-    """Compress each chunk separately. ``codec`` is "zstd" or "lz4"."""
-    if codec == "zstd":
-        found = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).multi_compress_to_buffer(list(chunks), threads=0)
-        return [found[number].tobytes() for number in range(len(found))]
-    compressor = pa.Codec("lz4_raw")
-    return [compressor.compress(chunk, asbytes=True) for chunk in chunks]
+def compress(chunks: Sequence[Buffer]) -> list[bytes]:
+    """Compress each chunk separately with `CODEC`."""
+    found = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).multi_compress_to_buffer(list(chunks), threads=0)
+    return [found[number].tobytes() for number in range(len(found))]
 
 
 class Decompressor(Protocol):
@@ -41,8 +40,8 @@ class Decompressor(Protocol):
 
 
 def decompressor(codec: str) -> Decompressor:
-    """Return a new decompressor for ``codec``."""
-    return _Zstd() if codec == "zstd" else _Lz4()
+    """Return a new decompressor for ``codec``, "zstd" or "lz4"."""
+    return _Zstd() if codec == CODEC else _Lz4()
 
 
 class _Zstd:

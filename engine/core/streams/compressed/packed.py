@@ -332,6 +332,15 @@ class Packed:
         """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
         return None
 
+    def unpacked(self) -> Plain:
+        """Return the entries as immutable plain ones. The cache does not keep what this decompresses."""
+        plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
+        data = self.cache.decompress(self.codec, self.blob, self.begins, sizes)
+        ms, seq = self._id_columns(0, len(self))
+        plain.extend(data, list(self._lengths(0, len(self))), array("Q", ms.tobytes()), array("Q", seq.tobytes()))
+        plain.freeze()
+        return plain
+
     def copy(self, cache: SpanCache) -> Packed:
         """Return the same entries with another cache."""
         other = type(self)(self.codec, self.last_id, cache)

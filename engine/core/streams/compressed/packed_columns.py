@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 
 from engine.core.streams.compressed import packed as layout
-from engine.core.streams.compressed.column_frames import MOST_ID, FrameMaker, Lengths
+from engine.core.streams.compressed.column_frames import MOST_ID, FrameMaker, Lengths, Starts
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import Plain
@@ -36,6 +36,7 @@ CHUNKS_AT_ONCE = 2
 _OF_COLUMNS = 1 << 31
 #: Maximum length of a value in a column.
 MOST_LENGTH = 255
+
 _SIZE = struct.Struct("<I")
 
 
@@ -52,7 +53,7 @@ class _Head:
 
     def __init__(self, data: bytes) -> None:
         names: list[bytes] = []
-        self.most: list[int] = []
+        most: list[int] = []
         try:
             at = 1 + data[0]
             self.prefix = data[1:at]
@@ -61,13 +62,24 @@ class _Head:
                 begin = at + _SIZE.size
                 at = begin + _SIZE.unpack_from(data, at)[0]
                 names.append(data[begin:at])
-                self.most.append(data[at])
+                most.append(data[at])
                 at += 1
         except (struct.error, IndexError):
             names.clear()
         if not names or len(self.prefix) > MOST_ID:
             raise OSError("the names of compressed columns are damaged")
         self.names = tuple(names)
+        #: The maximum length of each column's words, the IDs' first.
+        self.most = np.array([MOST_ID - len(self.prefix), *most], np.uint8)
+
+
+class _Words(Span):
+    """Columns of adjacent chunks."""
+
+    __slots__ = ("chunks",)
+
+    #: For each chunk its columns, and the starts and lengths of their words: a row for each column, the IDs' first.
+    chunks: list[tuple[memoryview, Starts, Lengths]]
 
 
 class _Made(Span):
@@ -103,101 +115,77 @@ class PackedColumns(Packed):
 
     # -- columns ------------------------------------------------------------------------------------------------------
 
-    def _columns_of(self, chunk: int, end: int) -> Iterator[memoryview]:
-        """Yield the columns of each of the chunks [chunk, end)."""
-        spans = self.cache.spans
-        while chunk < end:
-            span = spans.get(self.number + chunk + _OF_COLUMNS)
-            if span is None:
-                span = self._decompress_columns(chunk, end)
-            at = sum(self.least[span.first : chunk])
-            for number in range(chunk, min(span.end_chunk, end)):
-                yield span.data[at : at + self.least[number]]
-                at += self.least[number]
-            chunk = span.end_chunk
+    def _words_of(self, chunk: int, end: int) -> tuple[memoryview, Starts, Lengths]:
+        """Return a chunk's columns and the places of its words; the chunks before ``end`` are wanted next."""
+        span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
+        if span is None:
+            span = self._decompress_columns(chunk, end)
+        assert isinstance(span, _Words)
+        return span.chunks[chunk - span.first]
 
-    def _decompress_columns(self, chunk: int, end: int) -> Span:
+    def _decompress_columns(self, chunk: int, end: int) -> _Words:
         """Decompress the columns of chunks, up to ``end`` or the first cached one."""
-        spans, behind = self.cache.spans, chunk + 1
-        while behind < end and self.number + behind + _OF_COLUMNS not in spans:
+        spans, first, behind = self.cache.spans, self.number + _OF_COLUMNS, chunk + 1
+        while behind < end and first + behind not in spans:
             behind += 1
         sizes = self.least[chunk:behind]
-        data = self.cache.decompress(self.codec, self.blob, self.begins[chunk : behind + 1], sizes)
-        span, at = Span(memoryview(data), 0, behind), 0
-        span.first = chunk
+        data = memoryview(self.cache.decompress(self.codec, self.blob, self.begins[chunk : behind + 1], sizes))
+        span, at = _Words(data, 0, behind), 0
+        span.first, span.chunks = chunk, []
         for number, size in enumerate(sizes, chunk):
-            self._check(span.data[at : at + size], self.starts[number + 1] - self.starts[number])
+            starts, lengths = self._places(data[at : at + size], self.starts[number + 1] - self.starts[number])
+            span.chunks.append((data[at : at + size], starts, lengths))
+            span.size += starts.nbytes
             at += size
-        first = self.number + chunk + _OF_COLUMNS
-        self.cache.add(first, first + behind - chunk, span)
+        self.cache.add(first + chunk, first + behind, span)
         return span
 
-    def _check(self, data: memoryview, count: int) -> None:
-        """Raise OSError unless ``data`` holds the columns of ``count`` entries."""
-        most = [MOST_ID - len(self._head.prefix), *self._head.most]
+    def _places(self, data: memoryview, count: int) -> tuple[Starts, Lengths]:
+        """Return starts and lengths of all words in the columns of ``count`` entries. OSError if they are damaged."""
+        most = self._head.most
         size = count * len(most)
         if size <= len(data):
             lengths = np.frombuffer(data, np.uint8, size).reshape(len(most), count)
-            longest = lengths.max(axis=1).tolist()
-            if int(lengths.sum()) + size == len(data) and all(
-                one <= two for one, two in zip(longest, most, strict=True)
-            ):
-                return
+            starts = lengths.cumsum(dtype=np.int32)
+            starts += size
+            if starts[-1] == len(data) and (lengths.max(axis=1) <= most).all():
+                starts = starts.reshape(len(most), count)
+                starts -= lengths
+                # The cache holds half as much then. (A chunk is larger only if tests say so.)
+                return starts.astype(np.uint16) if len(data) < 1 << 16 else starts, lengths
         raise OSError("a compressed chunk is damaged: its values do not match their lengths")
-
-    def _parts(self, low: int, high: int) -> Iterator[tuple[memoryview, Ints, Lengths]]:
-        """Yield the entries [low, high) chunk by chunk: columns, places of the words in them, and their lengths.
-
-        Places and lengths have a row for each column, the IDs' first.
-        """
-        chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
-        words = 1 + len(self._head.names)
-        for number, data in enumerate(self._columns_of(chunk, end), chunk):
-            first = self.starts[number]
-            size = (self.starts[number + 1] - first) * words
-            lengths = np.frombuffer(data, np.uint8, size)
-            ends = np.cumsum(lengths, dtype=np.int64)
-            ends -= lengths
-            ends += size
-            stretch = slice(max(low - first, 0), high - first)
-            yield data, ends.reshape(words, -1)[:, stretch], lengths.reshape(words, -1)[:, stretch]
 
     def columns(self, low: int, high: int) -> Columns | None:
         """Return the fields of the entries [low, high), at least one, as columns, without building frames."""
         names = self._head.names
-        words, chunk = 1 + len(names), bisect_right(self.starts, low) - 1
-        lengths: list[Lengths] = []
+        chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
+        table: list[Lengths] = []
         values: list[list[memoryview]] = [[] for _ in names]
-        for number, data in enumerate(self._columns_of(chunk, bisect_left(self.starts, high)), chunk):
-            first, count = self.starts[number], self.starts[number + 1] - self.starts[number]
-            table = np.frombuffer(data, np.uint8, count * words).reshape(words, count)
-            low_here, high_here = max(low - first, 0), min(high - first, count)
-            wanted = table[:, low_here:high_here]
-            lengths.append(wanted[1:])
-            # For each column: its size, and the start and size of the wanted part.
-            sizes = whole = wanted.sum(axis=1, dtype=np.int64).tolist()
-            skipped = [0] * words
-            if high_here - low_here < count:
-                skipped = table[:, :low_here].sum(axis=1, dtype=np.int64).tolist()
-                whole = table.sum(axis=1, dtype=np.int64).tolist()
-            at = count * words + whole[0]
-            for parts, begin, size, step in zip(values, skipped[1:], sizes[1:], whole[1:], strict=True):
-                parts.append(data[at + begin : at + begin + size])
-                at += step
+        for number in range(chunk, end):
+            data, starts, lengths = self._words_of(number, end)
+            first = self.starts[number]
+            last = min(high, self.starts[number + 1]) - first - 1
+            wanted = slice(max(low - first, 0), last + 1)
+            table.append(lengths[1:, wanted])
+            begins = starts[1:, wanted.start].tolist()
+            ends = np.add(starts[1:, last], lengths[1:, last], dtype=np.int32).tolist()
+            for parts, begin, behind in zip(values, begins, ends, strict=True):
+                parts.append(data[begin:behind])
         bounds = np.zeros((len(names), high - low + 1), np.int32)
-        np.cumsum(np.concatenate(lengths, axis=1), axis=1, dtype=np.int32, out=bounds[:, 1:])
+        np.cumsum(np.concatenate(table, axis=1), axis=1, dtype=np.int32, out=bounds[:, 1:])
         return Columns(names, tuple(bounds), tuple(map(b"".join, values)))
 
     # -- frames -------------------------------------------------------------------------------------------------------
 
-    def _made(self, low: int, high: int) -> list[tuple[bytes, Ints]]:
-        """Build the frames [low, high) chunk by chunk; return each chunk's bytes and the start of each frame."""
+    def _made(self, chunk: int, end: int, entries: slice) -> tuple[bytes, Ints]:
+        """Return the frames of a chunk's ``entries`` and the start of each. ``end``: see `_words_of`."""
         head, makers = self._head, self.cache.frame_makers
         maker: FrameMaker | None = makers.get(head.key)
         if maker is None:
-            maker = FrameMaker(head.names, head.most)
+            maker = FrameMaker(head.names, head.most.tolist()[1:])
             self.cache.add_frame_maker(head.key, maker)
-        return [maker.frames(head.prefix, *part) for part in self._parts(low, high)]
+        data, starts, lengths = self._words_of(chunk, end)
+        return maker.frames(head.prefix, data, starts[:, entries], lengths[:, entries])
 
     def _whole(self, chunk: int, end: int) -> _Made:
         """Return the frames of an uncached chunk as a span; the chunks before ``end`` are wanted next.
@@ -207,9 +195,7 @@ class PackedColumns(Packed):
         if self.number + chunk - 1 in self.cache.spans:
             # The segment is being read sequentially: decompressing all following chunks at once costs less per chunk.
             end = len(self.firsts_ms)
-        if self.number + chunk + _OF_COLUMNS not in self.cache.spans:
-            self._decompress_columns(chunk, end)
-        ((data, begins),) = self._made(self.starts[chunk], self.starts[chunk + 1])
+        data, begins = self._made(chunk, end, slice(None))
         if len(data) != self.offsets[chunk + 1] - self.offsets[chunk]:
             raise OSError(f"a compressed chunk is damaged: {len(data)} bytes of frames")
         span = _Made(memoryview(data), self.offsets[chunk], chunk + 1)
@@ -235,10 +221,10 @@ class PackedColumns(Packed):
         is_short = high - low <= layout.SHORT_READ
         while low < high:
             chunk = bisect_right(self.starts, low) - 1
-            end = min(self.starts[chunk + 1], high)
+            first, end = self.starts[chunk], min(self.starts[chunk + 1], high)
             span = spans.get(self.number + chunk)
             if span is None and is_short and not self._is_read_often(chunk):
-                ((data, begins),) = self._made(low, end)
+                data, begins = self._made(chunk, last, slice(low - first, end - first))
                 yield data, [*begins.tolist(), len(data)]
             else:
                 span = span or self._whole(chunk, last)

@@ -1,6 +1,6 @@
 """Packing plain entries (``engine.core.streams.compressed.packed``) in three steps.
 
-1. ``Packing(plain, method, ...)`` creates the index, and the columns if any, on the event loop.
+1. ``Packing(plain, ...)`` creates the index, and the columns if any, on the event loop.
 2. ``compress`` compresses its ``chunks``. This takes five times as long as
    the other steps together and needs no GIL, so it runs in another thread.
 3. ``Packing.finish`` assembles the packed entries, on the event loop.
@@ -18,18 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.streams.compressed import packed as layout
-from engine.core.streams.compressed.codecs import compress
+from engine.core.streams.compressed.codecs import CODEC, compress
 from engine.core.streams.compressed.packed import TYPES, Packed
 from engine.core.streams.compressed.packed_columns import CHUNKS_AT_ONCE, MOST_LENGTH, PackedColumns, encoded_head
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from engine.core.streams.entry_columns import Ints, gathered, spans
 
-#: The method that keeps alike entries as columns (others as frames), and its codec. The other methods are codecs that
-#: keep all entries as frames.
-COLUMNS, _CODEC_OF_COLUMNS = "columns", "zstd"
-#: Limits for columns: the number of fields, and the share of values in the frames. Building frames takes time for every
-#: byte, and columns only save bytes that are not values.
+#: Alike entries are packed as columns within these limits: the number of fields, and the share of
+#: values in the frames. Building frames takes time for every byte, and columns only save bytes that are not values.
 _MOST_FIELDS, _MOST_VALUES = 32, 0.5
 
 _Fields = tuple[tuple[bytes, ...], bytes, list[tuple[Ints, Ints]]]
@@ -38,19 +35,17 @@ _Fields = tuple[tuple[bytes, ...], bytes, list[tuple[Ints, Ints]]]
 class Packing:
     """A packing in progress of immutable entries: the index is created, the chunks are not compressed yet."""
 
-    __slots__ = ("_head", "_packed", "chunks", "codec", "plain")
+    __slots__ = ("_head", "_packed", "chunks", "plain")
 
-    def __init__(self, plain: Plain, method: str, cache: SpanCache) -> None:
+    def __init__(self, plain: Plain, cache: SpanCache, as_columns: bool) -> None:
         self.plain = plain
-        #: The codec that compresses the chunks.
-        self.codec = codec = _CODEC_OF_COLUMNS if method == COLUMNS else method
         edges = np.append(np.frombuffer(plain.offsets, np.uint32), np.uint32(len(plain.data)))
-        fields = _worth_it(plain, edges) if method == COLUMNS else None
+        fields = _worth_it(plain, edges) if as_columns else None
         self._packed: Packed
         if fields is None:
-            self._packed, chunk_bytes = Packed(codec, plain.last_id, cache), layout.CHUNK_BYTES
+            self._packed, chunk_bytes = Packed(CODEC, plain.last_id, cache), layout.CHUNK_BYTES
         else:
-            self._packed = PackedColumns(codec, plain.last_id, cache)
+            self._packed = PackedColumns(CODEC, plain.last_id, cache)
             chunk_bytes = layout.CHUNK_BYTES * CHUNKS_AT_ONCE
         packed = self._packed
         # A chunk starts with the first frame at or after a multiple of its size.
@@ -74,7 +69,7 @@ class Packing:
         else:
             packed_names, prefix, places = fields
             names = encoded_head(prefix, packed_names, [int(lengths.max()) for _, lengths in places[1:]])
-            self.chunks = [_columns(data, places, low, high) for low, high in pairwise(packed.starts)]
+            self.chunks = _columns(data, places, packed.starts)
             least = np.array(list(map(len, self.chunks)))
         packed.least = array("I", [*least.tolist(), 0])
         parts: list[bytes] = []
@@ -97,10 +92,10 @@ class Packing:
         return packed
 
 
-def pack(plain: Plain, method: str, cache: SpanCache) -> Packed:
-    """Pack immutable entries, all steps at once."""
-    packing = Packing(plain, method, cache)
-    return packing.finish(compress(packing.codec, packing.chunks))
+def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
+    """Pack immutable entries, all steps at once; if ``as_columns`` and if it saves bytes, as columns."""
+    packing = Packing(plain, cache, as_columns)
+    return packing.finish(compress(packing.chunks))
 
 
 def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
@@ -125,10 +120,19 @@ def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields |
     return names, prefix, [(at + len(prefix), sizes - len(prefix)), *fields]
 
 
-def _columns(data: memoryview, places: list[tuple[Ints, Ints]], low: int, high: int) -> bytes:
-    """Serialise the columns of the entries [low, high)."""
-    lengths = b"".join([lengths[low:high].astype(np.uint8).tobytes() for _, lengths in places])
-    return b"".join([lengths, *(gathered(data, starts[low:high], sizes[low:high]) for starts, sizes in places)])
+def _columns(data: memoryview, places: list[tuple[Ints, Ints]], starts: array[int]) -> list[bytes]:
+    """Serialise the columns of each chunk: the words' lengths, then the words."""
+    edges = list(pairwise(starts))
+    begins, sizes = (
+        np.concatenate([one[low:high] for low, high in edges for one in half]) for half in zip(*places, strict=True)
+    )
+    words, lengths = gathered(data, begins, sizes), sizes.astype(np.uint8).tobytes()
+    firsts = [low * len(places) for low in starts]
+    ends = np.cumsum(sizes)[np.array(firsts[1:]) - 1].tolist()
+    return [
+        lengths[low:high] + words[begin:end]
+        for (low, high), (begin, end) in zip(pairwise(firsts), pairwise([0, *ends]), strict=True)
+    ]
 
 
 def _as_column(

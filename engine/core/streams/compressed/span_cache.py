@@ -117,7 +117,16 @@ class SpanCache:
             spans[number] = span
         self._order.append((first, end))
         self._bytes += span.size
-        most = self._limit() - self._block_bytes
+        self._evict()
+
+    def add_bytes(self, span: Span, size: int) -> None:
+        """Add ``size`` bytes to the size of a cached span, and evict the oldest spans beyond the cache's size."""
+        span.size += size
+        self._bytes += size
+        self._evict()
+
+    def _evict(self) -> None:
+        spans, most = self.spans, self._limit() - self._block_bytes
         while self._bytes > most and len(self._order) > 1:
             first, end = self._order.popleft()
             self._bytes -= spans[first].size
@@ -131,8 +140,3 @@ class SpanCache:
         self._bytes = 0
         self._blocks.clear()
         self._block_bytes = 0
-
-    def add_bytes(self, span: Span, size: int) -> None:
-        """Add ``size`` bytes to the accounted size of a cached span."""
-        span.size += size
-        self._bytes += size

@@ -14,7 +14,7 @@ from engine.core.streams.compressed import packed
 from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.disk_entries import form_of, of_form, opened, payload
 from engine.core.streams.compressed.packed_columns import PackedColumns
-from engine.core.streams.compressed.packer import COLUMNS, pack
+from engine.core.streams.compressed.packer import pack
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
 from streamwire.frames import frame
@@ -57,7 +57,7 @@ def test_columns_answer_as_plain_entries(random, count, names, first, step, chun
     plain = _plain(random, count, names, first, step)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "CHUNK_BYTES", chunk_bytes)
-        cold = pack(plain, COLUMNS, SpanCache())
+        cold = pack(plain, SpanCache(), as_columns=True)
     assert isinstance(cold, PackedColumns)
     if is_stored:
         cold = opened(b"".join(payload(cold)), plain.last_id, SpanCache())
@@ -100,19 +100,19 @@ def test_others_stay_frames(words):
         own = words if number == 700 else [b"sensor-id", b"%d" % number]
         plain.append(1 + number, frame(ids.text(1 + number), own))
     plain.freeze()
-    cold = pack(plain, COLUMNS, SpanCache())
+    cold = pack(plain, SpanCache(), as_columns=True)
     assert type(cold) is packed.Packed
     assert cold.frames(0, 1000) == plain.frames(0, 1000)
     long = Plain()
     for number in range(100):
         long.append(1 + number, frame(ids.text(1 + number), [b"sensor-id", b"v" * 200]))
     long.freeze()
-    assert type(pack(long, COLUMNS, SpanCache())) is packed.Packed
+    assert type(pack(long, SpanCache(), as_columns=True)) is packed.Packed
 
 
 def test_short_reads_make_what_they_ask_for():
     """A hundred entries at a random place decode no whole chunk; sequential small reads soon do."""
-    cold = pack(_random_plain(), COLUMNS, SpanCache())
+    cold = pack(_random_plain(), SpanCache(), as_columns=True)
     spans = cold.cache.spans
     assert len(b"".join(cold.views(1500, 1600))) < 20_000
     assert all(type(span.data.obj) is bytes and span.plain is None for span in spans.values())
@@ -125,7 +125,7 @@ def test_short_reads_make_what_they_ask_for():
 def test_ids_read_in_small_steps_get_an_index_of_the_made_frames():
     """The index that short reads of IDs make of a chunk is that of its frames, too."""
     plain = _random_plain()
-    cold = pack(plain, COLUMNS, SpanCache())
+    cold = pack(plain, SpanCache(), as_columns=True)
     cold.views(0, len(cold))
     for _ in range(packed.SHORT_READS + 1):
         cold.id_columns(10, 20)
@@ -141,7 +141,7 @@ def test_damaged_chunks_are_errors(seed):
     (On disk there is a checksum in addition.)
     """
     random, plain = Random(seed), _random_plain()
-    cold = pack(plain, COLUMNS, SpanCache())
+    cold = pack(plain, SpanCache(), as_columns=True)
     blob = bytearray(cold.blob)
     at = random.randrange(cold.begins[0], len(blob))
     blob[at] ^= 1 << random.randrange(8)
@@ -159,7 +159,7 @@ def test_damaged_lengths_and_names_are_errors():
     """Lengths that do not add up to the values, columns that end too early, and names cut short are never read."""
     plain = _random_plain(count=200)
     for change in ("length", "id", "short", "names"):
-        cold = pack(plain, COLUMNS, SpanCache())
+        cold = pack(plain, SpanCache(), as_columns=True)
         data = bytearray(cold.cache.decompress(cold.codec, cold.blob, cold.begins[:2], cold.least[:1]))
         head = bytearray(cold.blob[: cold.begins[0]])
         if change == "length":
@@ -172,7 +172,7 @@ def test_damaged_lengths_and_names_are_errors():
             del data[30:]
         else:
             head[-1:] = b"\xff\xff\xff"
-        cold.blob = bytes(head) + compress(cold.codec, [bytes(data)])[0]
+        cold.blob = bytes(head) + compress([bytes(data)])[0]
         cold.least, cold.begins = array("I", [len(data), 0]), array("I", [len(head), len(cold.blob)])
         cold.bind()
         for read in (lambda cold=cold: cold.views(0, 200), lambda cold=cold: cold.columns(3, 9)):
@@ -183,9 +183,8 @@ def test_damaged_lengths_and_names_are_errors():
 def test_forms_of_files():
     """Numbers of forms in files are stable: those of frames are as before columns existed, others are unknown."""
     plain, cache = _random_plain(count=200), SpanCache()
-    forms = {method: form_of(pack(plain, method, cache)) for method in ("lz4", "zstd", COLUMNS)}
-    assert forms == {"lz4": 0, "zstd": 1, COLUMNS: 3}
-    for form in forms.values():
+    assert [form_of(pack(plain, cache, as_columns)) for as_columns in (False, True)] == [1, 3]
+    for form in range(4):
         assert form_of(of_form(form, plain.last_id, cache)) == form
     with pytest.raises(ValueError, match="does not support"):
         of_form(4, plain.last_id, cache)

@@ -96,12 +96,11 @@ def test_a_full_disk_destroys_nothing(tmp_path, policy):
         assert set(writer.acknowledged) <= there
 
 
-@pytest.mark.parametrize("method", ["zstd", "columns"])
-def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path, method):
+def test_segments_that_do_not_go_on_the_disk_stay_in_memory(tmp_path):
     """With stream-storage disk, segments that the disk rejects stay readable in memory, and are stored when there is
     room; nothing is lost.
     """
-    flags = ("--appendonly", "yes", "--stream-storage", "disk", "--stream-cold-compression", method)
+    flags = ("--appendonly", "yes", "--stream-storage", "disk")
     with (
         life(tmp_path, *flags, module="tests.servers.tiny_engine") as (running, client),
         closing(Writer(running)) as writer,

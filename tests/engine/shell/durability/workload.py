@@ -133,11 +133,11 @@ def small_segments() -> Iterator[None]:
         segment.SEGMENT_BYTES, segment.SEGMENT_ENTRIES, packed.CHUNK_BYTES = sizes
 
 
-def freeze(core: Core, codec: str = "zstd") -> None:
+def freeze(core: Core, as_columns: bool = False) -> None:
     """Let all sealed segments go cold."""
     waiting = len(core.streams.storage.sealed)
     for one in core.streams.storage.sealed.pop(waiting, waiting)[0]:
-        one.body = pack(one.plain, codec, core.streams.storage.cache)
+        one.body = pack(one.plain, core.streams.storage.cache, as_columns)
 
 
 def everything(core: Core) -> dict[str, Any]:

@@ -10,9 +10,12 @@ from engine.core.dispatch import Core
 from engine.core.keyspace import footprint
 from engine.core.protocol import ids
 from engine.core.streams.compressed.disk_entries import payload
+from engine.core.streams.compressed.packed import Packed
+from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.settings.config import Config
 from engine.shell.housekeeping import cold_packer
 from engine.shell.housekeeping.cold_packer import TABLE, ColdPacker, Event, State
+from engine.wire.encode import encoded
 from streamwire.machine import IllegalTransitionError
 from tests.suite.machines import RecordingTable
 from tests.suite.waiting import DEADLINE
@@ -35,11 +38,14 @@ async def until(condition) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4", "columns"])
-def test_cold_segments_are_packed_and_read_as_before(codec):
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_cold_segments_are_packed_and_read_as_before(as_columns):
     """After its age every sealed segment is packed to a quarter or less, and reads and deletions still work."""
     core, stream = filled()
-    core.config.change([(b"stream-cold-compression", codec.encode()), (b"stream-cold-age", b"0")])
+    core.config.change([(b"stream-cold-age", b"0")])
+    if as_columns:
+        for segment in stream.segments():
+            segment.want_columns()
     before = b"".join(bytes(part) for part in stream.range(0, ids.MAX_ID, 0).parts)
 
     async def run() -> None:
@@ -60,6 +66,60 @@ def test_cold_segments_are_packed_and_read_as_before(codec):
     assert stream.count(0, ids.MAX_ID) == ENTRIES - 1
     assert stream.trim_head(ENTRIES - 10) == ENTRIES - 10
     assert stream.length == 9
+
+
+def test_what_is_read_as_columns_is_packed_as_columns():
+    """Entries that only XRANGE reads are packed as frames. PS.COLUMNS has those that it reads packed again as columns,
+    and all later ones packed as columns, and replies with the same entries before and after.
+    """
+    core, stream = filled()
+    core.config.change([(b"stream-cold-age", b"0")])
+    session = core.open_session(NOW)
+    packer = ColdPacker(core.config, core.streams.storage, Hand())
+    packer.start()
+
+    def run(*argv: bytes):
+        return core.execute(session, list(argv), NOW + 1000 * ENTRIES)
+
+    def kinds() -> list[type]:
+        for _ in range(10):
+            packer._search()
+        return [type(segment.body) for segment in list(stream.segments())[:-1]]
+
+    run(b"XRANGE", b"s", b"-", b"+", b"COUNT", b"10")
+    assert set(kinds()) == {Packed}
+    middle = b"%d-0" % ((list(stream.segments())[1].id_at(0) >> 64) + 1)
+    before = encoded(run(b"XRANGE", b"s", b"-", b"+"))
+    frames = run(b"PS.COLUMNS", b"s", middle, b"+")
+    assert sum(block[0] for block in frames) > 10_000
+    found = kinds()
+    assert found == [Packed] + [PackedColumns] * (len(found) - 1)
+    assert encoded(run(b"XRANGE", b"s", b"-", b"+")) == before
+    for number in range(ENTRIES):
+        run(b"XADD", b"s", b"*", b"f", b"later %d" % number)
+    found = kinds()
+    assert len(found) > 6
+    assert found == [Packed] + [PackedColumns] * (len(found) - 1)
+    packer.stop()
+
+
+def test_unlike_entries_stay_frames_when_read_as_columns():
+    """A segment whose entries differ in their fields is tried as columns once, and stays as it is."""
+    core = Core(Config(), lambda n: 0)
+    core.config.change([(b"stream-cold-age", b"0")])
+    session = core.open_session(NOW)
+    for number in range(ENTRIES):
+        core.execute(session, [b"XADD", b"s", b"*", b"f%d" % (number % 7), b"%d" % number], NOW)
+    stream = core.databases[0].stream(b"s")
+    packer = ColdPacker(core.config, core.streams.storage, Hand())
+    packer.start()
+    for _ in range(3):
+        core.execute(session, [b"PS.COLUMNS", b"s", b"-", b"+"], NOW)
+        for _ in range(10):
+            packer._search()
+        assert {type(segment.body) for segment in list(stream.segments())[:-1]} == {Packed}
+        assert len(core.streams.storage.sealed) == 0
+    packer.stop()
 
 
 def test_no_compression_leaves_segments_as_they_are():
@@ -186,6 +246,7 @@ def test_every_transition(monkeypatch):
     """
     recording = RecordingTable(TABLE)
     monkeypatch.setattr(cold_packer, "TABLE", recording)
+    monkeypatch.setattr(cold_packer, "_BATCH", 100)
     monkeypatch.setattr(cold_packer, "malloc_trim", lambda _: 1)
     monkeypatch.setattr(cold_packer, "_TRIM_EVERY", 0)
     life = [State.STOPPED, State.IDLE, State.PACKING, State.STORING, State.IDLE, State.TRIMMING, State.IDLE]

@@ -1,5 +1,8 @@
 """PS.COLUMNS: a range of a stream as columns, if the engine stores it that way.
 
+Its readers decide that: the parts of a stream that it reads, and all that is added later, are packed as columns once
+they are cold, the others as frames (`engine.core.streams.segment.Segment.want_columns`).
+
 Redis does not have it. The reply consists of *blocks* in ID order; together they hold the entries of XRANGE
 over the same range. A block of columns has the format of PS.ADD, preceded by the IDs. A block of frames holds
 entries in XRANGE's format, back to back. Frames are not converted to columns here: the conversion costs as much on the
@@ -91,6 +94,7 @@ def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[
     frames: list[Buffer] = []
     framed = 0
     for segment, first, end in runs:
+        segment.want_columns()
         last = min(end, first + left) if left else end
         columns = _columns(segment.body, first, last, names)
         if columns is None:
@@ -124,6 +128,7 @@ _Part = tuple[Body, list[tuple[int, int]]]
 def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
     """Yield the first ``left`` live entries, grouped by segment."""
     for segment, begin, end in parts:
+        segment.want_columns()
         runs: list[tuple[int, int]] = []
         for first, behind in segment.runs(begin, end):
             last = min(behind, first + left)

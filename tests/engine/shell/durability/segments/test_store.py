@@ -28,7 +28,7 @@ def packed(number: int, entries: int = 50, cache: SpanCache | None = None):
     for at in range(entries):
         plain.append((number << 64) + at, frame(b"%d-%d" % (number, at), [b"f", b"value %d of %d" % (at, number)]))
     plain.freeze()
-    return pack(plain, "zstd", cache or SpanCache())
+    return pack(plain, cache or SpanCache())
 
 
 def stored(files, number: int) -> Stored:
