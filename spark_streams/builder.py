@@ -49,8 +49,7 @@ class Options(TypedDict, total=False):
     tls_keyPassword: str
     """Password of the private key."""
     tls_verify: Literal["full", "ca", "none"]
-    """What is verified of the server's certificate: `full` (CA and host name), `ca` (CA only) or `none`. Default:
-    full."""
+    """Checks of the server's certificate: `full` (CA and host name), `ca` (only CA) or `none`. Default: full."""
     retryTimeoutMs: int | str
     """Milliseconds of retries when a connection breaks or the server is not ready. Set it longer than a failover takes.
     Default: 15000."""

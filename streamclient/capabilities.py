@@ -1,7 +1,7 @@
 """Capabilities of a server and its user, as one connection has observed them: the only cache of them.
 
-A connection has its own, for the next one may reach another server, or the same with other rights. Commands beside
-Redis's own are asked for once (COMMAND INFO); everything else is taken for granted until it is refused.
+Each connection has its own, since the next one may reach another server, or the same one with other rights. Commands
+that are not Redis's own are requested once (COMMAND INFO); everything else is assumed until it is refused.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from weakref import WeakMethod
 
 from streamclient.commands import Command
 
-#: Bytes of an entry: sending a larger one costs more than asking about it in another way.
+#: Size in bytes above which sending an entry costs more than asking about it in another way.
 LARGE = 1024
-_SCRIPT_BYTES = 1 << 24  # what a script may load at a time, about
+_SCRIPT_BYTES = 1 << 24  # approximate maximum of bytes that a script loads
 _SCRIPT_ENTRIES = 1000
-_MOST_SMALL = 200_000  # names of streams that are remembered
+_MOST_SMALL = 200_000  # maximum number of stored names
 
 
 class Capabilities:
     """Observed capabilities of a server. `ask`, a method of the connection, sends commands and returns their replies.
 
-    It is referenced weakly: a connection that nothing uses any more is closed at once, not by the garbage collector.
+    The reference is weak: an unused connection is closed at once, not by the garbage collector.
     """
 
     def __init__(self, ask: Callable[[Sequence[Command]], list[Any]]) -> None:
@@ -33,15 +33,15 @@ class Capabilities:
         self._scripts_were_tried = False
         #: Whether a script may move staged rows into their stream; true until one is refused.
         self.moves_rows = True
-        #: Whether XREAD tells which streams have news; true until it is refused.
+        #: Whether XREAD may be used to find streams with new entries; true until it is refused.
         self.tells_news = True
         #: Whether the user is known to be allowed to read for a group.
         self.delivers = False
         #: Whether the user may delete consumers; true until that is refused.
         self.deletes_consumers = True
-        #: The size of an entry in bytes, of streams whose entries are large.
+        #: Size of an entry in bytes, for streams with large entries.
         self.large: dict[str, int] = {}
-        #: Streams whose entries are known not to be large.
+        #: Streams whose entries are known to be small.
         self.small: set[str] = set()
 
     def _ask(self, *commands: Command) -> list[Any]:
@@ -50,7 +50,7 @@ class Capabilities:
         return ask(commands)
 
     def has(self, *names: str) -> bool:
-        """Return whether the server has all of these commands. One that refuses to answer is treated as one without
+        """Return whether the server has all of these commands. A server that refuses to reply counts as one without
         them.
         """
         unknown = [name for name in names if name not in self._commands]
@@ -61,7 +61,7 @@ class Capabilities:
         return all(self._commands[name] for name in names)
 
     def forget(self, name: str) -> None:
-        """The server refuses this command from now on."""
+        """Record that the server does not have this command."""
         self._commands[name] = False
 
     def may_run_scripts(self) -> bool:
@@ -83,20 +83,20 @@ class Capabilities:
         self.small.add(stream)
 
     def learn_sizes(self, stream: str, reply: Sequence[Any]) -> None:
-        """The reply of XINFO STREAM, with its first and last entry, was this one."""
+        """Record the entry size in a reply of XINFO STREAM, which has the first and last entry."""
         self.learn_size(stream, max((sum(map(len, one[1])) for one in reply if isinstance(one, list)), default=0))
 
     def prefers_script(self, stream: str) -> bool:
-        """Return whether a script is better than having the stream's entries sent."""
+        """Return whether a script costs less than sending the stream's entries."""
         return self.runs_scripts and stream in self.large
 
     def script_page(self, stream: str) -> int:
-        """Return how many of the stream's entries a script may look at."""
+        """Return the maximum number of the stream's entries for a script."""
         return max(1, min(_SCRIPT_ENTRIES, _SCRIPT_BYTES // self.large.get(stream, 1)))
 
 
 def is_refused(refusal: str) -> bool:
-    """Return whether a command was refused that the server had: another server answers now, or the user's rights
+    """Return whether a command was refused that worked before: the server was replaced, or the user's rights
     changed.
     """
     return "unknown command" in refusal or refusal.startswith("NOPERM")

@@ -1,7 +1,7 @@
-"""The commands that are sent to servers, and all that is known of each: one table.
+"""The commands that are sent to servers, with all facts about each: one table.
 
-Where its key stands, whether it may be sent again, what it is needed for (so which ACL rules a user needs), what
-happens without it, and how to find out whether a user may call it. Sends nothing.
+A row has the position of the key, whether the command may be sent again, its purposes (from which the ACL rules of a
+user follow), the consequence if it is not permitted, and a form for checking the permission. Sends nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Command = tuple[bytes | str | int, ...]
 
 
 class Need(StrEnum):
-    """What commands are needed for. What is "(not needed)" has another way, at a higher cost."""
+    """Purpose of commands. Purposes with "(not needed)" can also be served at a higher cost without the commands."""
 
     ANY = "everything"
     WRITE_ONCE = "writing with exactlyOnce, atomic or staged"
     WRITE_AGAIN = "writing a batch again, with staged, and in foreachBatch"
     MOVE_STAGED = "staged rows that the server moves (not needed)"
     WRITE_COLUMNS = "rows sent to the engine as columns (not needed)"
-    SEE_EVICTION = "seeing that records of exactly-once writes are not evicted (not needed)"
-    SEE_DELETION = "seeing that a stream of exactly-once writes was deleted and has more entries again (not needed)"
+    SEE_EVICTION = "checking that records of exactly-once writes are not evicted (not needed)"
+    SEE_DELETION = "detecting that a stream of exactly-once writes was deleted and has more entries again (not needed)"
     APPEND = "writing with append"
     TRIM_ON_WRITE = "maxlen, minid, retentionMs"
     OVERWRITE = "mode overwrite"
@@ -55,7 +55,7 @@ class Need(StrEnum):
 
 #: Stands for a key in `Sent.probe`.
 KEY = object()
-#: The value of `Sent.key` where the keys stand behind the word STREAMS.
+#: Value of `Sent.key` if the keys follow the word STREAMS.
 STREAMS = -1
 
 
@@ -64,9 +64,9 @@ class Sent:
     """One command that is sent.
 
     `key`: the index of its first key among the words, 0 without one. `again`: whether executing it twice has the same
-    effect as once. `needs`: what it is needed for; without any, the command line alone sends it. `without`: what
-    happens where the user may not call it; empty if that is an error. `probe`: words behind its name with which it has
-    no effect, to find out whether the user may call it.
+    effect as once. `needs`: its purposes; if empty, only the command line sends it. `without`: the
+    consequence if the user may not call it; empty if that is an error. `probe`: arguments with which it has
+    no effect, for checking whether the user may call it.
     """
 
     key: int
@@ -210,7 +210,9 @@ RULES: dict[Need, str] = {
     need: " ".join(rule_of(name) for name, sent in COMMANDS.items() if need in sent.needs) for need in Need
 }
 ENGINE_RULES = " ".join(map(rule_of, EXTENSIONS))
-_BY_WORD = {name.partition(" ")[0]: sent for name, sent in COMMANDS.items()}  # the subcommands of a command are alike
+_BY_WORD = {
+    name.partition(" ")[0]: sent for name, sent in COMMANDS.items()
+}  # subcommands of a command have the same properties
 
 
 def is_idempotent(command: Command) -> bool:
@@ -222,7 +224,7 @@ def is_idempotent(command: Command) -> bool:
 
 
 def key_of(command: Command) -> bytes | None:
-    """Return the first key of a command; None without keys."""
+    """Return the first key of a command; None if it has no keys."""
     sent = _BY_WORD.get(str(command[0]).upper())
     at = 1 if sent is None else sent.key
     if at == STREAMS:
@@ -247,7 +249,7 @@ def keys_of(commands: Sequence[Command]) -> list[bytes | None]:
 
 
 def streams_at(command: Command) -> int:
-    """Return where the word STREAMS is in an XREAD or XREADGROUP. Group and consumer stand before it and may be called
+    """Return the index of the word STREAMS in an XREAD or XREADGROUP. Group and consumer precede it and may have that
     so.
     """
     return command.index("STREAMS", 4 if command[0] == "XREADGROUP" else 1)

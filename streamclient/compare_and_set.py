@@ -9,17 +9,17 @@ from streamclient.connection import Command, Connection, Link
 from streamclient.errors import fail
 from streamclient.wire_errors import ResponseError
 
-#: The commands that make the change, from the replies of what was read; none if there is nothing to change.
+#: Returns the commands of the change, given the replies to the reads; an empty list if nothing must change.
 Decide = Callable[[list[Any]], list[Command]]
 
 
 def change(
     connection: Connection, keys: Sequence[bytes], reads: Sequence[Command], decide: Decide, *, partial: bool = False
 ) -> list[Any]:
-    """Read, decide, and execute the commands, unless one of `keys` has changed meanwhile: then again. Their replies.
+    """Read, decide, and execute the commands; repeat this if one of `keys` has changed meanwhile. Return the replies.
 
-    The keys are in one slot. After a broken connection nobody knows whether the commands were executed, and `decide` is
-    asked once more. Raises WRITE_CONTENDED, what `decide` raises, and the error of a command that was refused. If the
+    The keys are in one slot. After a broken connection it is unknown whether the commands were executed, and `decide`
+    is called again. Raises WRITE_CONTENDED, what `decide` raises, and the error of a command that was refused. If the
     change may be `partial`, that error is among the replies instead.
     """
     link: Link | None = None

@@ -1,15 +1,15 @@
-"""A connection to an address, whatever is behind it: one server, a master found by Sentinels, or a cluster.
+"""A connection to an address of any kind: one server, a master found by Sentinels, or a cluster.
 
 Owns the links to the address's nodes and their replacement. Commands go to the node that has their key. Redirections
 are followed (MOVED, ASK), temporary refusals are retried (LOADING, TRYAGAIN, CLUSTERDOWN, READONLY after a failover),
-and a broken link is replaced, with pauses, until the address's retry time is over. Callers need not know whether there
-is a cluster.
+and a broken link is replaced, with pauses, until the address's retry time is over. Callers need not distinguish
+clusters.
 
-The rule to keep: a command whose link broke may have been executed. Only idempotent commands are sent again
-(`commands.is_idempotent`). For others the failure goes to the caller, unless it said how to go on (`Resume`). A refused
-command was not executed, so it is always sent again.
+Invariant: a command whose link broke may have been executed. Only idempotent commands are sent again
+(`commands.is_idempotent`). For others the failure goes to the caller, unless it provides a continuation (`Resume`). A
+refused command was not executed, so it is always sent again.
 
-It is one file of four hundred lines: what may be sent again, and where, depends on the links' state.
+It is one file because the decisions what to send again, and where, depend on the links' state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streamclient.commands import Command, is_idempotent, key_of, keys_of
 from streamclient.config.address import Address, Endpoint
 from streamclient.errors import PystreamsError, error
 from streamclient.link import Link
-from streamclient.refusals import login_refused, refused, speaks_otherwise
+from streamclient.refusals import login_refused, refused, tls_mismatch
 from streamclient.retry import Budget, is_permanent, is_transient, reason_of
 from streamclient.routing import UNREACHABLE, Topology
 from streamclient.sockets import OtherProtocolError
@@ -64,7 +64,7 @@ class _Request:
 class Connection:
     """A connection to an address: one server, or all masters of a cluster.
 
-    Errors: SERVER_UNREACHABLE where retries did not help; `BROKEN` where a request that is not idempotent may have been
+    Errors: SERVER_UNREACHABLE after unsuccessful retries; `BROKEN` if a request that is not idempotent may have been
     executed.
     """
 
@@ -72,14 +72,14 @@ class Connection:
         self.address = address
         self.topology = Topology(address)
         self._links: dict[Endpoint, Link] = {}
-        #: Changes whenever a link is opened, and no two connections have the same: the server may be another one.
+        #: Changes whenever a link is opened, and is unique among connections: the server may have been replaced.
         self.generation = 0
         self._requests: dict[bytes, _Request] = {}
         self.capabilities = Capabilities(self.pipeline)
         self._reliably(lambda: self.link(None))
 
     def serve(self, address: Address) -> None:
-        """Use this address from now on. It is equal, but may say otherwise how long to retry and what errors show."""
+        """Use this address from now on. It is equal, but may differ in the retry time and in the text of errors."""
         self.address = self.topology.address = address
 
     def close(self) -> None:
@@ -163,22 +163,22 @@ class Connection:
         """Return the error SERVER_UNREACHABLE with that cause."""
         reason = _reason(cause)
         if self.topology.is_announced(reason):
-            reason += "; the cluster announces this address for a node, and it must be in reach from here"
+            reason += "; the cluster announces this address for a node, and it must be reachable from here"
         return error("SERVER_UNREACHABLE", address=self.address.shown, reason=reason)
 
     def raise_permanent(self, cause: BaseException) -> None:
-        """Raise what the cause is if a retry cannot help: LOGIN_REFUSED, TLS_NEEDED, ... or SERVER_UNREACHABLE."""
+        """Raise the error of the cause if a retry cannot help: LOGIN_REFUSED, TLS_NEEDED, ... or SERVER_UNREACHABLE."""
         if isinstance(cause, LoginRefusedError):
             raise login_refused(self.address, cause) from None
         if isinstance(cause, OtherProtocolError):
-            raise speaks_otherwise(self.address, encrypted=cause.encrypted) from None
+            raise tls_mismatch(self.address, encrypted=cause.encrypted) from None
         if is_permanent(cause):
             raise self.unreachable(cause) from None
 
     def retry(self, attempt: Callable[[], T | None], lost: Callable[[], None]) -> T | None:
         """Repeat `attempt` until it returns something; None if the retry time is over.
 
-        The attempt returns None where the server refused for the moment. If it raises `UNREACHABLE`, `lost` is called
+        The attempt returns None if the server refused temporarily. If it raises `UNREACHABLE`, `lost` is called
         to drop the link. Raises SERVER_UNREACHABLE if that was the last attempt, or if the failure is permanent.
         """
         budget: Budget | None = None
@@ -296,7 +296,7 @@ class Connection:
             self.drop(link)
 
     def learn_or_raise(self, reply: ResponseError, command: str, link: Link | None) -> None:
-        """Update the routing if that link's server refused for the moment; otherwise raise what the reply means."""
+        """Update the routing if that link's server refused for the moment; otherwise raise the error of the reply."""
         if not is_transient(reply):
             raise refused(self.address, command, reply)
         self.learn_from(str(reply), link)
@@ -416,5 +416,5 @@ class Connection:
 def _reason(cause: BaseException) -> str:
     text = f"{cause}".rstrip(".") or type(cause).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        return f"{text}; tls.caFile names the certificates to trust, tls.verify says what is checked"
+        return f"{text}; tls.caFile names the certificates to trust, tls.verify selects the checks"
     return text

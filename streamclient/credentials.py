@@ -1,7 +1,7 @@
-"""Where a connection's user and password come from: the login itself, a file, or a provider that Python code names.
+"""Source of a connection's user and password: the login itself, a file, or a provider in Python.
 
-Owns how a secret is found at the moment when a connection logs in, in whatever process that is: nothing but the name of
-the file or of the function travels. Files and providers are asked again for each connection, so a secret may change.
+Owns the lookup of a secret when a connection logs in, in any process: only the name of the file or of the function
+travels. Files and providers are read again for each connection, so a secret may change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from streamclient.config.address import Login
 from streamclient.errors import PystreamsError, error
 
-_PATIENCE_SECONDS = 30.0  # how long a provider may take
+_PATIENCE_SECONDS = 30.0  # timeout of a provider
 
 
 class Provider(Protocol):
@@ -31,7 +31,7 @@ class Provider(Protocol):
 
 
 class _PasswordFile:
-    """The password that a file has now: its text without the end of the last line."""
+    """The current password in a file: its text without the last line break."""
 
     def __init__(self, username: str | None, path: str) -> None:
         self._username = username
@@ -45,16 +45,16 @@ class _PasswordFile:
 
 
 def _text(secret: bytes) -> str:
-    """Return the secret as text. Python's own error would have all of it, and show a byte: this one stands alone."""
+    """Return the secret as text. The error is raised without Python's own, which would contain the secret."""
     with suppress(UnicodeDecodeError):
         return secret.decode()
     raise UnicodeError("the file is not UTF-8")
 
 
 class _Checked:
-    """A provider whose failures are CREDENTIALS_MISSING, and say where it was asked.
+    """A provider that raises its failures as CREDENTIALS_MISSING, with the host.
 
-    So is a result that is no login, and no result within half a minute.
+    This includes a result that is not a login, and a missing result after half a minute.
     """
 
     def __init__(self, source: str, provider: Any) -> None:
@@ -82,15 +82,15 @@ def _ask(provider: Any, answer: Future[Any]) -> None:
 def _checked(said: Any) -> Any:
     """Return the login that a provider returned. TypeError, without its text, if it is not a login."""
     if not isinstance(said, tuple | list):
-        raise TypeError(f"what get_credentials returned ({type(said).__name__}) is no tuple of user and password")
+        raise TypeError(f"the result of get_credentials ({type(said).__name__}) is not a tuple of user and password")
     kinds = ", ".join(type(word).__name__ for word in said)
     if len(said) not in (1, 2) or not all(isinstance(word, str | bytes) for word in said):
-        raise TypeError(f"what get_credentials returned (a tuple of {kinds or 'nothing'}) is no user and password")
+        raise TypeError(f"the result of get_credentials (a tuple of {kinds or 'nothing'}) is not user and password")
     return said
 
 
 def provider_of(login: Login) -> Provider | None:
-    """What says user and password when a connection logs in; None where the login has them.
+    """Return the provider of user and password for a login; None if the login contains them.
 
     Raises CREDENTIALS_MISSING, as its `get_credentials` does.
     """
@@ -108,7 +108,7 @@ def _provider(name: str) -> Any:
     try:
         made = getattr(importlib.import_module(module), function)()
         if not callable(getattr(made, "get_credentials", None)):
-            raise TypeError(f"what it returns ({type(made).__name__}) has no method get_credentials")
+            raise TypeError(f"its result ({type(made).__name__}) has no method get_credentials")
     except Exception as cause:
         raise _missing(name, cause) from cause
     return made

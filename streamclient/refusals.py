@@ -85,8 +85,8 @@ def login_refused(address: Address, reason: Any) -> PystreamsError:
     return error("LOGIN_REFUSED", address=address.shown, given=given, reason=str(reason).rstrip(". "))
 
 
-def speaks_otherwise(address: Address, *, encrypted: bool) -> PystreamsError:
-    """Return the error if TLS meets a server without it, or the reverse. `encrypted`: whether the server speaks TLS."""
+def tls_mismatch(address: Address, *, encrypted: bool) -> PystreamsError:
+    """Return the error if only one side uses TLS. `encrypted`: whether the server uses it."""
     condition = "TLS_NEEDED" if encrypted else "TLS_NOT_SPOKEN"
     scheme, _, rest = address.shown.partition("://")
     plain = scheme.replace("rediss", "redis")

@@ -1,7 +1,7 @@
-"""Replicas: which servers have copies of a node's keys, how far each copy is, and in which availability zone it is.
+"""Replicas: the servers with copies of a node's keys, the replication offset of each, and its availability zone.
 
-What is found is kept for some seconds, for all tasks of this process: which replicas there are, and which of them did
-not answer. Each task asks again how far a copy is.
+Results are cached for some seconds, for all tasks of this process: the list of replicas, and those that did not reply.
+The offset is requested again by each task.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from streamclient.wire_errors import ResponseError
 
 _log = logging.getLogger("spark_streams")
 _KEPT_SECONDS = 10.0
-#: How long a replica may be silent before the primary is read instead.
+#: Timeout of a replica in seconds, after which the primary is read instead.
 _ANSWER_SECONDS = 5.0
-#: How long a replica that did not answer is not asked again: much longer than finding that out takes.
+#: Seconds for which a replica that timed out is not asked again; much longer than the timeout.
 _SILENT_SECONDS = 60.0
 _QUESTION = ("INFO", "replication")
 _found: dict[tuple[Address, Endpoint | None], tuple[float, Sequence[Address]]] = {}
 _zones: dict[Endpoint, tuple[float, str]] = {}
 _silent: dict[Address, float] = {}
-#: Servers already reported by this process as not saying how far they are.
+#: Servers without an offset that this process has already warned about.
 _untold: set[Endpoint] = set()
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a server was: its replication ID, which names a history of writes, and the offset in it, in bytes.
+    """Replication state of a server: its replication ID, which names a history of writes, and the offset in bytes.
 
-    A server of the same history that has come as far has everything that this one had. Stream IDs would not tell: a
-    stream that was deleted and made anew may have smaller ones than the old one, which a replica still has.
+    A server of the same history with at least this offset has all entries that this one had. Stream IDs would not prove
+    that: a stream that was deleted and recreated may have smaller IDs than the old one, which a replica may still have.
     """
 
     history: str
@@ -47,10 +47,9 @@ class Mark:
 
 
 def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tuple[Endpoint | None, Mark], ...]:
-    """Return how far these nodes of a cluster are now (None: the one server). A node that says nothing of it is left
-    out.
+    """Return the current offsets of these nodes of a cluster (None: the single server), without nodes that report none.
 
-    That is a warning in the log, once in a process. Raises NO_REPLICAS_TOLD where the user may not ask.
+    A node that reports none is logged as a warning, once per process. Raises NO_REPLICAS_TOLD if the user may not ask.
     """
     found: list[tuple[Endpoint | None, Mark]] = []
     for node in nodes:
@@ -64,30 +63,30 @@ def marks(connection: Connection, nodes: Iterable[Endpoint | None]) -> tuple[tup
         lines = _lines(reply)
         mark = _mark(lines)
         if mark is None:
-            _warn(link.endpoint, lines, "So its replicas are not read, but this server itself.")
+            _warn(link.endpoint, lines, "Its replicas are not read, but this server itself.")
         else:
             found.append((node, mark))
     return tuple(found)
 
 
 def has_reached(replica: Connection, mark: Mark) -> bool:
-    """Return whether that server has everything that was there at the mark; so does one that has been promoted since.
+    """Return whether that server has everything up to the mark, possibly after a promotion to master.
 
-    If it does not say, it has not; that is a warning in the log, once in a process.
+    Returns False if it reports no offset, which is logged as a warning once per process.
     """
     (reply,) = replica.pipeline([_QUESTION])
     lines = _lines(reply)
     now = _mark(lines)
     if now is None:
-        _warn(replica.topology.endpoint(None), lines, "So this replica is not read, but the primary.", reply)
+        _warn(replica.topology.endpoint(None), lines, "The primary is read instead of this replica.", reply)
         return False
-    before = lines.get("second_repl_offset", "")  # up to there the history was that of the second ID
+    before = lines.get("second_repl_offset", "")  # up to there the history has the second ID
     continued = lines.get("master_replid2") == mark.history and before.isdigit() and mark.offset < int(before)
     return (now.history == mark.history or continued) and now.offset >= mark.offset
 
 
 def _mark(lines: Mapping[str, str]) -> Mark | None:
-    """Return how far a server is that has these lines in its INFO; None if they do not say."""
+    """Return the mark in these lines of INFO; None if they have none."""
     history, offset = lines.get("master_replid"), lines.get(_offset_line(lines), "")
     return Mark(history, int(offset)) if history and offset.isdigit() else None
 
@@ -104,7 +103,7 @@ def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: A
     missing = [name for name in wanted if not lines.get(name)]
     reason = f" ({reply})" if isinstance(reply, ResponseError) else ""
     _log.warning(
-        "readFrom: %s does not say how far it is: INFO replication has no %s%s. %s",
+        "readFrom: %s does not report its replication offset: INFO replication has no %s%s. %s",
         server,
         " and no ".join(missing) or "usable offset",
         reason,
@@ -113,7 +112,7 @@ def _warn(server: Endpoint, lines: Mapping[str, str], consequence: str, reply: A
 
 
 def leave_alone(replica: Address) -> None:
-    """The replica does not answer: for a minute `of_node` does not name it."""
+    """Exclude a replica that does not reply from `of_node` for a minute."""
     _silent[replica] = time.monotonic() + _SILENT_SECONDS
 
 
@@ -138,7 +137,7 @@ def of_node(connection: Connection, node: Endpoint | None) -> Sequence[Address]:
 
 
 def _address_of(address: Address, endpoint: Endpoint) -> Address:
-    """Return a replica as a server by itself, with the same login. It is tried once, briefly: there is always the
+    """Return a replica's own address, with the same login. It is tried once and briefly, since there is always the
     primary.
     """
     login = address.login
@@ -157,7 +156,7 @@ def _address_of(address: Address, endpoint: Endpoint) -> Address:
 
 
 def zone_of(connection: Connection) -> str:
-    """Return the availability zone that a server says it is in (Valkey, ElastiCache); empty if it says none."""
+    """Return the availability zone that a server reports (Valkey, ElastiCache); empty if it reports none."""
     endpoint, now = connection.topology.endpoint(None), time.monotonic()
     until, zone = _zones.get(endpoint, (0.0, ""))
     if now < until:

@@ -1,6 +1,6 @@
-"""Replies to many XADDs at once: a vectorised check that all succeeded, or which of them was refused and why.
+"""Replies to many XADDs at once: a vectorised check for success, or the refused ones and the reasons.
 
-Knows RESP2; opens no sockets. The check declines whatever it is not sure of, and the parser decides.
+Depends on RESP2; opens no sockets. The check declines in any doubt, and the parser decides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parse(data: bytes) -> list[Any]:
 
 
 def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> int:
-    """Return the position behind `count` IDs that begin at `start`; -1 if there is anything else in between.
+    """Return the position after `count` IDs that begin at `start`; -1 if there is anything else in between.
 
     An ID is two lines. The first starts with `$` and a digit.
     """
@@ -54,11 +54,11 @@ def end_of_ids(buffer: bytes | bytearray, start: int, stop: int, count: int) -> 
 
 @dataclass
 class TransactionResult:
-    """What became of a transaction. `done`: every command succeeded.
+    """Outcome of a transaction. `done`: every command succeeded.
 
     `conflict`: a watched key was changed, so nothing was executed. `refusal`: a command was refused when it was queued,
     so nothing was executed. `refused`: errors of single commands that were executed, by their index. `tail`: the
-    replies behind EXEC's.
+    replies after EXEC's.
     """
 
     done: bool = False

@@ -1,4 +1,4 @@
-"""Retries: what is worth trying again, and how long to go on; what a refusal is about.
+"""Retries: which failures are retried and for how long, and the classification of refusals.
 
 Owns the pauses between attempts, and the classification of refusals and failures. Opens and sends nothing.
 """
@@ -18,7 +18,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.5
 
 
 class Refusal(enum.Enum):
-    """The subject of an error reply. Only a refusal of the `ROW` is permanent; the others pass."""
+    """The subject of an error reply. Only a refusal of the `ROW` is permanent; the others are temporary."""
 
     LATER = "not now or not here: the command was not executed, and may succeed later or at another node"
     SERVER = "the server's state, the user's rights or a script: the command's arguments were not judged"
@@ -48,7 +48,7 @@ _REFUSALS: dict[str, Refusal] = {
     "NOGROUP": Refusal.ROW,
 }
 
-#: What stands for NOPERM within a script, in Redis 7.0, and in later releases and Valkey.
+#: Texts for NOPERM within a script, in Redis 7.0, and in later releases and Valkey.
 _FORBIDDEN_IN_SCRIPT = ("The user executing the script can't run", "ACL failure in script")
 
 #: By a part of a reply that begins with ERR.
@@ -69,7 +69,7 @@ _ABORTED = "EXECABORT Transaction discarded because of: "
 
 
 class Budget:
-    """The time that is left for retries: `milliseconds` from now, with pauses that grow from 5 ms to half a second."""
+    """The remaining time for retries: `milliseconds` from now, with pauses that grow from 5 ms to half a second."""
 
     def __init__(self, milliseconds: float) -> None:
         self._end = time.monotonic() + milliseconds / 1000

@@ -1,7 +1,7 @@
-"""Routing: which server has a key. That is the URL's server, the master that Sentinels name, or a cluster's node.
+"""Routing: the server of a key. That is the URL's server, the master that Sentinels name, or a cluster's node.
 
-Owns what is known of a cluster's slots and of the master's endpoint, and how to learn it again. Every question opens a
-link and closes it.
+Owns the known slots of a cluster and the master's endpoint, and how to find them again. Every question opens a link and
+closes it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ UNREACHABLE = (*BROKEN, NoServerError)
 
 
 class Topology:
-    """Where the keys of an address are. Its methods raise `UNREACHABLE`, and ServerError for what will not go away."""
+    """Locations of an address's keys. Its methods raise `UNREACHABLE`, and ServerError for permanent failures."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         #: Whether keys are spread over several nodes.
         self.is_cluster = address.kind == "cluster"
         self._ranges: list[tuple[int, int, Endpoint]] | None = None
-        self._owners: list[Endpoint | None] = []  # of each slot, where the ranges are known
+        self._owners: list[Endpoint | None] = []  # of each slot, if the ranges are known
         self._nodes: list[Endpoint] = []
         self._followers: dict[Endpoint, list[Endpoint]] = {}  # the replicas of a cluster's masters
         self._master: Endpoint | None = None
@@ -77,12 +77,13 @@ class Topology:
         return [Endpoint(host.decode(), int(port)) for host, port, _ in role[2]] if role[0] == b"master" else []
 
     def forget(self) -> None:
-        """Ask again when the answer is needed next: what is known may be wrong."""
+        """Drop the known locations, which may be wrong, so that they are requested again on demand."""
         self._ranges = None
         self._master = None
 
     def learn_moved(self, refusal: str) -> None:
-        """Learn from `MOVED slot host:port`. All slots are asked for again: more than one may have moved.
+        """Record a redirection `MOVED slot host:port`. All slots are requested again, since more than one may have
+        moved.
 
         Refusals of many keys arrive together: if the slot is already known to be there, no server is asked.
         """
@@ -106,7 +107,7 @@ class Topology:
         return self._endpoint_of(refusal.split()[2])
 
     def _endpoint_of(self, text: str) -> Endpoint:
-        """Return the `host:port` of a redirection; an empty host means the one that was asked."""
+        """Return the `host:port` of a redirection; an empty host means the server that replied."""
         host, _, port = text.rpartition(":")
         return Endpoint(host or self.address.endpoints[0].host, int(port))
 
@@ -119,7 +120,7 @@ class Topology:
         return self._ranges
 
     def _learn(self, ranges: list[tuple[int, int, Endpoint]]) -> None:
-        """The nodes of all slots. What stands first holds."""
+        """Record the nodes of these slots. The first range with a slot counts."""
         owners: list[Endpoint | None] = [None] * COUNT
         for first, last, endpoint in reversed(ranges):
             owners[first : last + 1] = [endpoint] * (last + 1 - first)
@@ -135,7 +136,7 @@ class Topology:
                 self._followers[master] = others
             if ranges:
                 return ranges
-        raise NoServerError("no node knows of slots that are served")
+        raise NoServerError("no node reports served slots")
 
     def _find_master(self) -> Endpoint:
         address = self.address
@@ -145,18 +146,18 @@ class Topology:
         for _, reply in self._first_answer(address.endpoints, address.sentinel_login, question):
             if reply:
                 found = Endpoint(reply[0].decode(), int(reply[1]))
-                # A Sentinel may not have noticed a failover yet: the server itself must say that it is a master.
+                # A Sentinel may not have noticed a failover yet: the server itself must confirm that it is a master.
                 for _, role in self._first_answer([found], address.login, ("ROLE",)):
                     if role[0] == b"master":
                         return found
-        raise NoServerError(f"no Sentinel names a master of {address.service!r} that is one")
+        raise NoServerError(f"no Sentinel names a server for {address.service!r} that is a master")
 
     def _first_answer(
         self, endpoints: Sequence[Endpoint], login: Login, question: Command
     ) -> list[tuple[Endpoint, Any]]:
         """Return the first answer of one of these, with its endpoint, in a list of one. Raises the last failure.
 
-        A refusal that does not pass is an error that no retry helps, such as NOT_A_CLUSTER.
+        A permanent refusal raises an error that no retry can avoid, such as NOT_A_CLUSTER.
         """
         failure: BaseException | None = None
         for endpoint in dict.fromkeys(endpoints):
@@ -177,14 +178,14 @@ class Topology:
                 failure = NoServerError(str(reply)) if problem.condition == "SERVER_REFUSED" else problem
                 continue
             return [(endpoint, reply)]
-        raise failure if failure is not None else NoServerError("nobody to ask")
+        raise failure if failure is not None else NoServerError("no server to ask")
 
 
 def _endpoint_in(node: Sequence[Any], asked: Endpoint) -> Endpoint:
-    """Return where a node in the reply of CLUSTER SLOTS is.
+    """Return the endpoint of a node in the reply of CLUSTER SLOTS.
 
-    Without a host it is on the one that was asked. Where names are preferred and it has none, the host is `?`, and
-    the IP stands behind.
+    Without a host, it is on the host that replied. If names are preferred and the node has none, the host is `?`, and
+    the IP follows.
     """
     host, port, *more = node
     name = (host or b"").decode()

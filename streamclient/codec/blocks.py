@@ -1,10 +1,10 @@
-"""A reply to PS.COLUMNS to pages: columns come as they lie in the reply, frames are decoded as XRANGE's are.
+"""Decoding of PS.COLUMNS replies: columns are used in place, frames are decoded like those of XRANGE.
 
 The reply is a list of blocks. Neighbouring blocks of columns with the same fields make one page, a block of frames
-makes another. The pages have exactly what those of `streamclient.codec.decode` have for the same entries: of a field
-that an entry has twice the last one counts. All that is proven of columns is that positions are within their values.
+makes another. The pages equal those of `streamclient.codec.decode` for the same entries; if an entry has a field twice,
+the last one counts. The only proof needed for columns is that positions are within their values.
 
-Knows neither sockets, nor Spark, nor what a column's text means.
+Does not depend on sockets, Spark, or the meaning of a column's text.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from streamclient.codec.reply import Page, array_header, last_of
 from streamwire import digits
 from streamwire.digits import Lengths, Words
 
-_SLACK = 8  # bytes behind a column's values that may be read
+_SLACK = 8  # readable bytes after a column's values
 _MAX_BYTES = 2**31 - 1
 _MAX_MS = np.uint64(2**63 - 1)
-_SMALL = 10_000  # numbers below it have their texts ready
-_RARE = 4  # with as many entries for each millisecond their texts are made once
-#: Where something begins and ends in the reply.
+_SMALL = 10_000  # numbers below this limit have precomputed texts
+_RARE = 4  # number of entries per millisecond from which texts are made once per value
+#: Start and end of something in the reply.
 _Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Frames:
-    """A block of `count` entries as XRANGE has them."""
+    """A block of `count` entries in the form of XRANGE."""
 
     count: int
     span: _Span
@@ -45,7 +45,7 @@ class Frames:
 
     @property
     def frame_bytes(self) -> int:
-        """How many bytes they have."""
+        """Their size in bytes."""
         return self.span[1] - self.span[0]
 
 
@@ -66,7 +66,7 @@ class Columns:
 
     @property
     def frame_bytes(self) -> int:
-        """About how many bytes the entries have as frames."""
+        """Approximate size of the entries as frames, in bytes."""
         names = sum(len(name) + 14 for name in self.names)
         return self.count * (names + 35) + sum(one[1][1] - one[1][0] for one in self.fields if one is not None)
 
@@ -75,7 +75,7 @@ Block = Frames | Columns
 
 
 def blocks(buffer: bytes | bytearray) -> list[Block]:
-    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for what is no
+    """Return the blocks of a reply. Raises `ReplyError` for an error reply, and ValueError for anything else.
     such reply.
     """
     number, at = array_header(buffer)
@@ -115,7 +115,7 @@ def _block(buffer: bytes | bytearray, count: int, spans: Sequence[_Span | None])
 
 
 def _line(buffer: bytes | bytearray, at: int, kind: bytes) -> tuple[int, int]:
-    """Return the number in the line that begins here, and where the next one begins."""
+    """Return the number in the line that begins here, and the start of the next line."""
     end = buffer.find(b"\r\n", at)
     if end < 0 or buffer[at : at + 1] != kind:
         raise ValueError(f"a line with {kind!r} was expected, not {bytes(buffer[at : at + 40])!r}")
@@ -127,7 +127,7 @@ def _integer(buffer: bytes | bytearray, at: int) -> tuple[int, int]:
 
 
 def _bulk(buffer: bytes | bytearray, at: int) -> tuple[_Span | None, int]:
-    """Return where the bulk string's bytes are (None: it is nil), and where it ends."""
+    """Return the span of the bulk string's bytes (None: it is nil), and its end."""
     size, at = _line(buffer, at, b"$")
     if size < 0:
         return None, at
@@ -137,7 +137,7 @@ def _bulk(buffer: bytes | bytearray, at: int) -> tuple[_Span | None, int]:
 
 
 def pages(buffer: bytes | bytearray, found: Sequence[Block]) -> Iterator[Page]:
-    """Yield the pages of these blocks of a reply, in order. Sixteen bytes behind the last one must be readable."""
+    """Yield the pages of these blocks of a reply, in order. Sixteen bytes after the last one must be readable."""
     for names, some in groupby(found, lambda block: block.names):
         for block in (parts := list(some)):
             if isinstance(block, Frames):
@@ -148,7 +148,7 @@ def pages(buffer: bytes | bytearray, found: Sequence[Block]) -> Iterator[Page]:
 
 @dataclass(frozen=True)
 class _Column:
-    """The values of a field: `offsets` (int32, one more than there are values), and bytes with some to spare."""
+    """The values of a field: `offsets` (int32, one more than there are values), and bytes with some spare ones."""
 
     offsets: NDArray[np.int32]
     data: NDArray[np.uint8]
@@ -265,7 +265,7 @@ class ColumnPage:
         return None if found is None else pa.array(found)
 
     def fields(self) -> tuple[Any, Any, Any]:
-        """Return all fields, with null values where these were not sent."""
+        """Return all fields, with null values for those that were not sent."""
         names = list(self._last)
         width = len(names)
         # Column behind column, then in the order of the entries.
@@ -282,7 +282,7 @@ def _decimals(numbers: NDArray[np.uint64]) -> Any:
 
 
 def _ms_texts(ms: NDArray[np.uint64]) -> Any:
-    """As `_decimals`, of numbers that are often the same as the one before."""
+    """Like `_decimals`, for numbers that are often the same as the previous one."""
     first = np.flatnonzero(np.concatenate(([True], ms[1:] != ms[:-1])))
     if first.size * _RARE > ms.size:
         return _decimals(ms)
@@ -295,5 +295,5 @@ def _small() -> Any:
 
 
 def _seq_texts(seq: NDArray[np.uint64]) -> Any:
-    """As `_decimals`, of numbers that are mostly small."""
+    """Like `_decimals`, for numbers that are mostly small."""
     return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)

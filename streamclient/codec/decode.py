@@ -3,7 +3,7 @@
 `decode_page` tries three ways, the fastest first: frames of one shape (`streamclient.codec.uniform_frames`), frames
 of any shape validated by numpy (here), and a parser (`streamclient.codec.decode_reference`, the slow twin). All three
 must return the same columns: change one only together with the others. They share a rule: when an entry has a field
-twice, the last one counts. Knows neither sockets, nor Spark, nor what a column's text means.
+twice, the last one counts. Does not depend on sockets, Spark, or the meaning of a column's text.
 
 The proof. Cut the buffer at every line feed. A frame with c field tokens then has 4 + 2c lines: `*2`, `$length`, the
 ID, `*c`, and a `$length` line and a content line for each token. If every line ends in CR LF, every frame's head
@@ -27,14 +27,14 @@ _Ints = NDArray[np.int64]
 _LF, _CR, _STAR, _DOLLAR, _DASH = 10, 13, 42, 36, 45
 _ZERO = np.uint8(48)
 _MAX_BYTES = 2**31 - 1
-_MAX_DIGITS = 10  # of a declared length or count; more is never a page's
+_MAX_DIGITS = 10  # of a declared length or count; a page never has more
 _MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
 
 
 def decode_page(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Page:
-    """Return the page of the `count` frames in `buffer[start:stop]`. ValueError if that is not what is there.
+    """Return the page of the `count` frames in `buffer[start:stop]`. Raises ValueError if it contains anything else.
 
-    The quickest way needs sixteen readable bytes after `stop`, with any content, and the line end before `start`.
+    The fastest way needs sixteen readable bytes after `stop`, with any content, and the line end before `start`.
     """
     page: Page | None = uniform_frames.scan(buffer, start, stop, count)
     if page is None:
@@ -64,7 +64,7 @@ def scan(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Vector
     return None if proven is None else VectorPage(buffer, start, data, *proven)
 
 
-#: Where each token begins and ends, in order; and the number of each row's first token, then the total of tokens.
+#: Starts and ends of the tokens, in order; and the number of each row's first token, then the total of tokens.
 _Proven = tuple[_Ints, _Ints, _Ints]
 
 
@@ -136,7 +136,7 @@ def _begin(data: NDArray[np.uint8], firsts: _Ints, text: bytes) -> bool:
     size = len(text)
     if size < 8:
         return all(np.all(data.take(firsts + i) == text[i]) for i in range(size))
-    words = np.ndarray((data.size - 7,), np.dtype("<u8"), data, 0, (1,))  # one at every byte, whatever its alignment
+    words = np.ndarray((data.size - 7,), np.dtype("<u8"), data, 0, (1,))  # one at every byte, regardless of alignment
     return all(
         np.all(words[firsts + at] == int.from_bytes(text[at : at + 8], "little"))
         for at in (min(at, size - 8) for at in range(0, size, 8))

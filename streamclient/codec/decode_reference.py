@@ -1,7 +1,7 @@
 """Reference decoder for `streamclient.codec.decode` and `streamclient.codec.uniform_frames`: frames parsed by hiredis.
 
-The oracle of their tests, and the fallback for whatever they decline. Be plain here, not fast; the columns must be the
-same.
+The oracle of their tests, and the fallback for everything that they decline. Keep it plain, not fast; the columns must
+be same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 def parse(buffer: bytes | bytearray, start: int, stop: int, count: int) -> ScalarPage:
-    """Return the page of `count` frames in `buffer[start:stop]`; ValueError if that is not what lies there.
+    """Return the page of `count` frames in `buffer[start:stop]`; ValueError for anything else.
 
     Entries without fields (`*-1`, as the history of a consumer shows deleted ones) are left out.
     """

@@ -1,8 +1,8 @@
 """Arrow columns to XADD commands: one buffer for all rows, without a Python object per value.
 
-Where no value is missing the commands are copies of templates (`streamwire.templates`); otherwise Arrow joins their
+If no value is missing, the commands are copies of templates (`streamwire.templates`); otherwise Arrow joins their
 parts. `streamclient.codec.encode_reference` is the slow twin: the bytes must be the same, so change one only
-together with the other. Knows neither sockets nor Spark.
+together with the other. Does not depend on sockets or Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Column = tuple[bytes, Any]
 _FEWEST_ROWS = 64  # with fewer, joining is as fast
 _MOST_LENGTHS = 64  # different lengths in a column
 _MOST_BYTES = 2**31 - 1
-_LENGTH_BYTES = 16  # the most around a value: the digits of its length, line ends
+_LENGTH_BYTES = 16  # maximum size of a value's framing: the digits of its length, line ends
 
 
 def encode_adds(
@@ -34,7 +34,7 @@ def encode_adds(
     options: Sequence[bytes],
     rows: int,
 ) -> Any:
-    """One XADD command per row: a binary array whose elements are contiguous in its data buffer.
+    """Return one XADD command per row: a binary array whose elements are contiguous in its data buffer.
 
     `keys`: one key, or a binary array of keys. `ids`: a binary array, null for `*`; None for `*` in all rows.
     `columns`: the fields that are the same in all rows. `fields`: those of each row (`rows + 1` int32 offsets, names,

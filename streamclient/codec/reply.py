@@ -1,6 +1,6 @@
-"""A reply to XRANGE as its readers see it: its first line, and the page of entries behind it.
+"""A reply to XRANGE for its readers: its first line, and the page of entries after it.
 
-Knows bytes; the ways to make a page of them are `streamclient.codec.decode` and below.
+Depends only on bytes; `streamclient.codec.decode` and the modules below it make pages of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class ReplyError(Exception):
 
 
 def array_header(buffer: bytes | bytearray, position: int = 0) -> tuple[int, int]:
-    """Return the number of elements of the array that begins at `position` (-1: null), and where the first one begins.
+    """Return the number of elements of the array that begins at `position` (-1: null), and the start of the first one.
 
     Raises `ReplyError` for an error reply and ValueError for anything that is not an array.
     """

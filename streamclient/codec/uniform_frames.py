@@ -1,9 +1,9 @@
-r"""Frames that are all alike: the same field names in the same order, as one producer's entries have.
+r"""Decoding of uniform frames, which all have the same field names in the same order, as one producer's entries do.
 
-The quickest way to prove a page. The names are read from the first frame. Frames are assumed to begin at every other
-`*`, and `streamwire.walker` follows all of them at once. If each frame ends exactly where the next one was assumed to
-begin, and the last one where the page ends, the tokens are proven. Everything else is declined, including a `*` in a
-value: `streamclient.codec.decode` has the other ways, which give the same columns. Numbers are read straight from the
+The fastest way to prove a page. The names are read from the first frame. Frames are assumed to begin at every other
+`*`, and `streamwire.walker` follows all of them at once. If each frame ends exactly at the assumed start of the next
+one, and the last one at the end of the page, the tokens are proven. Everything else is declined, including a `*` in a
+value: `streamclient.codec.decode` has the other ways, which give the same columns. Numbers are read directly from the
 page (`streamwire.digits`).
 """
 

@@ -1,7 +1,7 @@
 """Server addresses: the forms of a URL, and its credentials.
 
-An `Address` travels to the workers inside pickled readers, writers and partitions. No password is ever shown: whatever
-is printed, raised or logged is `Address.shown`. Opens nothing.
+An `Address` travels to the workers inside pickled readers, writers and partitions. No password is ever shown: the text
+that is printed, raised or logged is `Address.shown`. Opens no connection.
 
     redis://user:password@host:port/database        one server
     rediss://...                                    the same over TLS
@@ -29,7 +29,7 @@ _HIDDEN = "(not shown)"
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The embedded engine, in place of an address. It keeps its data in `directory`; without one, in memory."""
+    """The embedded engine, instead of an address. It keeps its data in `directory`; without one, in memory."""
 
     directory: str | None = None
 
@@ -50,7 +50,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a socket connects to: a host and a port, or the path of a Unix socket."""
+    """Target of a socket: a host and a port, or the path of a Unix socket."""
 
     host: str = ""
     port: int = 0
@@ -63,7 +63,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Login:
-    """How a connection authenticates there and which database it selects. `tls` is None for a plain connection.
+    """Authentication, database and TLS settings of a connection. `tls` is None for a plain connection.
 
     `password_file` has the password, on the machine that connects. `provider` names a function, `module:function`, that
     returns a credential provider of redis-py. `seconds`: how long to wait for the connection, and for its TLS
@@ -132,7 +132,7 @@ class Address:
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The server; or the Sentinels, or nodes of the cluster, to ask first."""
+        """The server; or the Sentinels or cluster nodes to ask first."""
         parts = urlsplit(self.url)
         if parts.scheme == "unix":
             return (Endpoint(path=unquote(parts.path)),)
@@ -170,7 +170,7 @@ class Address:
 
     @property
     def _patience(self) -> float:
-        """How many seconds one attempt to connect may take: less than the time for retries, at least a second."""
+        """Timeout of one attempt to connect, in seconds: less than the time for retries, at least a second."""
         return min(Login.seconds, max(1.0, self.retry_ms / 2000))
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """Return the address that a URL names. `InvalidTextError` shows no more of it than its scheme: it may hold a
+    """Return the address of a URL. `InvalidTextError` shows no more of it than its scheme, since it may contain a
     password.
     """
     try:
@@ -189,7 +189,7 @@ def parse(url: str) -> Address:
     except ValueError:
         raise InvalidTextError("it is not a URL", _HIDDEN) from None
     if "://" not in url:
-        raise InvalidTextError("it names no scheme: write redis:// before host and port", _HIDDEN)
+        raise InvalidTextError("it has no scheme: write redis:// before host and port", _HIDDEN)
     shown = f"{parts.scheme}://..."
     if parts.scheme not in SCHEMES:
         raise InvalidTextError(f"its scheme must be one of {', '.join(f'{scheme}://' for scheme in SCHEMES)}", shown)

@@ -87,7 +87,7 @@ class ConnectOptions:
         "tls.verify",
         choice("full", "ca", "none"),
         "full",
-        "What is verified of the server's certificate: `full` (CA and host name), `ca` (CA only) or `none`.",
+        "Checks of the server's certificate: `full` (CA and host name), `ca` (only CA) or `none`.",
     )
     retry_ms: int = option(
         "retryTimeoutMs",
@@ -98,19 +98,17 @@ class ConnectOptions:
     )
 
     def _check_one_secret(self, in_url: Login) -> None:
-        """Refuse a password from two places: one of them would be ignored in silence."""
+        """Refuse a password from two places: one of them would be silently ignored."""
         check_exclusive(self, "password", "password_file", "credential_provider")
         check_exclusive(self, "user", "credential_provider")
         for name in ("password_file", "credential_provider"):
             if getattr(self, name) is not None and in_url.password is not None:
                 refuse(self, name, "the url has a password: remove one of them")
         if self.credential_provider is not None and in_url.username is not None:
-            refuse(
-                self, "credential_provider", "the url has a user, and the provider says the user: remove one of them"
-            )
+            refuse(self, "credential_provider", "the url has a user, and the provider returns one: remove one of them")
 
     def server(self, environment: Mapping[str, str] = os.environ) -> Address | Embedded:
-        """Return the server's address, or which embedded engine is meant where neither option nor environment names
+        """Return the server's address, or the embedded engine if neither option nor environment names
         one.
 
         The environment is the driver's: it is read here, once, because a worker's may differ.

@@ -2,7 +2,7 @@
 
     max_entries: int | None = option("maxEntriesPerTrigger", whole(1), None, "Maximum entries per micro-batch ...")
 
-The line says all there is to say of an option, and its name stands nowhere else: the field that it fills is the one
+The line contains all facts about an option, and the only occurrence of its name: the field that it fills is the one
 that it declares, and the type checker compares the field's type with the kind and the default. Parsing, checks, error
 messages and the README's tables read these declarations. Knows no option by name.
 """

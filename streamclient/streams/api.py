@@ -37,7 +37,7 @@ class States(Protocol):
     def parsed(self, streams: Sequence[str], group: str, replies: Sequence[Any]) -> dict[str, StreamState | None]:
         """Return the states in the replies to `requests`, as `of` does.
 
-        Raises RefusedForNowError if the commands are to be sent again, with what `requests` returns by then.
+        Raises RefusedForNowError if the commands must be sent again, after a new call of `requests`.
         """
         ...
 
@@ -93,8 +93,8 @@ class Delivery(Protocol):
         """Add ranges to the group's pending list, each for the consumer of its index.
 
         `batches` are the ranges of each stream, in order, and the group's last-delivered ID in it: entries up to that
-        ID are skipped. `alone`: streams with one range, which has a task of its own. Returns the streams of which
-        nothing was delivered, because their task does it at a smaller cost: it reads the entries anyway.
+        ID are skipped. `alone`: streams with one range, which has a task of its own. Returns the streams without
+        a delivery here, because their task delivers at a smaller cost: it reads the entries anyway.
         """
         ...
 

@@ -20,8 +20,8 @@ from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import StreamId
 
 _SHORT = 1000  # ranges with no more entries than this are read many at a time
-_COUNTED = 100_000  # up to this number, entries are counted rather than estimated
-_MARKS_PER_PART = 100  # how fine a range is cut: to a hundredth of a part. Each mark's ID has to be parsed.
+_COUNTED = 100_000  # maximum number of entries that are counted rather than estimated
+_MARKS_PER_PART = 100  # granularity of cuts: a hundredth of a part. Each mark's ID has to be parsed.
 _ALL = 2**62  # more entries than a stream has
 
 #: Entries to be counted: (stream, after, upto, grid, most).
@@ -56,7 +56,7 @@ class RedisEntries:
             stream, after, count, upto = asked[at]
             answers[at] = (marks[-1], count) if total == count else (upto, total)
             if total == count:
-                self._counted[stream, after] = Counted(marks, grid)  # they are cut into parts next, most likely
+                self._counted[stream, after] = Counted(marks, grid)  # most likely they are cut into parts next
         return [answer for answer in answers if answer is not None]
 
     def _known_nth(self, stream: str, after: StreamId, count: int, upto: StreamId) -> tuple[StreamId, int] | None:
@@ -88,7 +88,7 @@ class RedisEntries:
         return [found[whole] for whole, _ in wholes]
 
     def _marks(self, asked: Sequence[_Asked]) -> list[_Marks]:
-        """Of each: the ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
+        """Return for each: the ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
         found = self._short_marks(asked)
         begun: dict[int, tuple[list[StreamId], xrange.Counting]] = {}
         for at, (stream, after, upto, grid, most) in enumerate(asked):
@@ -104,7 +104,9 @@ class RedisEntries:
         return [one for one in found if one is not None]
 
     def _short_marks(self, asked: Sequence[_Asked]) -> list[_Marks | None]:
-        """What `_marks` says, where few entries are to be counted; many streams are asked at a time."""
+        """Return the result of `_marks` for ranges with few entries, None for others; many streams are
+        asked at a time.
+        """
         known = self._known
         found: list[_Marks | None] = [None] * len(asked)
         scriptable = (at for at, one in enumerate(asked) if known.prefers_script(one[0]))
@@ -135,7 +137,9 @@ class RedisEntries:
     def _scripted_marks(
         self, stream: str, after: StreamId, upto: StreamId, grid: int, most: int
     ) -> tuple[list[StreamId], int, StreamId | None]:
-        """What `_marks` says, as far as it is asked for by script, and where there may be more; None: nowhere."""
+        """Return the result of `_marks` as far as scripts count, and the ID after which to continue; None
+        at the end.
+        """
         known = self._known
         found: list[StreamId] = []
         total = 0
@@ -152,7 +156,7 @@ class RedisEntries:
         return found, total, after if total < most else None
 
     def _splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
-        """What `splits` says of ranges whose entries were not counted before."""
+        """Return the result of `splits` for ranges whose entries were not counted before."""
         states = self._states.of([whole.stream for whole, _ in wholes], None)
         counted: dict[Range, _Asked] = {}
         for whole, parts in wholes:
@@ -179,13 +183,13 @@ class RedisEntries:
         return found
 
     def _sampled(self, whole: Range, parts: int, state: StreamState) -> list[Cut]:
-        """Cut a range where samples of it say that the parts have about the same size."""
+        """Cut a range into parts of about the same size, as estimated from samples."""
         probes = sampling.probes(max(whole.after, (state.first_id or whole.after).before()), whole.upto, parts)
         windows = self._windows(whole, probes)
         return [(upto, None) for upto in sampling.estimated(probes, windows, whole.upto, parts)]
 
     def _windows(self, whole: Range, probes: Sequence[StreamId]) -> list[Sequence[StreamId]]:
-        """Return the IDs of the first few entries of the range at or behind each probe."""
+        """Return the IDs of the first few entries of the range at or after each probe."""
         windows: list[Sequence[StreamId]] = []
         if self._known.prefers_script(whole.stream):
             for at in probes:

@@ -67,7 +67,9 @@ class RedisDelivery:
         self._acknowledge_few(few, group, uptos)
 
     def _deleted(self, consumers: Sequence[tuple[str, bytes]], group: str) -> Sequence[tuple[str, bytes]]:
-        """Delete consumers and return them; none without the right to, so that entries are acknowledged one by one."""
+        """Delete consumers and return them; none if that is not permitted, so that entries are acknowledged
+        one by one.
+        """
         try:
             if self._connection.capabilities.deletes_consumers:
                 self._groups.delete_consumers(consumers, group)

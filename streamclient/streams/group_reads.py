@@ -1,7 +1,7 @@
 """Delivery by XREADGROUP: ranges of streams go to the consumers of a group, a page of entries at a time.
 
-XREADGROUP delivers the next entries of a stream and takes a count, no IDs. So this module owns how many entries each
-range's consumer is to read, in which order, and what is left of that after a connection broke.
+XREADGROUP delivers the next entries of a stream and takes a count, no IDs. So this module owns the number of entries
+that each range's consumer reads, the order, and the remainder after a broken connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streamclient.streams.model import Counted, Cut, GroupState, Range
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import LAST, StreamId
 
-#: The ranges of one stream, in order, and the group's last-delivered ID in it: what lies up to there is skipped.
+#: The ranges of one stream, in order, and the group's last-delivered ID in it: entries up to there are skipped.
 Batch: TypeAlias = tuple[Sequence[Range], StreamId]
 
 PAGE = 10_000  # entries in one XREADGROUP
@@ -38,19 +38,19 @@ class GroupReads:
         self._entries = entries
 
     def pages(self, batches: Iterable[Batch], group: str, prefix: str) -> Iterator[None]:
-        """Deliver all ranges, each to the consumer of its index, a page of entries at each step of the iterator."""
+        """Deliver all ranges, each to the consumer of its index; each step of the iterator delivers a page."""
         return _Delivery(self._connection, self._states, self._entries, group, prefix).pages(list(batches))
 
     def ahead(
         self, stream: str, after: StreamId, shares: Sequence[tuple[str, int]], group: str
     ) -> Generator[None, None, Counted | None]:
-        """Deliver the entries after `after` to consumers, to each its number of them in turn, a page at each step.
+        """Deliver the entries after `after` to consumers, to each its number of them, in order, a page at each step.
 
-        To find a batch's end its entries are passed once, and to have them pending they are delivered. A delivery
-        without its reply is both: afterwards XINFO GROUPS tells the ID that the group has reached. That ID is the
+        Finding a batch's end requires passing its entries once, and making them pending requires a delivery. A delivery
+        without its reply does both: afterwards XINFO GROUPS reports the ID that the group has reached. That ID is the
         batch's end only if the group started at the batch's start, and if no other client has read from it meanwhile.
-        Redis 7 counts what a group reads, as long as no entries are deleted in between. A page whose connection breaks
-        is not sent again: it may have been delivered.
+        Redis 7 counts the entries that a group reads, as long as none are deleted in between. A page whose connection
+        breaks is not sent again: it may have been delivered.
 
         Returns the argument for `Entries.learn`. None if the group is not at `after`, which changes nothing, or if it
         is uncertain that it has passed these entries and no others: its position is unknown then.
@@ -129,7 +129,7 @@ class _Delivery:
             yield from self._deliver(some, counts)
 
     def _grouped(self, batches: Sequence[Batch]) -> Iterator[list[Batch]]:
-        """Yield the batches in groups, each of one node's streams, with not too many entries."""
+        """Yield the batches in groups, each of one node's streams, with a limited number of entries."""
         nodes: dict[Endpoint | None, list[Batch]] = {}
         for batch in batches:
             nodes.setdefault(self._connection.node_of(batch[0][0].stream), []).append(batch)
@@ -146,9 +146,11 @@ class _Delivery:
                 yield some
 
     def _deliver(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[None]:
-        """Deliver ranges of one node's streams, a page at a time: a server's other clients wait for one request.
+        """Deliver ranges of one node's streams, a page at a time, since other clients of the server wait during a
+        request.
 
-        If some are refused, they are delivered stream by stream. What a broken request has left is delivered at once.
+        If some are refused, they are delivered stream by stream. The remainder of a broken request is delivered at
+        once.
         """
         resumed = False
 
@@ -171,7 +173,7 @@ class _Delivery:
             yield
 
     def _remaining(self, wanted: Sequence[Sequence[Range]]) -> list[Command]:
-        """Return the commands that deliver what the group has not got of the ranges of these streams."""
+        """Return the commands that deliver the remaining entries of these ranges to the group."""
         states = self._states.of([parts[0].stream for parts in wanted], self._group)
         left = [
             (parts, state.group.last_delivered_id)
@@ -181,9 +183,9 @@ class _Delivery:
         return [command for page in self._commands(left, {}) for command in page]
 
     def _commands(self, batches: Sequence[Batch], counts: Mapping[Range, int]) -> Iterator[list[Command]]:
-        """Yield the commands that deliver what lies behind the positions, page by page.
+        """Yield the commands that deliver the entries after the positions, page by page.
 
-        Where replies are skipped, each stream's end with one that reads nothing, and each page does.
+        If replies are skipped, the commands of each stream and each page end with one that reads nothing.
         """
         skips = self._connection.can_skip_replies()
         page: list[Command] = []
@@ -206,7 +208,7 @@ class _Delivery:
     def _due(
         self, parts: Sequence[Range], position: StreamId, counts: Mapping[Range, int]
     ) -> Iterator[tuple[str, int]]:
-        """Yield how many entries each consumer gets, a page at most; `counts` are numbers behind the position, if
+        """Yield the number of entries for each consumer, at most a page; `counts` are numbers after the position, if
         known.
         """
         for part in parts:

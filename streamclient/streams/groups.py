@@ -12,7 +12,8 @@ from streamclient.streams.info import checked, pairs
 from streamclient.wire_errors import ResponseError
 from streamwire.stream_id import ZERO, StreamId
 
-#: A group's largest pending ID, a query's consumers with their pending entries, and the others' number of them.
+#: A group's largest pending ID, a query's consumers with their pending entries, and the number of pending entries of
+#: other consumers.
 Pending = tuple[StreamId, dict[bytes, int], int]
 
 
@@ -108,7 +109,9 @@ class Groups:
                 asked.append((stream, group[b"name"]))
         replies = self._connection.pipeline([("XPENDING", stream, group) for stream, group in asked])
         for (stream, _), reply in zip(asked, replies, strict=True):
-            summary = checked(self._connection, stream, reply, "XPENDING")  # None: it was destroyed since it was listed
+            summary = checked(
+                self._connection, stream, reply, "XPENDING"
+            )  # None: the group was destroyed after it was listed
             if summary is not None and summary[0]:
                 found = StreamId.parse(summary[1])
                 smallest[stream] = min(found, smallest[stream] or found)
@@ -121,12 +124,14 @@ def pending_of(
     """Return the group's largest pending ID, the query's consumers with their pending entries, and the
     others' entries.
     """
-    ours = re.compile(re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}")  # of a partition, or of a batch and one
+    ours = re.compile(
+        re.escape(prefix.encode()) + rb"(?:-[0-9]+){1,2}"
+    )  # of a partition, or of a batch and a partition
     found: dict[str, tuple[StreamId, dict[bytes, int], int]] = {}
     replies = connection.pipeline([("XPENDING", stream, group) for stream in streams])
     for stream, summary in zip(streams, replies, strict=True):
         if checked(connection, stream, summary, "XPENDING") is None:
-            continue  # no such stream or group: nothing is pending there
+            continue  # no such stream or group: no pending entries
         counts = {name: int(count) for name, count in summary[3] or () if ours.fullmatch(name)}
         others = int(summary[0]) - sum(counts.values())
         found[stream] = StreamId.parse(summary[2]) if summary[0] else ZERO, counts, others
@@ -134,7 +139,7 @@ def pending_of(
 
 
 def _entries_read(read: int | None) -> Command:
-    """Return the words of XGROUP that say how far a group has read. Known only where the server counts, and has the
+    """Return the words of XGROUP for the number of entries that a group has read, if the server counts and has these
     words.
     """
     return () if read is None else ("ENTRIESREAD", read)

@@ -13,7 +13,7 @@ from streamwire.stream_id import StreamId
 
 
 def checked(connection: Connection, stream: str, reply: Any, command: str) -> Any:
-    """Return the reply; None if the key or its group does not exist (any more). Other refusals are raised."""
+    """Return the reply; None if the key or its group does not exist. Other refusals are raised."""
     if isinstance(reply, ResponseError):
         text = str(reply)
         if "no such key" in text or "requires the key to exist" in text or text.startswith("NOGROUP"):
@@ -25,12 +25,12 @@ def checked(connection: Connection, stream: str, reply: Any, command: str) -> An
 
 
 def pairs(reply: Any) -> dict[bytes, Any]:
-    """Return a reply of names and values in turn, as a dictionary."""
+    """Return a reply of alternating names and values as a dictionary."""
     return dict(zip(reply[0::2], reply[1::2], strict=True))
 
 
 def stream_state(reply: Any, group: GroupState | None) -> StreamState:
-    """Return the state that XINFO STREAM tells, or the script that leaves the entries' values out; with that of a
+    """Return the state in a reply of XINFO STREAM, or of the script that omits the entries' values; with that of a
     group.
     """
     info = pairs(reply)
@@ -46,7 +46,7 @@ def stream_state(reply: Any, group: GroupState | None) -> StreamState:
 
 
 def group_state(replies: Any, group: str | None) -> GroupState | None:
-    """Return the state of that group among those that XINFO GROUPS tells; None if it is not there."""
+    """Return the state of that group in a reply of XINFO GROUPS; None if it is missing."""
     for info in map(pairs, replies or ()):
         if group is not None and info[b"name"] == group.encode():
             return GroupState(

@@ -1,7 +1,7 @@
-"""The number of entries behind a position: counted exactly within a budget, otherwise an estimate with its bounds.
+"""Number of entries after a position: counted exactly within a budget, otherwise an estimate with bounds.
 
 Redis has no command that counts a range. Entries are counted in pages, in both directions from the position, many
-streams at a time. What remains when the budget is spent is divided by the time that it spans on each side.
+streams at a time. If the budget is exhausted, the rest is estimated from the time that it spans on each side.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from streamwire.stream_id import ZERO, StreamId
 
 _PAGE = 1000  # entries of one command: the server serves others in between
 _PIPELINE = 5000  # entries of one pipeline
-_PIPELINE_BYTES = 16 << 20  # of them, about
-_SMALL = 1024  # bytes that an entry is taken to have unless it is known to be larger
+_PIPELINE_BYTES = 16 << 20  # approximate bytes of entries of one pipeline
+_SMALL = 1024  # assumed size of an entry unless it is known to be larger
 _MOST_DECIDING, _MOST_DECIDING_BYTES = 2_000_000, 256 << 20
 _ALL = 1 << 40
 
-#: A stream, its state, and the position behind which its entries are counted.
+#: A stream, its state, and the position after which its entries are counted.
 Asked = tuple[bytes, StreamState, StreamId]
 
 
 @dataclass
 class Budget:
-    """What counting may still cost, shared by all streams of a call: entries looked at, and their bytes.
+    """Remaining cost limit of counting, shared by all streams of a call: entries examined, and their bytes.
 
-    Each use spends at most half of what is left, so streams that are asked about later have their share as well.
-    `enough`: counting stops at more entries than that, for callers that compare with a limit.
+    Each use spends at most half of the rest, so that later streams have a share as well.
+    `enough`: number of entries above which counting stops, for callers that compare with a limit.
     """
 
     entries: int = 100_000
@@ -54,7 +54,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Entries behind a position: `entries`, between `least` and `most`, which are equal if it was counted."""
+    """Entries after a position: `entries`, between `least` and `most`, which are equal if it was counted."""
 
     entries: int
     least: int
@@ -67,7 +67,7 @@ class Backlog:
 
 
 class _Count:
-    """The count of one stream: entries found behind the position and before it, each direction up to an ID."""
+    """The count of one stream: entries found after and before the position, each direction up to an ID."""
 
     def __init__(self, stream: bytes, state: StreamState, position: StreamId) -> None:
         self.stream, self.state = stream, state
@@ -79,11 +79,11 @@ class _Count:
         self.total = state.exact_backlog(position)
 
     def is_settled(self, enough: int | None) -> bool:
-        """Return whether more counting would change nothing."""
+        """Return whether more counting would not change the result."""
         return self.total is not None or len(self.refused) == 2 or (enough is not None and self.behind > enough)
 
     def command(self, known: Capabilities, share: int) -> tuple[Command, int, int]:
-        """Return the next page's command, in the direction that is due; how many entries it looks at, and
+        """Return the next page's command, in the direction that is due; the number of entries it reads, and
         their bytes.
         """
         name = self.stream.decode("utf-8", "surrogateescape")
@@ -100,7 +100,7 @@ class _Count:
         return ("XRANGE", self.stream, f"({self.right}", str(self.state.last_id), "COUNT", count), count, count * size
 
     def learn(self, reply: Any, command: Command, count: int, known: Capabilities) -> tuple[int, int]:
-        """Take a page's reply. Returns the entries that it had and their bytes."""
+        """Record a page's reply. Returns the number of its entries and their bytes."""
         if isinstance(reply, ResponseError):
             if command[0] == "EVAL":
                 known.runs_scripts = False
@@ -142,14 +142,14 @@ class _Count:
 
 
 def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, nth: bool = False) -> list[Backlog]:
-    """Count the entries behind each position, as far as the budget goes. `nth`: whether the server has PS.NTH."""
+    """Count the entries after each position, within the budget. `nth`: whether the server has PS.NTH."""
     counts = [_Count(*each) for each in asked]
     if nth:
         _by_extension(connection, [each for each in counts if each.total is None])
     known = connection.capabilities
     open_counts = [each for each in counts if not each.is_settled(budget.enough)]
     spared = Budget(budget.entries // 2, budget.bytes // 2)
-    # Many short lags are settled by a first page, which costs no more than the other questions about a group.
+    # Many short lags need only a first page, which costs no more than the other questions about a group.
     budget.entries = max(budget.entries, spared.entries + FIRST_PAGE * len(open_counts))
     while open_counts and budget.entries > spared.entries and budget.bytes > spared.bytes:
         share = max(1, (budget.entries - spared.entries) // len(open_counts))
@@ -167,7 +167,7 @@ def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, 
 def _page(
     counts: Iterator[_Count], known: Capabilities, share: int, budget: Budget, spared: Budget
 ) -> list[tuple[_Count, Command, int]]:
-    """Return the next pages of as many streams as one pipeline may ask."""
+    """Return the next pages of as many streams as fit into one pipeline."""
     page: list[tuple[_Count, Command, int]] = []
     entries = min(_PIPELINE, budget.entries - spared.entries)
     size = min(_PIPELINE_BYTES, budget.bytes - spared.bytes)

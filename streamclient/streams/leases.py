@@ -17,7 +17,7 @@ class Leases:
     def take(
         self, streams: Sequence[str], name: str, holder: str, milliseconds: int, forced: Sequence[str]
     ) -> dict[str, str | None]:
-        """Take or renew the holder's lease of that name next to each stream; return each lease's present holder.
+        """Take or renew the holder's lease of that name next to each stream; return each lease's current holder.
 
         On the streams `forced` the lease is taken even if another holder has it. Raises SERVER_REFUSED.
         """
@@ -28,7 +28,7 @@ class Leases:
             commands += [("SET", key, holder, *condition, "PX", milliseconds), ("GET", key)]
         replies = self._connection.pipeline(commands)
         for at, stream in enumerate(streams):
-            # A server without memory refuses SET, but reports who has the lease, and extends it.
+            # A server without memory refuses SET, but reports the holder of the lease, and extends it.
             owner = replies[2 * at + 1]
             if isinstance(owner, bytes) and (stream not in forced or owner == holder.encode()):
                 replies[2 * at] = replies[2 * at] == b"OK"

@@ -16,7 +16,7 @@ Cut = tuple[StreamId, int | None]
 
 @dataclass(frozen=True)
 class Counted:
-    """Entries behind a position that were counted: the ID of every `grid`-th one of them, the last included.
+    """Counted entries after a position: the ID of every `grid`-th one of them, including the last.
 
     `cuts`: the IDs at which it was already cut into parts, if any.
     """
@@ -27,7 +27,7 @@ class Counted:
 
     @property
     def total(self) -> int:
-        """How many entries they are."""
+        """Number of entries."""
         return len(self.marks) * self.grid
 
 
@@ -36,7 +36,7 @@ class Range:
     """Entries of one stream in (after, upto]: exclusive at the start, inclusive at the end.
 
     `index` numbers the ranges of that stream within a batch, from 0. `count` is the number of entries at planning time;
-    None if it was not counted. `about` is an estimate of it. `head`: the ID of the first entry, where they were not
+    None if they were not counted. `about` is an estimate of it. `head`: ID of the first entry, if they were not
     counted; None if it is unknown.
     """
 
@@ -59,7 +59,7 @@ class GroupState:
     """A consumer group, in the terms of XINFO GROUPS.
 
     `lag`: entries not yet delivered to the group; None if the server cannot tell. `pending`: entries delivered and not
-    acknowledged. `entries_read`: how many of all entries ever added the group has passed; None if the server cannot
+    acknowledged. `entries_read`: number of entries ever added up to the group's position; None if the server cannot
     tell.
     """
 
@@ -74,8 +74,8 @@ class StreamState:
     """A stream that exists, in the terms of XINFO STREAM.
 
     `last_id` is the last ID ever generated, `first_id` that of the first entry present (None: empty). `entries_added`
-    is None where the server does not count (before Redis 7). `max_deleted_id` is the largest ID removed by XDEL.
-    `group` is the one that was asked for; None if the stream does not have it.
+    is None if the server does not count (before Redis 7). `max_deleted_id` is the largest ID removed by XDEL.
+    `group` is the requested one; None if the stream does not have it.
     """
 
     last_id: StreamId
@@ -86,7 +86,7 @@ class StreamState:
     max_deleted_id: StreamId = ZERO
 
     def backlog(self, after: StreamId) -> tuple[int, bool]:
-        """Return the number of entries behind `after`, and whether it is an upper bound; otherwise it is an
+        """Return the number of entries after `after`, and whether it is an upper bound; otherwise it is an
         estimate.
         """
         if after >= self.last_id or not self.length or self.first_id is None:
@@ -100,7 +100,7 @@ class StreamState:
         return max(1, round(self.length * part)), False
 
     def exact_backlog(self, after: StreamId) -> int | None:
-        """Return the number of entries behind `after`; None if they would have to be counted."""
+        """Return the number of entries after `after`; None if they would have to be counted."""
         if after >= self.last_id or not self.length or self.first_id is None:
             return 0
         return self.length if after < self.first_id else None

@@ -1,9 +1,9 @@
-"""Many streams at once: what is asked about each of them goes to the server in rounds, not stream by stream.
+"""Rounds: questions about many streams go to the server together, not stream by stream.
 
-What is to be done about one stream is written as a generator (`Steps`) that yields its questions, with the functions
-here, and gets their answers. `for_each` runs those of all streams side by side: it collects a question of each, asks
-them together, and goes on. So a thousand streams take as many round trips as one. The questions of one stream are asked
-in their order; those of different streams in any.
+The work on one stream is written as a generator (`Steps`) that yields its questions, using the functions here, and gets
+their answers. `for_each` runs those of all streams concurrently: it collects a question of each, asks them together,
+and continues. So a thousand streams take as many round trips as one. The questions of one stream are asked in order;
+those of different streams in any order.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def run(server: StreamServer, planning: Planning[T]) -> T:
 
 
 def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
-    """Return the results of all steps, in their order. If what is found about streams is an error, all are looked at
+    """Return the results of all steps, in their order. If steps of streams raise errors, the others are completed
     first.
 
-    Then the first such error is raised, and says how many there are.
+    Then the first such error is raised, with the number of errors.
     """
     results: dict[str, T] = {}
     problems: dict[str, PystreamsError] = {}
@@ -139,7 +139,7 @@ def _entry_bytes(server: StreamServer, asked: list[Any]) -> Sequence[float]:
 
 
 def state(stream: str, group: str) -> Steps[StreamState | None]:
-    """Return the stream's state, with that of the group."""
+    """Ask for the stream's state, with that of the group."""
     found: StreamState | None = yield Ask(_state, (stream, group))
     return found
 
@@ -149,7 +149,7 @@ def _state(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | Non
 
 
 def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
-    """Return the same, of one moment."""
+    """Ask for the same, with both from the same moment."""
     found: StreamState | None = yield Ask(_state_at_once, (stream, group))
     return found
 
@@ -159,7 +159,7 @@ def _state_at_once(server: StreamServer, asked: list[Any]) -> Sequence[StreamSta
 
 
 def consumers(stream: str, group: str) -> Steps[list[tuple[bytes, int]]]:
-    """Name and number of pending entries of each consumer; empty if the group does not exist."""
+    """Ask for the name and number of pending entries of each consumer; empty if the group does not exist."""
     found: list[tuple[bytes, int]] = yield Ask(_consumers, (stream, group))
     return found
 
@@ -169,7 +169,7 @@ def _consumers(server: StreamServer, asked: list[Any]) -> Sequence[list[tuple[by
 
 
 def is_held(stream: str, name: str) -> Steps[bool]:
-    """Return whether anybody has the lease of that name beside the stream."""
+    """Ask whether the lease of that name next to the stream is held."""
     found: bool = yield Ask(_is_held, (stream, name))
     return found
 
@@ -191,7 +191,7 @@ def _first_pending_id(server: StreamServer, asked: list[Any]) -> Sequence[Stream
 
 
 def create_group(stream: str, group: str, position: StreamId, read: int | None = None) -> Steps[bool]:
-    """Create the group in the stream as `Groups.create` does. False if it exists."""
+    """Create the group in the stream like `Groups.create`. Returns False if it exists."""
     created: bool = yield Ask(_create_group, (stream, group, position, read))
     return created
 
@@ -202,7 +202,7 @@ def _create_group(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
 
 
 def set_position(stream: str, group: str, position: StreamId, read: int | None) -> Steps[None]:
-    """Set the group's last-delivered ID as `Groups.set_positions` does."""
+    """Set the group's last-delivered ID like `Groups.set_positions`."""
     yield Ask(_set_position, (stream, group, position, read))
 
 

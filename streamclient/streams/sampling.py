@@ -1,7 +1,7 @@
-"""Cuts a range into parts of equal size, from marks (counted) or windows (sampled). Pure.
+"""Cutting a range into parts of equal size, from marks (counted) or windows (sampled). Pure.
 
-A *mark* is the ID of every grid-th entry. A *window* is the first few entries at or behind a probe. How close together
-their IDs are gives the density of the stream there, and the densities between probes give the numbers of entries.
+A *mark* is the ID of every grid-th entry. A *window* is the first few entries at or after a probe. The distance of
+their IDs gives the density of the stream there, and the densities between probes give the numbers of entries.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from itertools import accumulate
 from streamclient.streams.model import Cut
 from streamwire.stream_id import StreamId
 
-#: How many entries are sampled at a probe.
+#: Number of entries sampled at a probe.
 WINDOW = 64
 
 _PROBES_PER_PART = 16
-_MANY = 20_000  # entries that are worth marks
+_MANY = 20_000  # number of entries from which marks pay off
 _MARKS = range(800, 1600)  # enough for eight parts that are equal to a hundredth
 
 
@@ -45,9 +45,7 @@ def cut(marks: Sequence[StreamId], grid: int, total: int, upto: StreamId, parts:
 
 
 def grid_of(count: int) -> int:
-    """Return the grid of marks on the way to an entry so far on, the last of which is that entry; `count` if there is
-    none.
-    """
+    """Return a grid of marks whose last mark is the `count`-th entry; `count` itself if no grid fits."""
     if count < _MANY or count > _MANY * _MANY:
         return count
     return next((count // number for number in _MARKS if count % number == 0), count)
@@ -70,9 +68,9 @@ def estimated(
 ) -> list[StreamId]:
     """Return the ends of at most `parts` ranges with equal estimated numbers of entries.
 
-    `windows[i]` has the IDs of the first `WINDOW` entries at or behind `at[i]`.
+    `windows[i]` has the IDs of the first `WINDOW` entries at or after `at[i]`.
     """
-    points: list[StreamId] = []  # where a section of known density ends
+    points: list[StreamId] = []  # ends of sections of known density
     weights: list[float] = []
     for i, window in enumerate(windows):
         edge = at[i + 1] if i + 1 < len(at) else upto.next()

@@ -1,8 +1,8 @@
-"""Read-only Lua scripts: what Redis has no command to say without sending whole entries.
+"""Read-only Lua scripts: facts that no command of Redis reports without sending whole entries.
 
 XINFO STREAM replies with a stream's first and last entry, and XRANGE with all of a range; a script replies with their
-IDs. It runs where the entries are large and the server allows it (`EVAL`); everything can be had without it. Knows the
-scripts and their replies; sends nothing itself.
+IDs. Scripts are used if the entries are large and the server allows them (`EVAL`); everything works without them. Owns
+the scripts and their replies; sends nothing itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ return found
 class Ids:
     """A range without its values: the number of entries, the size of their fields in bytes, and the last one's ID.
 
-    `marks` are the IDs that were asked for besides.
+    `marks` are the requested IDs.
     """
 
     count: int
@@ -56,7 +56,7 @@ class Ids:
 
 
 def state_of(stream: str | bytes) -> Command:
-    """Return the script that replies as XINFO STREAM does, with IDs in place of entries, and behind them `entry-bytes`.
+    """Return the script that replies like XINFO STREAM, with IDs in place of entries, followed by `entry-bytes`.
 
     That is the size of the larger of the two entries.
     """
@@ -64,8 +64,8 @@ def state_of(stream: str | bytes) -> Command:
 
 
 def ids_of(stream: str | bytes, after: StreamId, upto: StreamId, count: int, first: int, step: int) -> Command:
-    """Return the script that replies with `Ids` of at most `count` entries: marks are the first-th, every step-th
-    behind.
+    """Return the script that replies with `Ids` of at most `count` entries: marks are the `first`-th entry and then
+    every `step`-th behind.
     """
     return ("EVAL", _IDS, 1, stream, f"({after}", str(upto), count, first, step)
 

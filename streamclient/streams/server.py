@@ -40,7 +40,7 @@ def open_server(connection: Connection) -> StreamServer:
 
 
 def plain_server(connection: Connection) -> StreamServer:
-    """Return a server that is used by the commands of any Redis only."""
+    """Return a server that is used only by the commands of any Redis."""
     states = RedisStates(connection)
     return _server(connection, states, RedisEntries(connection, states), is_engine=False)
 

@@ -1,6 +1,6 @@
 """States of streams and of their groups by XINFO, on any Redis.
 
-Streams with large entries are asked by a read-only script if the server runs scripts: XINFO STREAM replies with two
+For streams with large entries a read-only script is used if the server runs scripts: XINFO STREAM replies with two
 whole entries. `streamclient.streams.api.States` describes the methods.
 """
 
@@ -31,7 +31,7 @@ class RedisStates:
         return self._connection.capabilities
 
     def of(self, streams: Sequence[str], group: str | None) -> dict[str, StreamState | None]:
-        # The group is asked after the stream: entries that arrive in between make its lag larger, never too small.
+        # The group is requested after the stream: entries that arrive in between make its lag larger, never too small.
         known = self._known
         scripted = {stream for stream in streams if known.prefers_script(stream)}
         commands: list[Command] = []
@@ -61,7 +61,7 @@ class RedisStates:
         return frozenset(filter(self._known.prefers_script, streams))
 
     def requests(self, streams: Sequence[str], group: str, scripted: Collection[str] = frozenset()) -> list[Command]:
-        del group  # XINFO GROUPS tells all of them
+        del group  # XINFO GROUPS reports all of them
         commands: list[Command] = [("MULTI",)]
         for stream in streams:
             by_script = stream in scripted and self._known.runs_scripts

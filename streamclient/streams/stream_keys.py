@@ -39,7 +39,7 @@ class StreamKeys:
 
         With a group, also the streams in which its state has changed. Waits up to `wait` milliseconds for an entry,
         unless the streams are in different slots of a cluster. Returns None if the server rejects the commands. A
-        stream that was deleted and created again with as many entries, none of them with a larger ID, is not noticed:
+        stream that was deleted and recreated with as many entries, none of them with a larger ID, is not noticed:
         read its state from time to time.
         """
         known = self._connection.capabilities

@@ -95,7 +95,7 @@ def test_profiles_that_cannot_be_used_are_named(cli_of: Cli, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("--url", "nonsense"), 2, "it names no scheme"),
+        (("--url", "nonsense"), 2, "it has no scheme"),
         (("--url", "http://h"), 2, "its scheme must be one of"),
         (("--url", "redis://127.0.0.1:1", "--option", "retryTimeoutMs=0"), 5, "[SERVER_UNREACHABLE]"),
         (("--url", "redis://user:hush@127.0.0.1:1", "--option", "retryTimeoutMs=0"), 5, "redis://127.0.0.1:1"),

@@ -151,7 +151,7 @@ MISTAKES: dict[str, tuple[Callable[[Place], Any], str, str]] = {
     ),
     "a URL without a scheme": (
         lambda at: at.batch(stream="s", url="localhost:6379"),
-        r"\[INVALID_OPTION\] Option 'url' is '\(not shown\)', but it names no scheme",
+        r"\[INVALID_OPTION\] Option 'url' is '\(not shown\)', but it has no scheme",
         r"write redis:// before host and port",
     ),
     "nobody at the port": (

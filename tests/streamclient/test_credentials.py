@@ -213,7 +213,7 @@ def test_what_is_no_login_is_refused(
         monkeypatch.setattr(link, "_RENEW_SECONDS", 0.0)
         assert connection.command("ACL", "WHOAMI") == b"job"
     with pytest.raises(
-        ServerError, match=r"\[CREDENTIALS_MISSING\].*:provider.*TypeError: what get_credent"
+        ServerError, match=r"\[CREDENTIALS_MISSING\].*:provider.*TypeError: the result of get_credent"
     ) as refused:
         Connection(server(site, credentialProvider=PROVIDER))
     assert not [secret for secret in (OLD, NEW) if secret in str(refused.value)]

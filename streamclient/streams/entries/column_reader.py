@@ -1,7 +1,7 @@
-"""Reads a range of a stream as columns, where the server has them (PS.COLUMNS); elsewhere by XRANGE.
+"""Reading a range of a stream as columns if the server has PS.COLUMNS; otherwise by XRANGE.
 
-The rows are the same either way. A reply ends where it has about a megabyte, and says by its last entry where to go on:
-what another server answers after a failover, or a refusal, changes nothing in that.
+The rows are the same either way. A reply ends after about a megabyte, and its last entry determines where to continue:
+a failover to another server, or a refusal, does not change that.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def pages(
     fields: Sequence[bytes] | None = None,
     size: PageSize | None = None,
 ) -> Iterator[Page]:
-    """As `xrange.pages`, without delivery.
+    """Yield pages like `xrange.pages`, without delivery.
 
-    Of other fields than `fields` pages may have nothing but the names (None: all fields are needed).
+    Fields other than `fields` may be present by name only (None: all fields are needed).
     """
     size = size or PageSize(most)
     if connection.topology.is_cluster or not connection.capabilities.has(_COMMAND):
@@ -39,7 +39,7 @@ def pages(
         return
 
     def ask(behind: StreamId) -> bytes:
-        # What other commands may ask for later is judged by whole entries.
+        # Page sizes of later commands depend on the size of whole entries, so the first page has all fields.
         named = fields if size.is_known else None
         return connection.request([_command(stream, behind, upto, most, size.bytes, named)])
 
@@ -78,7 +78,7 @@ def _command(
 
 
 def _learn(size: PageSize, buffer: bytearray, found: Sequence[Block]) -> None:
-    """Learn how large entries are, if all of them were sent."""
+    """Record the size of entries, if all of their fields were sent."""
     whole = [block for block in found if isinstance(block, Frames) or block.is_whole]
     if len(whole) == len(found):
         first = whole[0]
@@ -87,7 +87,7 @@ def _learn(size: PageSize, buffer: bytearray, found: Sequence[Block]) -> None:
 
 
 def _last_id(buffer: bytearray, last: Block) -> StreamId | None:
-    """Return the ID of a block's last entry; of frames most likely."""
+    """Return the ID of a block's last entry; for frames it is only likely."""
     if isinstance(last, Frames):
         return xrange.last_id(buffer, last.span[1])
     return StreamId.parse(blocks.ColumnPage(buffer, [last]).last_id())

@@ -1,25 +1,25 @@
-"""The size of the pages in which entries are asked for. Pure arithmetic."""
+"""Size of the pages in which entries are requested. Pure arithmetic."""
 
 from __future__ import annotations
 
 FIRST_PAGE = 8  # entries of unknown size: they may have many megabytes each
-TARGET_BYTES = 1 << 20  # what the codec works on then fits into a core's cache
+TARGET_BYTES = 1 << 20  # fits into a core's cache while the codec works on it
 _GROWTH = 100
-_WIDE = 100  # fields of an entry
-_ENOUGH, _MOST_BYTES = 256, 8 << 20  # a page costs something for each of its columns, which wide entries are to share
+_WIDE = 100  # number of fields from which an entry counts as wide
+_ENOUGH, _MOST_BYTES = 256, 8 << 20  # a page has a cost per column, which wide entries share in larger pages
 
 
 class PageSize:
-    """How many entries to ask for: about a megabyte of them, judged by the page before, at most `most`.
+    """Number of entries to request: about a megabyte, estimated from the previous page, at most `most`.
 
-    Of entries with so many fields that they are few, up to eight megabytes.
+    For entries with many fields, of which few make a megabyte, up to eight megabytes.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.now = min(most, FIRST_PAGE)
         self._is_known = False
-        #: About how many bytes a page has.
+        #: Approximate size of a page in bytes.
         self.bytes = TARGET_BYTES
 
     @property

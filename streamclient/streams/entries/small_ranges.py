@@ -1,9 +1,9 @@
-"""Reads ranges of many streams: small ones by several XRANGE in a request, their entries decoded together.
+"""Reading ranges of many streams: small ones by several XRANGE per request, decoded together.
 
 A request, a reply and a record batch for each of a thousand streams cost far more than their entries. Here a request
-asks for as many ranges as make about a megabyte, and the next one is under way while one is decoded. Whatever is not as
-planned (an error, a range with more entries than expected, a large one) is left to `columns` beside this module, which
-knows how to go on. So the entries are the same either way, and in the order of their stream.
+covers as many ranges as make about a megabyte, and the next one is in flight while one is decoded. Any deviation from
+the plan (an error, a range with more entries than expected, a large one) is left to `column_reader`. So the entries are
+the same either way, and in the order of their stream.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from streamclient.streams.model import Range
 _MOST_RANGES = 256  # in one request
 _UNKNOWN = 100  # expected entries of an unknown range
 _LINE = b"\r\n"
-_SPARE = bytes(16)  # the codec may look that far behind the last entry
+_SPARE = bytes(16)  # the codec may read this far beyond the last entry
 
-#: Pages; each with the ranges that its entries are of, in order, and the number of entries of each.
+#: Pages; each with the ranges of its entries, in order, and the number of entries of each range.
 Pages = Iterator[tuple[Page, Sequence[tuple[Range, int]]]]
 
 
 @dataclass(frozen=True)
 class _Request:
-    """A request under way: its ranges, how many entries of each were asked for, and what is between their replies."""
+    """A request in flight: its ranges, the requested number of entries of each, and the separator of their replies."""
 
     ranges: Sequence[Range]
     asked: Sequence[int]
@@ -42,7 +42,7 @@ class _Request:
 def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Sequence[bytes] | None = None) -> Pages:
     """Return the entries of all ranges, as pages of at most `most` entries. Raises NOT_A_STREAM and SERVER_REFUSED.
 
-    Of other fields than `fields` pages may have nothing but the names (None: all fields are needed).
+    Fields other than `fields` may be present by name only (None: all fields are needed).
     """
     size = PageSize(most)
     for of_node in _by_node(connection, ranges):
@@ -62,7 +62,7 @@ def pages(connection: Connection, ranges: Sequence[Range], most: int, fields: Se
 
 
 def _by_node(connection: Connection, ranges: Sequence[Range]) -> list[list[Range]]:
-    """Return the ranges of each node: a request goes to one."""
+    """Return the ranges of each node: a request goes to one node."""
     nodes: dict[Endpoint | None, list[Range]] = {}
     for part in ranges:
         nodes.setdefault(connection.node_of(part.stream), []).append(part)
@@ -79,7 +79,7 @@ def _is_large(part: Range, size: PageSize) -> bool:
 
 
 def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request:
-    """Ask for the next ranges that make a page together; they are taken from the end of `left`."""
+    """Request the next ranges that make a page together; they are removed from the end of `left`."""
     ranges: list[Range] = []
     asked: list[int] = []
     room = size.now
@@ -96,7 +96,7 @@ def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request
 
 
 def joined(bodies: Sequence[bytes], count: int) -> Page:
-    """Return the page of the `count` entries that these replies have behind their first line."""
+    """Return the page of the `count` entries that follow the first line of these replies."""
     body = b"".join((_LINE, *bodies, _SPARE))
     return decode_page(body, len(_LINE), len(body) - len(_SPARE), count)
 
@@ -104,7 +104,7 @@ def joined(bodies: Sequence[bytes], count: int) -> Page:
 def _received(
     connection: Connection, request: _Request, size: PageSize, most: int, fields: Sequence[bytes] | None
 ) -> Pages:
-    """Return the entries of a request's ranges: those that came as planned in one page, the others behind."""
+    """Return the entries of a request's ranges: those that arrived as planned in one page, then the others."""
     buffer, stop = connection.receive(request.token)
     bodies: list[bytes] = []
     found: list[tuple[Range, int]] = []

@@ -1,11 +1,11 @@
-"""Reads a range of a stream: XRANGE page by page, and the delivery of the entries to a consumer group.
+"""Reading a range of a stream: XRANGE page by page, and the delivery of the entries to a consumer group.
 
-The entries of a range always come from XRANGE over exactly that range. So they are the same on every attempt, whatever
-the group's state is. Delivery is bookkeeping beside it: XREADGROUP with the number of entries that the page has behind
-the group's position, its reply suppressed where the server can do that. Keep the two apart: what the group has or has
-not read must never decide which rows a partition yields.
+The entries of a range always come from XRANGE over exactly that range. So they are the same on every attempt, in any
+state of the group. Delivery is separate bookkeeping: XREADGROUP with the number of entries of the page that are after
+the group's position, its reply suppressed if the server can do that. Keep the two apart: the group's position must
+never decide which rows a partition yields.
 
-Knows the codec's pages and a connection; no Spark, no offsets.
+Depends on the codec's pages and a connection; not on Spark or offsets.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from streamwire.stream_id import LAST, StreamId
 _COUNT_PAGE = 10_000
 _SAMPLE_BYTES = 1 << 18
 _SAMPLE_GROWTH = 10
-_SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # of short ranges that are read at a time
-_AT_ONCE = 8  # streams that are counted at a time
-_HEAD_BYTES = 80  # those of an entry before its fields are no more
+_SHORT_RANGES, _SHORT_ENTRIES = 500, 50_000  # maximum number of short ranges read at a time, and of their entries
+_AT_ONCE = 8  # number of streams counted at a time
+_HEAD_BYTES = 80  # maximum size of an entry's part before its fields
 _HEAD = b"*2\r\n$"
 
-#: What `marks` is asked: (stream, after, upto, grid, counted, most).
+#: A question to `marks`: (stream, after, upto, grid, counted, most).
 #:
-#: `counted`: how many entries were counted before `after` already; they are part of the numbers.
+#: `counted`: number of entries already counted before `after`; they are included in the numbers.
 Counting = tuple[str, StreamId, StreamId, int, int, int]
 
 _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
@@ -40,10 +40,10 @@ _Counted = Generator[bytes, tuple[bytearray, int], tuple[list[StreamId], int]]
 
 @dataclass(frozen=True)
 class Delivery:
-    """Entries that are read are delivered to `consumer` of `group`, as far as they lie behind `position`.
+    """Delivery of entries as they are read to `consumer` of `group`, if they are after `position`.
 
     `current_position` asks the server for the group's last-delivered ID. It is called after a connection broke, when it
-    is not known what was delivered; None where there is no way to ask.
+    is unknown what was delivered; None if the server cannot be asked.
     """
 
     group: str
@@ -63,9 +63,9 @@ def pages(
 ) -> Iterator[Page]:
     """Yield the entries of `stream` in (after, upto], in order, as pages of at most `most` entries.
 
-    `size` is what was learned from pages before.
+    `size`: the page size learned from earlier pages.
 
-    The next page is requested before a page is decoded and yielded, so that the server works meanwhile. Raises
+    The next page is requested before a page is decoded and yielded, so that the server works in parallel. Raises
     NOT_A_STREAM and SERVER_REFUSED.
     """
     size = size or PageSize(most)
@@ -108,14 +108,14 @@ def pages(
 
 
 def fields_at(buffer: bytearray, start: int) -> int:
-    """Return how many fields the entry that begins there has, most likely; 0 if it is no plain entry."""
+    """Return the likely number of fields of the entry that begins there; 0 if it is not a plain entry."""
     head = bytes(buffer[start : start + _HEAD_BYTES]).split(b"\r\n", 4)
     width = head[3][1:] if len(head) == 5 else b""
     return int(width) // 2 if width.isdigit() else 0
 
 
 def last_id(buffer: bytearray, stop: int) -> StreamId | None:
-    """Return the last entry's ID, most likely. A value may look like the head of an entry, so decoding has to confirm
+    """Return the last entry's likely ID. A value may look like the head of an entry, so decoding has to confirm
     it.
     """
     at = buffer.rfind(_HEAD, 0, stop)
@@ -130,9 +130,9 @@ def last_id(buffer: bytearray, stop: int) -> StreamId | None:
 
 
 def marks(connection: Connection, asked: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
-    """Of each: the ID of every `grid`-th entry in (after, upto], and the number of all; `most` are read at most.
+    """Return for each: the ID of every `grid`-th entry in (after, upto], and the number of all, reading at most `most`.
 
-    Some streams are read at a time: the server works on one while another's entries are counted.
+    Several streams are read at a time: the server works on one while another's entries are counted.
     """
     found: list[tuple[list[StreamId], int]] = [([], 0)] * len(asked)
     left = deque(enumerate(asked))
@@ -157,9 +157,9 @@ def marks(connection: Connection, asked: Sequence[Counting]) -> list[tuple[list[
 def _counted(
     connection: Connection, stream: str, after: StreamId, upto: StreamId, grid: int, counted: int, most: int
 ) -> _Counted:
-    """What `marks` says of one stream: a generator of requests' tokens that gets their replies.
+    """Compute the result of `marks` for one stream: a generator of requests' tokens that gets their replies.
 
-    As in `pages`, the next page is requested before a page is decoded.
+    Like in `pages`, the next page is requested before a page is decoded.
     """
     found: list[StreamId] = []
     total = counted
@@ -218,7 +218,7 @@ def short_ids(connection: Connection, asked: Sequence[tuple[str, StreamId, int, 
 def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sample: int) -> float:
     """Return the average size on the wire, in bytes, of the next entries after `after`; 0 without entries.
 
-    At most `sample` of them are read: one, then more and more until they have some hundred kilobytes together.
+    At most `sample` of them are read: one, then increasing numbers up to some hundred kilobytes in total.
     """
     found = size = 0
     asked = 1
@@ -262,10 +262,10 @@ def _page(connection: Connection, stream: str, buffer: bytearray, stop: int) -> 
 
 
 def empty_read(stream: str) -> Command:
-    """Return a command that reads nothing, to be sent behind commands whose replies are suppressed.
+    """Return a command that reads nothing, to be sent after commands whose replies are suppressed.
 
-    Their refusals are suppressed as well. What the server refuses to them (the key has moved, say) it refuses to this
-    one too, so the refusal is seen.
+    Their refusals are suppressed as well. The server refuses this command for the same reasons (for example if the key
+    has moved), so the refusal becomes visible.
     """
     return ("XRANGE", stream, "1-0", "0-0")
 
@@ -273,8 +273,8 @@ def empty_read(stream: str) -> Command:
 def _with_delivery(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> list[Command]:
-    """Return the commands that deliver the page's entries, and those behind. Without suppressed replies it delivers
-    now.
+    """Return the commands that deliver the page's entries, and those in `behind`. If replies cannot be suppressed, it
+    delivers now.
     """
     last = StreamId.parse(page.last_id())
     if last <= delivery.position:
@@ -302,7 +302,9 @@ def _with_delivery(
 def _resumption(
     connection: Connection, stream: str, delivery: Delivery, page: Page, behind: list[Command]
 ) -> Resume | None:
-    """What to send if it is not known whether the page was delivered: the group's position tells what is left."""
+    """Return what to send if it is unknown whether the page was delivered: the rest follows from the
+    group's position.
+    """
     current = delivery.current_position
     if current is None:
         return None

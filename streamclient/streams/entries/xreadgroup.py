@@ -1,7 +1,7 @@
-"""Reads entries for one consumer of a group: new ones within a transaction, or the consumer's history.
+"""Reading entries for one consumer of a group: new ones within a transaction, or the consumer's history.
 
-Replies are cut into pages of entries without being parsed. Knows the codec's pages and a connection; it does not know
-why a transaction is needed, nor who else reads from the group.
+Replies are cut into pages of entries without being parsed. Depends on the codec's pages and a connection; not on the
+purpose of a transaction or on other readers of the group.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_new(
     RefusedForNowError, GROUP_LOST and SERVER_REFUSED.
     """
     commands = Read(consumer, count, first, claims).commands
-    # Each reply is followed by a token of its own, so that its end is found without parsing it.
+    # Each reply is followed by its own token, so that its end is found without parsing it.
     marked: list[Command] = [("MULTI",), first]
     if also is not None:
         commands.append(also)
@@ -78,7 +78,7 @@ def read_new(
     if buffer.startswith((b"*-1\r\n", b"_\r\n"), start):
         return None
     head = buffer.find(b"\r\n", start) + 2
-    at = buffer.find(b"\r\n", head) + 2  # behind the first command's reply, one line
+    at = buffer.find(b"\r\n", head) + 2  # after the first command's reply, which is one line
     found: list[Page] = []
     for token in tokens:
         end = buffer.find(b"$32\r\n" + token, at, stop)
@@ -104,7 +104,7 @@ class Read:
 
     @property
     def commands(self) -> list[Command]:
-        """The commands that reply with entries: XCLAIMs, and an XREADGROUP if there is anything new to be read."""
+        """The commands that reply with entries: XCLAIMs, and an XREADGROUP if new entries are to be read."""
         consumer = self.consumer
         found: list[Command] = []
         for claim in self.claims:
@@ -118,8 +118,8 @@ class Read:
 def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Page | None, list[int | None]] | None:
     """Read new entries for consumers of several streams, in one transaction on a link that watches their ledgers.
 
-    `size` learns how large they are.
-    Returns one page of all entries, in order, and the number of each consumer's; None there, if its reading was
+    `size` is updated with their size.
+    Returns one page of all entries, in order, and the number of each consumer's; None there if its read was
     refused. None instead of both if nothing is known to have been executed. Nothing is claimed.
     """
     found = _executed(link, reads)
@@ -142,7 +142,7 @@ def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Pag
 
 
 def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Page] | None] | None:
-    """As `read_several`, but entries are claimed as well, and each consumer's are pages of their own."""
+    """Like `read_several`, but entries are claimed as well, and each consumer has pages of its own."""
     found = _executed(link, reads)
     if found is None:
         return None
@@ -161,7 +161,7 @@ def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Pa
 
 
 def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[tuple[int, int, bool]]]] | None:
-    """Return where the replies with entries begin and end, of each read, and whether the entries are new ones.
+    """Return the starts and ends of the replies with entries of each read, and whether the entries are new ones.
 
     None if nothing is known to have been executed.
     """
@@ -178,7 +178,7 @@ def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[t
     at = buffer.find(b"\r\n", len(queued)) + 2
     found: list[list[tuple[int, int, bool]]] = []
     for read in reads:
-        at = buffer.find(b"\r\n", at) + 2  # behind the reply of the command before, one line
+        at = buffer.find(b"\r\n", at) + 2  # after the previous command's reply, which is one line
         spans: list[tuple[int, int, bool]] = []
         for command in read.commands:
             end = buffer.find(b"$32\r\n" + token, at, stop)
@@ -189,16 +189,16 @@ def _executed(link: Link, reads: Sequence[Read]) -> tuple[bytearray, list[list[t
 
 
 def deliver_again(connection: Connection, link: Link, consumer: Consumer, first: Command) -> bool:
-    """Count one more delivery of all that is pending for the consumer, in one transaction with the command `first`.
+    """Count one more delivery of all entries pending for the consumer, in one transaction with the command `first`.
 
-    False if a key that is watched on the link was changed: nothing was executed. Raises as `read_new` does.
+    Returns False if a key that is watched on the link was changed: nothing was executed. Raises like `read_new`.
     """
     count = _xreadgroup(consumer, _ALL, "0-0")
     return read_new(connection, link, consumer, first, [], 0, count) is not None
 
 
 def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
-    """Yield the entries that are pending for the consumer; nothing is counted as a delivery.
+    """Yield the entries pending for the consumer, without counting a delivery.
 
     Pages, with an int32 array of each entry's deliveries, a boolean array of those that are pending for the consumer
     (None: all), and the IDs of entries before the page's end that are pending but gone. Raises GROUP_LOST and
@@ -218,7 +218,7 @@ def history(connection: Connection, consumer: Consumer) -> Iterator[tuple[Page, 
 def _pending_entries(
     connection: Connection, consumer: Consumer, counts: dict[bytes, int]
 ) -> Iterator[tuple[Page, Any, Any, list[bytes]]]:
-    """Yield the entries with these IDs, which are in order. Mostly they lie together, so ranges are read."""
+    """Yield the entries with these IDs, which are in order. They are mostly adjacent, so ranges are read."""
     left = list(counts)
     while left:
         last = left[-1]
@@ -241,7 +241,7 @@ def _pending_entries(
 
 
 def deliveries_of(connection: Connection, pages: Sequence[tuple[Consumer, Sequence[bytes]]]) -> list[Any]:
-    """As `deliveries`, for the entries of several consumers at once."""
+    """Like `deliveries`, for the entries of several consumers at once."""
     asked = [_xpending(consumer, str(StreamId.parse(ids[0])), str(StreamId.parse(ids[-1]))) for consumer, ids in pages]
     found: list[Any] = []
     for (consumer, ids), rows in zip(pages, connection.commands(asked), strict=True):
@@ -254,7 +254,7 @@ def deliveries_of(connection: Connection, pages: Sequence[tuple[Consumer, Sequen
 
 
 def deliveries(connection: Connection, consumer: Consumer, ids: Sequence[bytes]) -> Any:
-    """Return how often each of these entries was delivered: an int32 array.
+    """Return the number of deliveries of each of these entries: an int32 array.
 
     The IDs are in order, and pending for the consumer.
     """

@@ -320,8 +320,8 @@ def test_a_server_that_does_not_say_how_far_it_is(
         assert [len(pair.query().drain()) for _ in range(2)] == [150, 150]
     (record,) = caplog.records
     address = pair.master.url.removeprefix("redis://")
-    assert f"{address} does not say how far it is" in record.getMessage()
-    assert "no role and no master_replid. So its replicas are not read" in record.getMessage()
+    assert f"{address} does not report its replication offset" in record.getMessage()
+    assert "no role and no master_replid. Its replicas are not read" in record.getMessage()
     assert pair.ranges_read()[1] == 0
 
 
@@ -338,8 +338,10 @@ def test_a_replica_that_does_not_say_how_far_it_is(pair: Pair, caplog: pytest.Lo
     assert len(query.drain()) == 150
     (record,) = caplog.records
     address = pair.replica.url.removeprefix("redis://")
-    assert f"{address} does not say how far it is" in record.getMessage()
-    assert "no permissions to run the 'info' command). So this replica is not read" in record.getMessage()
+    assert f"{address} does not report its replication offset" in record.getMessage()
+    assert (
+        "no permissions to run the 'info' command). The primary is read instead of this replica" in record.getMessage()
+    )
     assert pair.ranges_read()[1] == 0
 
 
