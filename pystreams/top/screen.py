@@ -15,11 +15,14 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from pystreams import measures
 from pystreams.dashboard.sampling.sampler import State
-from pystreams.measures import Measure
-from pystreams.top.cells import cells, headline
+from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.measures import GroupRow, Measure, StreamRow
+from pystreams.streams.groups.status import STYLES
+from pystreams.values import numbers, times
 from pystreams.values.names import printable
 
 _SHOWN = 300
+_WIDEST = 60  # maximum width of a name; longer ones are truncated
 _POLL_SECONDS = 0.2
 
 
@@ -191,3 +194,30 @@ class Top(App[None]):
     def _close_filter(self) -> None:
         self.query_one(Input).display = False
         self.screen.set_focus(self._table)
+
+
+def cells(row: StreamRow | GroupRow, view: str) -> list[Text]:
+    """Return the cells of a row. Names are escaped: no markup or control character in them takes effect."""
+    return [_cell(column, row) for column in measures.ON_TOP[view]]
+
+
+def _cell(column: Measure[Any], row: StreamRow | GroupRow) -> Text:
+    text = column.text(row)
+    if column.form is measures.NAME and len(text) > _WIDEST:
+        text = text[: _WIDEST - 1] + "…"
+    style = STYLES.get(text, "") if column.form is measures.STATUS else ""
+    return Text(text, style, justify="right" if column.form.right else "left")
+
+
+def headline(snapshot: Snapshot) -> str:
+    """Return the totals of all streams."""
+    totals = snapshot.totals
+    parts = [
+        numbers.things(totals.streams, "stream"),
+        numbers.things(totals.groups, "group"),
+        f"{numbers.rate(totals.rate)} in",
+        f"lag {numbers.count(totals.lag, exact=totals.exact)} ({times.shown(totals.behind_ms)})",
+        f"pending {totals.pending:,}",
+        *(f"{status} {count}" for status, count in totals.statuses.items() if count and status != "ok"),
+    ]
+    return "   ".join(parts)

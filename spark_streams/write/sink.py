@@ -178,8 +178,8 @@ class Sink:
         return [name.encode()] if count is None else [b"%b:{%d}" % (name.encode(), i) for i in range(count)]
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """`df.write`: a batch write."""
+class _TaskWriter:
+    """The part of both writers that runs in the worker."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -189,6 +189,10 @@ class BatchWriter(DataSourceArrowWriter):
         """Write a task's record batches. Called in the worker."""
         worker.prepare()
         return self._sink.write(iterator)
+
+
+class BatchWriter(_TaskWriter, DataSourceArrowWriter):
+    """`df.write`: a batch write."""
 
     @headed
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -196,17 +200,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._sink.finish(messages)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
     """`df.writeStream`: a streaming query's writes."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    @headed
-    def write(self, iterator: Iterator[Any]) -> Written:
-        """Write a task's record batches. Called in the worker."""
-        worker.prepare()
-        return self._sink.write(iterator)
 
     @headed
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803

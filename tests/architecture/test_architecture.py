@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scripts import architecture
 from tests import ROOT
+from tests.architecture.test_rooms import files
 
 _LINT = str(Path(sys.executable).with_name("lint-imports"))
 
@@ -62,6 +63,17 @@ def _lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [_LINT, "--no-cache"], cwd=folder, env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
     )
+
+
+def test_conditions_of_errors_are_in_one_table_per_package() -> None:
+    """No other module makes a condition of an error, or a table of them."""
+    makers = {
+        str(path.relative_to(ROOT))
+        for path in files()
+        if path.parts[len(ROOT.parts)] not in {"tests", "engine"}
+        and re.search(r"from streamwire.errors import [^\n]*Condition", path.read_text())
+    }
+    assert makers == {"streamclient/errors.py", "spark_streams/errors.py", "pystreams/errors.py"}
 
 
 #: Imports that the contracts forbid: the file, the line, the contract, and the check's message about it.
