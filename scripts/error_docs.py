@@ -1,4 +1,4 @@
-"""Write the tables of error conditions into the reference: the connector's, and the command line's own.
+"""Write the error conditions into the reference: the connector's, and the command line's own.
 
 Run `python scripts/error_docs.py` after changing one. A test fails where the two differ.
 """
@@ -15,34 +15,31 @@ from streamwire.errors import Condition
 _REFERENCE = ROOT / "docs" / "reference"
 PART = Part(_REFERENCE / "errors.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
 OF_COMMAND_LINE = Part(_REFERENCE / "command-line.md", r"<!-- conditions: .*? -->\n", "<!-- end of conditions -->")
-HEAD = "| condition | what it says | what to do |\n|---|---|---|\n"
 
 
-def row(name: str, condition: Condition) -> str:
-    """Return a condition's line of the table."""
+def paragraph(name: str, condition: Condition) -> str:
+    """Return a condition, its text, and its advice in italics; parameters and quoted words are code."""
     text, advice = (
-        re.sub(r"'?\{(\w+)\}'?", r"*\1*", part).replace("|", r"\|") for part in (condition.text, condition.advice)
+        re.sub(r"(?<!\w)'([^']+)'(?!\w)", r"`\1`", re.sub(r"'?\{(\w+)\}'?", r"`\1`", part)).replace("``", "` `")
+        for part in (condition.text, condition.advice)
     )
-    return f"| {anchor(name)}`{name}` | {text} | {advice} |\n"
+    return f"\n{anchor(name)}**`{name}`** {text} *{advice}*\n"
 
 
 def written() -> str:
-    """Return today's tables, one for each exception, in the order of the names."""
+    """Return today's conditions, by exception, in the order of the names."""
     groups: dict[str, list[str]] = {}
     for name, condition in sorted(CONDITIONS.items()):
-        groups.setdefault(condition.error.__name__, []).append(row(name, condition))
-    return "".join(f"\n## {error}\n\n{HEAD}{''.join(rows)}" for error, rows in sorted(groups.items())) + "\n"
+        groups.setdefault(condition.error.__name__, []).append(paragraph(name, condition))
+    return "".join(f"\n## {error}\n{''.join(rows)}" for error, rows in sorted(groups.items())) + "\n"
 
 
 def written_of_command_line() -> str:
-    """Return today's tables of the command line's own errors, one for each exit status."""
+    """Return today's errors of the command line itself, by exit status."""
     groups: dict[int, list[str]] = {}
     for name, condition in sorted(command_line.FAILURES.items()):
-        groups.setdefault(int(condition.status), []).append(row(name, condition))
-    return (
-        "".join(f"\n### Exit status {status}\n\n{HEAD}{''.join(rows)}" for status, rows in sorted(groups.items()))
-        + "\n"
-    )
+        groups.setdefault(int(condition.status), []).append(paragraph(name, condition))
+    return "".join(f"\n### Exit status {status}\n{''.join(rows)}" for status, rows in sorted(groups.items())) + "\n"
 
 
 if __name__ == "__main__":

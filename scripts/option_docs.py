@@ -18,25 +18,24 @@ PART = Part(ROOT / "docs" / "reference" / "options.md", r"<!-- options: .*? -->\
 BUILDER_PART = Part(ROOT / "spark_streams" / "builder.py", r"# options: written by [^\n]*\n", "# end of options")
 
 
-def row(option: Option) -> str:
-    """Return an option's line of a table."""
+def paragraph(option: Option) -> str:
+    """Return an option's names, default and meaning."""
     default = option.shown_default()
     if default and not option.default_text:
         default = f"`{default}`"
-    names = ", ".join(f"{anchor(name)}`{name}`" for name in option.names)
-    return f"| {names} | {default} | {option.meaning} |\n"
+    names = ", ".join(f"{anchor(name)}**`{name}`**" for name in option.names)
+    return f"\n{names}{f' (default: {default})' if default else ''} {option.meaning}\n"
 
 
-def table(section: type[Any]) -> str:
-    """Return a section's heading and table."""
+def section_text(section: type[Any]) -> str:
+    """Return a section's heading and options."""
     heading = (section.__doc__ or "").partition("\n")[0].removesuffix(".")
-    rows = "".join(row(option) for option in options_of(section).values())
-    return f"\n## {heading}\n\n| option | default | meaning |\n|---|---|---|\n{rows}"
+    return f"\n## {heading}\n{''.join(map(paragraph, options_of(section).values()))}"
 
 
 def written() -> str:
-    """Return today's tables."""
-    return "".join(map(table, SECTIONS)) + "\n"
+    """Return today's sections."""
+    return "".join(map(section_text, SECTIONS)) + "\n"
 
 
 def builder() -> str:
