@@ -2,6 +2,6 @@
 
 `sink` is what Spark calls. `tasks` write in the workers, `commit` ends a batch on the driver, `rows` are rows as
 commands. `protocol` is the record that an exactly-once write leaves on servers: pure, as is `judgement`, and executed
-by `executor`. May import columns, client, embedded and config. Knows nothing of reading, nor how a column's value
+by `executor`. May import columns, client, embedded and config. Does not depend on reading, or on how a column's value
 becomes text.
 """

@@ -36,7 +36,9 @@ _AT_ONCE = 500
 
 
 def stream_state(connection: Connection, info: object) -> StreamState:
-    """From the reply to XINFO STREAM. Raises SERVER_REFUSED and NOT_PERMITTED; a key of another type is unknown."""
+    """Return the state in a reply to XINFO STREAM. Raises SERVER_REFUSED and NOT_PERMITTED; other types count as
+    unknown.
+    """
     if not isinstance(info, list):
         if refusal_of(info) is not Refusal.ROW:
             raise refused(connection.address, "XINFO", info)
@@ -54,10 +56,10 @@ def stream_state(connection: Connection, info: object) -> StreamState:
 def gone_streams(
     connection: Connection, seen: Mapping[bytes, tuple[BatchRecord, StreamState, int]], attempt: str
 ) -> set[bytes]:
-    """Those of these streams that are gone: by record, state and the rows that fences count.
+    """Return the streams that are gone, given record, state and number of rows counted by fences of each.
 
-    The entry that was the last one is asked for if another attempt has written the record. If the user may not ask, it
-    counts as there. Raises SERVER_REFUSED.
+    The recorded last entry is requested if another attempt has written the record. If the user may not read, it
+    counts as present. Raises SERVER_REFUSED.
     """
     wanted: list[bytes] = []
     commands: list[Command] = []
@@ -70,7 +72,7 @@ def gone_streams(
     for reply in replies:
         if isinstance(reply, ResponseError) and not is_forbidden(reply):
             raise refused(connection.address, "XRANGE", reply)
-    has_last = dict(zip(wanted, map(bool, replies), strict=True))  # an error counts as there
+    has_last = dict(zip(wanted, map(bool, replies), strict=True))  # an error counts as present
     return {
         stream
         for stream, (record, state, rows) in seen.items()
@@ -79,7 +81,7 @@ def gone_streams(
 
 
 def close_ledger(connection: Connection, protocol: Protocol, streams: Iterable[bytes]) -> Account:
-    """A driver comes to end the batch. Raises BATCH_COMMITTED."""
+    """Close the ledger, as a driver at the end of the batch. Raises BATCH_COMMITTED."""
     if not protocol.has_ledger:
         return Account(tuple(streams))
     streams, number, is_mine = [*streams], 1, False
@@ -126,7 +128,7 @@ def _collect(connection: Connection, protocol: Protocol, streams: Sequence[bytes
             state = FenceState.parse(values)
             if state.batch == writer.batch and state.rows:
                 seen[stream].fences[partition] = state
-    # Without a seal, fences may count rows that were added after the stream was looked at.
+    # Without a seal, fences may count rows that were added after the stream was read.
     counts = protocol.has_ledger
     written = {
         stream: (
@@ -149,7 +151,7 @@ def claim(
     account: Account,
     staged: Sequence[TaskRows],
 ) -> BatchRecord | None:
-    """Claim the stream, and return its record. None if something has changed there since it was seen.
+    """Claim the stream, and return its record. None if it has changed since the evidence was read.
 
     Raises ATTEMPT_REPLACED.
     """
@@ -169,7 +171,7 @@ def claim(
 
 
 def prepare(connection: Connection, protocol: Protocol, account: Account) -> None:
-    """Note that all streams are claimed. Raises ATTEMPT_REPLACED."""
+    """Record that all streams are claimed. Raises ATTEMPT_REPLACED."""
     if protocol.has_ledger:
         reads = [protocol.prepare_reads(account)]
         change(connection, [protocol.writer.ledger_key], reads, lambda replies: protocol.prepare(account, replies[0]))
@@ -178,7 +180,7 @@ def prepare(connection: Connection, protocol: Protocol, account: Account) -> Non
 def number_of_write(
     connection: Connection, query: str, batch: int, run: str, execution: str, options: WriteOptions
 ) -> int:
-    """The number of this execution among those that write in this batch and run, from 0.
+    """Return the number of this execution among those that write in this batch and run, from 0.
 
     Raises ATTEMPT_REPLACED if a later batch has begun, and WRITE_CONTENDED.
     """

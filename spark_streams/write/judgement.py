@@ -1,7 +1,7 @@
-"""Judgement of a batch at its end: do the rows that an attempt brings fit the streams and their fences? Pure.
+"""Judgement of a batch at its end: whether the rows of an attempt fit the streams and their fences. Pure.
 
-Either all rows are there, in whatever order and partitions; or each fence counts rows that the same partition brought
-again, and the rest can be written; or the rows are others, and the attempt is refused.
+Either all rows are in the stream, in any order and partitions; or each fence counts rows that the same partition
+brought again, and the rest can be written; or the rows differ, and the attempt is refused.
 
 If a stream is deleted, its records remain. They must not count for another stream of that name. A stream counts the
 entries that were ever added, which shows how many XTRIM and XDEL have removed. So a stream that lacks entries can be
@@ -31,7 +31,7 @@ from streamwire.stream_id import StreamId
 
 
 def joined(digests: Iterable[RowDigest]) -> RowDigest:
-    """Of all of these rows, in no order."""
+    """Return the digest of all of these rows, without an order."""
     total = RowDigest()
     for digest in digests:
         total = total.joined(digest)
@@ -39,13 +39,15 @@ def joined(digests: Iterable[RowDigest]) -> RowDigest:
 
 
 def is_there(seen: Evidence, brought: Sequence[TaskRows]) -> bool:
-    """Whether all rows of these tasks are in the stream, whichever tasks wrote them, and no others of the batch."""
+    """Return whether all rows of these tasks are in the stream, whichever tasks wrote them, and no others
+    of the batch.
+    """
     written = joined(state.row_digest for state in seen.fences.values())
     return written.same_rows(joined(each.digest for each in brought))
 
 
 def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | None:
-    """A partition whose fence counts rows that these tasks did not bring again; None if all fit."""
+    """Return a partition whose fence counts rows that these tasks did not bring again; None if all fit."""
     again = {each.partition: each.base for each in brought if not each.differs}
     for partition, state in sorted(seen.fences.items()):
         if again.get(partition, RowDigest()) != state.row_digest:
@@ -58,9 +60,9 @@ def misfit(seen: Evidence, brought: Sequence[TaskRows], batch: int) -> int | Non
 
 
 def is_left(stream: bytes, seen: Evidence, brought: Sequence[TaskRows], writer: WriterId, address: object) -> bool:
-    """Whether rows are left to be published.
+    """Return whether rows are left to be published.
 
-    Raises REPLAY_DIFFERS if they do not fit what is there, FENCE_BEHIND if rows that this attempt wrote are gone.
+    Raises REPLAY_DIFFERS if they do not fit the stream, FENCE_BEHIND if rows that this attempt wrote are gone.
     """
     if seen.is_gone:
         return any(each.chunks for each in brought)
@@ -85,10 +87,10 @@ def _refuse(
 
 
 def is_gone(record: BatchRecord, stream: StreamState, rows: int = 0, has_last: bool = True) -> bool:
-    """Whether the stream that the record's batch was written to was deleted since.
+    """Return whether the stream that the record's batch was written to was deleted since.
 
-    `rows`: those that fences count. `has_last`: whether the stream has the entry that was its last one when the record
-    was written.
+    `rows`: number of rows counted by fences. `has_last`: whether the stream has the entry that was its last one when
+    the record was written.
     """
     written = rows if record.stage == "direct" and not record.is_committed else 0
     if -1 < stream.added < record.added + written:
@@ -107,7 +109,9 @@ def is_gone(record: BatchRecord, stream: StreamState, rows: int = 0, has_last: b
 
 
 def last_recorded(record: BatchRecord, stream: StreamState) -> StreamId | None:
-    """The stream's last ID when it had had `record.added` entries. None if that is not known, or there were none."""
+    """Return the stream's last ID when it had had `record.added` entries. None if that is not known, or there were
+    none.
+    """
     if record.added <= 0 or stream.added < 0 or not record.last:
         return None
     return StreamId.parse(record.last)

@@ -1,18 +1,18 @@
 """The exactly-once record: its keys, their values, its states, and the transitions between them. Pure.
 
 A query, or a batch write with a name, leaves hashes on servers. All of their names start with pystreams:fence, and
-those beside a stream are in its slot:
+those next to a stream are in its slot:
 
-    {S}:S:NAME:PARTITION    fence: how many rows of a task are in the stream, and their digest
-    {S}:S:NAME:batch        batch record: which attempt may write to the stream, and the stage
+    {S}:S:NAME:PARTITION    fence: number of a task's rows in the stream, and their digest
+    {S}:S:NAME:batch        batch record: the attempt that may write to the stream, and the stage
     {S}:S:NAME:roll         the partitions that have a fence, each with its batch
-    {S}:S:NAME:staged:ID    rows that wait for the driver; expires after a day
+    {S}:S:NAME:staged:ID    staged rows for the driver; expires after a day
     {NAME}:ledger           the streams of the batch, its drivers, and whether it is committed
     {QUERY}:writes          the executions that write from foreachBatch, in their order
 
-`TRANSITIONS` says which event leads from which state of a stream to which. Each event is a method of `Protocol`: it
-takes what was read, and returns the commands that change it, or raises. Tasks and drivers execute these commands. A
-transition that depends on what was read is executed under WATCH of the keys that were read. Why no interleaving writes
+`TRANSITIONS` maps the state of a stream and an event to the next state. Each event is a method of `Protocol`: it
+takes the values that were read, and returns the commands that change them, or raises. Tasks and drivers execute them. A
+transition that depends on values that were read is executed under WATCH of their keys. Why no interleaving writes
 a row twice or drops one: docs/design/exactly-once.md.
 
 The names of keys and fields are stored on servers: add some, never rename one.
@@ -41,11 +41,11 @@ RECORD_FIELDS = ("batch", "attempt", "stage", "committed", "added", "manifest", 
 
 #: Lifetime of staged rows, in milliseconds.
 STAGED_MS = 86_400_000
-#: Shortest retention of records, in milliseconds: a task may be silent for long.
+#: Shortest retention of records, in milliseconds: a task may pause for long.
 RECORD_MS = 86_400_000
 _UNNAMED_MS = 30 * RECORD_MS
-#: Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records say
-#: for a day that it is over.
+#: Retention of a finished batch write's fences, for copies of its tasks that are still running; its other records state
+#: for a day that it is finished.
 _LATE_MS = 600_000
 _REMOVED_AT_ONCE = 1000
 
@@ -56,7 +56,7 @@ _PREFIX = b"pystreams:fence:"
 
 @dataclass(frozen=True)
 class WriterId:
-    """Identity of a task: `name` is the query's ID, or one made for a batch write; the batch; and the partition.
+    """Identity of a task: `name` is the query's ID, or one generated for a batch write; the batch; and the partition.
 
     `attempt` is the same for all tasks that were planned together, and another one after a restart.
     """
@@ -67,19 +67,19 @@ class WriterId:
     attempt: str = ""
 
     def fence_key(self, stream: bytes, partition: int | None = None) -> bytes:
-        """The key of the fence of this task, or of another partition."""
+        """Return the key of the fence of this task, or of another partition."""
         return self._beside(stream, b"%d" % (self.partition if partition is None else partition))
 
     def record_key(self, stream: bytes) -> bytes:
-        """The key of the batch record."""
+        """Return the key of the batch record."""
         return self._beside(stream, b"batch")
 
     def roll_key(self, stream: bytes) -> bytes:
-        """The key of the roll."""
+        """Return the key of the roll."""
         return self._beside(stream, b"roll")
 
     def staged_key(self, stream: bytes, name: str) -> bytes:
-        """The key of rows that a task stages."""
+        """Return the key of rows that a task stages."""
         return self._beside(stream, b"staged:%b" % name.encode())
 
     @property
@@ -88,17 +88,17 @@ class WriterId:
         return b"%b{%b}:ledger" % (_PREFIX, self.name.encode())
 
     def _beside(self, stream: bytes, kind: bytes) -> bytes:
-        """A key in the stream's slot."""
+        """Return a key in the stream's slot."""
         return b"%b{%b}:%b:%b:%b" % (_PREFIX, same_slot_tag(stream), stream, self.name.encode(), kind)
 
 
 def writes_key(query: str) -> bytes:
-    """The key of the executions of a query that write from foreachBatch."""
+    """Return the key of the executions of a query that write from foreachBatch."""
     return b"%b{%b}:writes" % (_PREFIX, query.encode())
 
 
 def shown(key: Any) -> str:
-    """A key in a message."""
+    """Return a key in a message."""
     return bytes(key).decode("utf-8", "backslashreplace")
 
 
@@ -116,7 +116,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What changes the state."""
+    """Event that changes the state."""
 
     WRITE = "a task adds rows"
     SEAL = "a driver excludes tasks"
@@ -171,7 +171,7 @@ class FenceState:
         return cls(int(batch), int(rows), digest.decode(), int(chunk), reason)
 
     def rows_in(self, batch: int) -> int:
-        """Rows of a batch that are in the stream for certain: none if the server refused some of them."""
+        """Number of rows of a batch that are certainly in the stream; 0 if the server refused some of them."""
         return self.rows if self.batch == batch and not self.refused else 0
 
     @property
@@ -180,7 +180,7 @@ class FenceState:
         return RowDigest.parse(self.rows, self.digest) or RowDigest()
 
     def command(self, key: bytes) -> Command:
-        """The HSET that makes the fence say this."""
+        """Return the HSET that stores this value."""
         words: list[bytes | str | int] = ["HSET", key]
         for name in FENCE_FIELDS:
             words += [name, str(getattr(self, name))]
@@ -221,7 +221,7 @@ class BatchRecord:
         return cls(int(batch), attempt, stage, done, manifest=manifest, floor=floor, last=last, **numbers)
 
     def state(self, batch: int) -> State:
-        """The state of the stream in a batch; of a later batch than the record's it is new."""
+        """Return the state of the stream in a batch; of a later batch than the record's it is new."""
         if self.batch == batch and self.is_committed:
             return State.COMMITTED
         if self.batch == batch and self.stage == "prepared":
@@ -231,7 +231,7 @@ class BatchRecord:
         return State.DIRECT if self.batch == batch else State.NEW
 
     def allows(self, writer: WriterId, event: Event) -> bool:
-        """Whether this attempt may add rows, by that event."""
+        """Return whether this attempt may add rows with that event."""
         state = self.state(writer.batch)
         is_mine = state is State.NEW or self.attempt == writer.attempt
         return (state, event) in TRANSITIONS and is_mine
@@ -241,8 +241,8 @@ class BatchRecord:
 class StreamState:
     """A stream at one moment.
 
-    `added`: entries ever added; 0 without the stream, -1 if it is not known (servers before Redis 7). `first` and
-    `last`: the first entry's ID, and the last ID ever given.
+    `added`: entries ever added; 0 without the stream, -1 if unknown (servers before Redis 7). `first` and
+    `last`: the first entry's ID, and the last ID ever generated.
     """
 
     added: int = -1
@@ -255,9 +255,9 @@ class StreamState:
 class TaskRows:
     """The rows that one task brought to one stream.
 
-    `digest`: of all of its rows. `base`: of those that are in the stream already. The others were staged: they are
-    `chunks` chunks in the hash `key`. `differs`: the task did not bring the rows of its fence, and staged nothing.
-    `floor`: the stream's last ID when the task came to stage.
+    `digest`: of all of its rows. `base`: of those that are already in the stream. The others were staged: they are
+    `chunks` chunks in the hash `key`. `differs`: whether its rows differ from those of its fence, so that it staged
+    nothing. `floor`: the stream's last ID when the task started to stage.
     """
 
     stream: bytes
@@ -271,13 +271,13 @@ class TaskRows:
 
 
 def manifest_of(staged: Sequence[TaskRows]) -> str:
-    """The form of staged rows in a batch record."""
+    """Return the form of staged rows in a batch record."""
     rows = [{**asdict(each), "stream": each.stream.hex(), "key": each.key.hex()} for each in staged]
     return json.dumps(rows, separators=(",", ":"))
 
 
 def parse_manifest(text: str) -> list[TaskRows]:
-    """The inverse of `manifest_of`."""
+    """Return the inverse of `manifest_of`."""
     return [
         TaskRows(
             **{
@@ -306,19 +306,19 @@ class ChunkState:
 
     @classmethod
     def parse(cls, text: bytes) -> ChunkState:
-        """The inverse of `text`."""
+        """Return the inverse of `text`."""
         rows, digest, movable = text.decode().split(" ")
         return cls(RowDigest.parse(int(rows), digest) or RowDigest(), movable == "1")
 
 
 def staged_chunk(key: bytes, number: int, rows: bytes, state: ChunkState, index: bytes) -> list[Command]:
-    """The commands that stage a chunk: its encoded rows, its state, and the index of the bytes."""
+    """Return the commands that stage a chunk: its encoded rows, its state, and the index of the bytes."""
     words = (f"{number}", rows, f"{number}:state", state.text, f"{number}:index", index)
     return [("HSET", key, *words), ("PEXPIRE", key, STAGED_MS)]
 
 
 def staged_states(rows: TaskRows) -> Command:
-    """The command that asks for the state of each chunk."""
+    """Return the command that asks for the state of each chunk."""
     return ("HMGET", rows.key, *(f"{number}:state" for number in range(rows.chunks)))
 
 
@@ -331,8 +331,9 @@ def parse_states(replies: Values) -> list[ChunkState] | None:
 class Account:
     """Value of a ledger, for one batch.
 
-    `prepared`: the attempt that was the last to claim all streams, or empty. `driver`: the number of this attempt's
-    driver. `rows`: those of the batch if it was committed (None: not known). `old`: fields that are no longer needed.
+    `prepared`: the last attempt that claimed all streams, or empty. `driver`: the number of this attempt's
+    driver. `rows`: number of rows of the batch if it was committed (None: unknown). `old`: fields that are no longer
+    needed.
     """
 
     streams: tuple[bytes, ...] = ()
@@ -348,7 +349,7 @@ class Account:
 class Evidence:
     """A stream and the records next to it, as they were read. `fences`: those of this batch, by partition.
 
-    `is_gone`: the stream that the fences count rows of was deleted.
+    `is_gone`: whether the stream whose rows the fences count was deleted.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)
@@ -374,11 +375,11 @@ class Protocol:
 
     @classmethod
     def of(cls, writer: WriterId, options: WriteOptions, lasting: bool) -> Protocol:
-        """As the options say. `lasting`: the write may be repeated under its name."""
+        """Return the protocol according to the options. `lasting`: whether the write may be repeated under its name."""
         return cls(writer, kept_ms(options, lasting), lasting or options.mode == "staged")
 
     def of_partition(self, partition: int) -> Protocol:
-        """The same for another partition."""
+        """Return the same for another partition."""
         return replace(self, writer=replace(self.writer, partition=partition))
 
     def _keep(self, *keys: bytes) -> list[Command]:
@@ -394,7 +395,7 @@ class Protocol:
     # Tasks
 
     def enter(self, streams: Iterable[bytes]) -> list[Command]:
-        """A task comes to these streams: it notes them, and then asks for the attempt that may write."""
+        """Return the commands with which a task registers its streams, and then asks for the attempt that may write."""
         if not self.has_ledger:
             return []
         writer, first = self.writer, f"first:{self.writer.batch}"
@@ -406,7 +407,7 @@ class Protocol:
         ]
 
     def may_write(self, entered: Values | None) -> bool:
-        """Whether tasks of this attempt may write, from the last reply to `enter` (None: nothing was asked).
+        """Return whether tasks of this attempt may write, from the last reply to `enter` (None: not requested).
 
         Raises BATCH_COMMITTED.
         """
@@ -421,10 +422,10 @@ class Protocol:
             fail("BATCH_COMMITTED", ledger=shown(self.writer.ledger_key), found=committed, batch=self.writer.batch)
 
     def is_open(self, stream: bytes, event: Event, found: BatchRecord, entered: BatchRecord) -> bool:
-        """Whether the record is this attempt's own. If not, the next rows open the batch at the stream.
+        """Return whether the record is this attempt's own. If not, the next rows open the batch at the stream.
 
-        `found` is the record now, and `entered` what it was when the task came. Raises ATTEMPT_REPLACED if rows may not
-        be added.
+        `found`: the current record. `entered`: the record when the task registered. Raises ATTEMPT_REPLACED if rows may
+        not be added.
         """
         state, is_allowed = found.state(self.writer.batch), found.allows(self.writer, event)
         if not is_allowed or (state is State.NEW and found != entered):
@@ -432,7 +433,7 @@ class Protocol:
         return state is not State.NEW
 
     def write(self, stream: bytes, fence: FenceState, opened: StreamState | None) -> list[Command]:
-        """Count rows: the commands behind them, in the same transaction. `fence` is its state with the rows.
+        """Return the commands that count rows, after them in the same transaction. `fence`: its state with the rows.
 
         `opened`: the stream before the batch, if these are the first rows.
         """
@@ -445,7 +446,7 @@ class Protocol:
         return [*commands, *self._keep(*keys)]
 
     def enrol(self, stream: bytes, fence: FenceState) -> list[Command]:
-        """Note in the roll that the partition has a fence: with its first rows of the batch."""
+        """Return the commands that add the partition to the roll, with its first rows of the batch."""
         return [("HSET", self.writer.roll_key(stream), self.writer.partition, self.writer.batch)] * (fence.chunk == 1)
 
     def _claimed(
@@ -457,7 +458,7 @@ class Protocol:
         return ("HSET", writer.record_key(stream), *words)
 
     def stage(self, key: bytes) -> list[Command]:
-        """A task is about to stage rows under this key."""
+        """Return the commands before a task stages rows under this key."""
         if not self.has_ledger:
             return []
         ledger = self.writer.ledger_key
@@ -466,9 +467,10 @@ class Protocol:
     # The driver
 
     def close(self, streams: Iterable[bytes], driver: int) -> list[Command]:
-        """A driver comes to end the batch: no task may begin to write. It tries to get this number.
+        """Return the commands with which a driver starts to end the batch: no task may start to write. It tries this
+        number.
 
-        The last reply is the ledger. `streams` are those that the driver's own tasks brought.
+        The last reply is the ledger. `streams`: those to which the driver's own tasks brought rows.
         """
         ledger, batch = self.writer.ledger_key, self.writer.batch
         return [
@@ -479,7 +481,9 @@ class Protocol:
         ]
 
     def driver_number(self, found: Sequence[bytes]) -> tuple[int, bool]:
-        """The driver's number, from the last reply to `close`. If it has none yet: the number to try, and False."""
+        """Return the driver's number, from the last reply to `close`. If it has none yet: the number to
+        try, and False.
+        """
         prefix = b"driver:%d:" % self.writer.batch
         fields = zip(found[::2], found[1::2], strict=True)
         drivers = {int(name[len(prefix) :]): value.decode() for name, value in fields if name.startswith(prefix)}
@@ -487,7 +491,7 @@ class Protocol:
         return (max(mine), True) if mine else (max(drivers, default=0) + 1, False)
 
     def account(self, found: Sequence[bytes]) -> Account:
-        """The value of the ledger, from the last reply to `close`. Raises BATCH_COMMITTED."""
+        """Return the value of the ledger, from the last reply to `close`. Raises BATCH_COMMITTED."""
         batch = self.writer.batch
         touched, staged, old = [], [], []
         prepared, committed = "", -1
@@ -520,7 +524,7 @@ class Protocol:
         )
 
     def seal(self, stream: bytes) -> list[Command]:
-        """Exclude the tasks of the batch from the stream."""
+        """Return the commands that exclude the tasks of the batch from the stream."""
         return [("HSET", self.writer.record_key(stream), "sealed", self.writer.batch)] if self.has_ledger else []
 
     def check_driver(self, account: Account, stream: bytes, record: BatchRecord) -> None:
@@ -531,9 +535,9 @@ class Protocol:
     def claim(
         self, stream: bytes, seen: Evidence, account: Account, staged: Sequence[TaskRows], now: Sequence[Values]
     ) -> tuple[list[Command], BatchRecord | None]:
-        """Name this attempt and what it has staged in the record. The commands, and the record then.
+        """Return the commands that write this attempt and its staged rows into the record, and the new record.
 
-        `now`: the record and the fences of `seen`, as they are under WATCH. No record if they have changed since they
+        `now`: the record and the fences of `seen`, as read under WATCH. No record if they have changed since they
         were seen. Raises ATTEMPT_REPLACED.
         """
         writer, found = self.writer, BatchRecord.parse(now[0])
@@ -567,12 +571,14 @@ class Protocol:
         return [*commands, *self._keep(writer.record_key(stream))], claimed
 
     def prepare_reads(self, account: Account) -> Command:
-        """The command whose reply `prepare` needs."""
+        """Return the command whose reply `prepare` needs."""
         batch = self.writer.batch
         return ("HMGET", self.writer.ledger_key, f"prepared:{batch}", f"driver:{batch}:{account.driver + 1}")
 
     def prepare(self, account: Account, now: Values) -> list[Command]:
-        """Note that all streams are claimed. Raises ATTEMPT_REPLACED if another driver has come since."""
+        """Return the commands that record that all streams are claimed. Raises ATTEMPT_REPLACED if there is a later
+        driver.
+        """
         (prepared, later), mine, ledger = now, self.writer.attempt, self.writer.ledger_key
         found = (prepared or b"").decode()
         if later is not None or found not in (account.prepared, mine):
@@ -580,12 +586,14 @@ class Protocol:
         return [] if found == mine else [("HSET", ledger, f"prepared:{self.writer.batch}", mine)]
 
     def publish(self, stream: bytes, fence: FenceState) -> list[Command]:
-        """The commands behind staged rows that the server moves, and counts, itself."""
+        """Return the commands behind staged rows that the server moves, and counts, itself."""
         keys = [self.writer.fence_key(stream), *([self.writer.roll_key(stream)] if fence.chunk == 1 else [])]
         return [*self.enrol(stream, fence), *self._keep(*keys)]
 
     def commit(self, seen: Mapping[bytes, Evidence], account: Account, rows: RowDigest | None) -> list[Command]:
-        """Mark the batch as complete, in each stream's record, and then in the ledger; remove its old fields."""
+        """Return the commands that mark the batch as complete in each stream's record, and then in the ledger without
+        old fields.
+        """
         writer, batch, commands = self.writer, self.writer.batch, list[Command]()
         for stream, each in seen.items():
             record, state = writer.record_key(stream), each.stream
@@ -603,7 +611,9 @@ class Protocol:
         return [*commands, *self._keep(ledger)]
 
     def retire(self, brought: Sequence[TaskRows]) -> list[Command]:
-        """A write that cannot be repeated under its name is over: its records expire."""
+        """Return the commands that let the records of a finished write expire, if it cannot be repeated
+        under its name.
+        """
         writer = self.writer
         fences = [writer.fence_key(each.stream, each.partition) for each in brought]
         streams = dict.fromkeys(each.stream for each in brought)
@@ -626,7 +636,8 @@ def kept_ms(options: WriteOptions, lasting: bool) -> int:
 def number_write(
     query: str, batch: int, run: str, execution: str, keep_ms: int, found: Sequence[bytes]
 ) -> tuple[int, list[Command]]:
-    """The number of an execution among those that write in this batch and run, from 0, and the commands that note it.
+    """Return the number of an execution among those that write in this batch and run, from 0, and the commands that
+    note it.
 
     `found`: the reply to HGETALL of `writes_key`. Raises ATTEMPT_REPLACED if a later batch has begun.
     """
@@ -650,43 +661,43 @@ def _fields(prefix: str, names: Iterable[bytes]) -> list[bytes]:
 
 
 def _floor(seen: Evidence, staged: Sequence[TaskRows]) -> StreamId:
-    """The stream's last ID before any of these tasks came to it."""
+    """Return the stream's last ID before any of these tasks registered."""
     return min((StreamId.parse(each.floor) for each in staged if each.floor), default=seen.stream.last)
 
 
-# --- The fence of one task, as rows pass it
+# --- The fence of one task
 
 
 class StreamFence:
-    """One task's rows on their way into one stream, and the fence that counts them.
+    """One task's progress in writing rows to one stream, and the fence that counts them.
 
-    The calls for each chunk are `unwritten`, `next_state`, `advance`; `update` comes whenever the fence was read. Rows
-    are given as their hashes (`rows.digest`). `done` are the rows that this task need not bring.
+    The calls for each chunk are `unwritten`, `next_state`, `advance`; `update` follows each read of the fence. Rows
+    are passed as their hashes (`rows.digest`). `done`: rows that this task need not bring.
     """
 
     def __init__(self, stream: bytes, writer: WriterId, address: object, done: RowDigest | None = None) -> None:
         self.stream = stream
         self.key = writer.fence_key(stream)
-        #: Of the rows of the task that are done: written, or found written.
+        #: Digest of the task's rows that are in the stream.
         self.digest = done or RowDigest()
-        #: The stream's last ID, when the rows' own IDs were to be checked.
+        #: The stream's last ID, if the rows' own IDs must be checked.
         self.last = ZERO
         #: The fence's value when it was last read.
         self.state = FenceState()
         self.writer = writer
         self._address = address
-        self._next: tuple[Any, RowDigest] | None = None  # the rows under way, and the digest with them
-        self._reordered = False  # the fence's rows have ended, and were others or in another order
+        self._next: tuple[Any, RowDigest] | None = None  # rows in flight, and the digest including them
+        self._reordered = False  # the fence's rows are complete, but differ or are in another order
 
     @property
     def rows(self) -> int:
-        """How many of the task's rows are done."""
+        """Number of the task's rows that are done."""
         return self.digest.rows
 
     def update(self, values: Values) -> None:
         """Use the fence's value: the reply to HMGET of `FENCE_FIELDS`.
 
-        Raises FENCE_AHEAD, FENCE_BEHIND, FENCE_VERSION or ROW_REFUSED if this task must not go on.
+        Raises FENCE_AHEAD, FENCE_BEHIND, FENCE_VERSION or ROW_REFUSED if this task must not continue.
         """
         state = FenceState.parse(values)
         batch, names = self.writer.batch, {"stream": shown(self.stream), "fence": shown(self.key)}
@@ -704,11 +715,11 @@ class StreamFence:
         self.state = state
 
     def unwritten(self, hashes: Any) -> int:
-        """How many of the next rows are in the stream already.
+        """Return how many of the next rows are already in the stream.
 
         If the fence's rows end among them, or right before them, their digest must be the fence's (REPLAY_DIFFERS).
-        If they end with the last one of these rows, it is enough that they are the same in another order, and no more
-        rows may come.
+        If they end with the last one of these rows, they may be the same in another order, but then no more
+        rows may follow.
         """
         done = max(0, min(self.state.rows - self.rows, len(hashes)))
         if self._reordered and len(hashes):
@@ -723,14 +734,14 @@ class StreamFence:
         return done
 
     def next_state(self, hashes: Any) -> FenceState:
-        """The fence's value once all of these rows are in the stream."""
+        """Return the fence's value once all of these rows are in the stream."""
         digest = self.digest.plus(hashes)
         self._next = hashes, digest
         state = self.state
         return FenceState(state.batch, digest.rows, digest.text, state.chunk + 1)
 
     def advance(self, hashes: Any) -> None:
-        """These rows are in the stream."""
+        """Record that these rows are in the stream."""
         if self._next is not None and self._next[0] is hashes:
             self.digest = self._next[1]
         else:
@@ -738,7 +749,7 @@ class StreamFence:
         self._next = None
 
     def finish(self) -> None:
-        """The task has no more rows. Raises REPLAY_DIFFERS if the fence counts more."""
+        """End the task's rows. Raises REPLAY_DIFFERS if the fence counts more."""
         if self.state.rows > self.rows:
             self.differs()
 

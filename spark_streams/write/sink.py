@@ -1,12 +1,12 @@
-"""The writers that Spark calls: a batch, or a streaming query's micro-batches, each task by itself.
+"""The writers that Spark calls: a batch, or a streaming query's micro-batches, each task separately.
 
-Owns the identity of a task. A streaming query's ID comes from its checkpoint and a batch's number from its log, so a
-replay has the same identity. A batch write gets a name when it is planned, once for all of its tasks and their retries;
+Owns the identity of a task. A query's ID comes from its checkpoint and a batch's number from its log, so a
+replay has the same identity. A batch write gets a name when it is planned, for all of its tasks and their retries;
 or the user names it (`writeId`), for all repetitions of the whole write. A write from foreachBatch has the query's
-identity, and its number among the batch's writes: Spark tells a task the query, the batch, the run (new whenever a
-batch is attempted) and the execution (new for each action). The executions of a run are counted on the server in the
-order in which they begin, so the first write of a repeated batch has the number that it had before. How rows are
-written is in `tasks.exactly_once` and `tasks.at_least_once`, and how a batch ends in `commit.publishing`.
+identity, and its number among the batch's writes: Spark passes the query, the batch, the run (new whenever a
+batch is attempted) and the execution (new for each action) to a task. Executions of a run are numbered on the server in
+the order of their starts, so the first write of a repeated batch gets the same number again. How rows are written is in
+`tasks.exactly_once` and `tasks.at_least_once`, and how a batch ends in `commit.publishing`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Written(WriterCommitMessage):
     """The result of one task. `writer` is the task's identity, None if it wrote without fences.
 
     `brought`: its rows for each stream, in the stream or staged. `floors`: each stream's last ID before a task without
-    fences wrote there, for overwriting alone.
+    fences wrote there, used only for overwriting.
     """
 
     writer: WriterId | None = None
@@ -67,10 +67,10 @@ class Written(WriterCommitMessage):
 
 @dataclass(frozen=True)
 class Sink:
-    """Where and how rows are written. It is pickled into the workers within the writer.
+    """Destination and manner of writing rows. It is pickled into the workers within the writer.
 
-    `name` identifies a batch write; a streaming write's identity comes from the task. `overwrite` (remove what was
-    there) and `skip` (write nothing) are for batch writes.
+    `name` identifies a batch write; a streaming write's identity comes from the task. `overwrite` (remove existing
+    entries) and `skip` (write nothing) are for batch writes.
     """
 
     address: Address
@@ -99,7 +99,7 @@ class Sink:
             return Written(writer, tuple(sender.finish()))
 
     def _lasts(self, writer: WriterId) -> bool:
-        """Whether the write may be repeated under this name."""
+        """Return whether the write may be repeated under this name."""
         return writer.name != self.name or self.options.write_id is not None
 
     def _append(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Written:
@@ -110,14 +110,16 @@ class Sink:
         return Written(floors=tuple(sender.floors.items()))
 
     def _checked(self, connection: Connection, chunks: Iterable[list[EncodedRows]]) -> Iterator[list[EncodedRows]]:
-        """The chunks. Before the first one, the server is asked whether it knows the options' trimming policy."""
+        """Yield the chunks. Before the first one, check whether the server knows the options' trimming policy."""
         for number, chunk in enumerate(chunks):
             if number == 0:
                 check_policy(connection, chunk[0].stream, self.options)
             yield chunk
 
     def writer_id(self, connection: Connection) -> WriterId:
-        """The identity of the task that calls this. NO_BATCH_IDENTITY if Spark does not tell a stream's batch."""
+        """Return the identity of the task that calls this. NO_BATCH_IDENTITY if Spark does not tell a
+        stream's batch.
+        """
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         query = context.getLocalProperty(_QUERY) if context is not None else None
@@ -134,7 +136,7 @@ class Sink:
         return WriterId(f"{query}.{number}", int(batch), partition, self.attempt)
 
     def commit(self, messages: Iterable[WriterCommitMessage | None]) -> dict[bytes, str]:
-        """All tasks have succeeded: publish what they have staged, and mark the batch as committed.
+        """Publish the tasks' staged rows, and mark the batch as committed, after all tasks have succeeded.
 
         Returns each stream's last ID before the batch.
         """
@@ -147,7 +149,9 @@ class Sink:
             return Publisher(connection, writer, self.options, self._lasts(writer)).commit(brought)
 
     def finish(self, messages: Iterable[WriterCommitMessage | None]) -> None:
-        """All tasks of a batch write have succeeded: commit, remove what it overwrites, and let its fences expire."""
+        """End a batch write whose tasks have succeeded: commit, remove overwritten entries, and let its
+        fences expire.
+        """
         messages = list(messages)
         floors = self.commit(messages)
         written = [message for message in messages if isinstance(message, Written)]
@@ -164,14 +168,14 @@ class Sink:
             connection.commands(commands)
 
     def _removals(self, floors: dict[bytes, str]) -> list[Command]:
-        """The XTRIMs that remove the entries from before the write."""
+        """Return the XTRIMs that remove the entries from before the write."""
         commands: list[Command] = [
             ("XTRIM", stream, "MINID", str(StreamId.parse(floor).next())) for stream, floor in floors.items()
         ]
         return commands + [("XTRIM", stream, "MAXLEN", 0) for stream in self._named() if stream not in floors]
 
     def _named(self) -> list[bytes]:
-        """The streams that the options name. Overwriting empties them even if no row goes there."""
+        """Return the streams that the options name. Overwriting empties them even if no row goes there."""
         name, count = self.options.stream, self.options.partitions
         if name is None:
             return []
@@ -196,7 +200,7 @@ class BatchWriter(_TaskWriter, DataSourceArrowWriter):
 
     @headed
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks have succeeded. `messages` are what their `write` returned."""
+        """End the write after all tasks have succeeded. `messages`: results of their `write`."""
         self._sink.finish(messages)
 
 
@@ -205,24 +209,25 @@ class StreamWriter(_TaskWriter, DataSourceStreamArrowWriter):
 
     @headed
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Publish what was staged, and mark the batch as committed; the next batch moves the fences."""
+        """Publish staged rows, and mark the batch as committed; the next batch advances the fences."""
         self._sink.commit(messages)
 
     @headed
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Rows in the streams stay; a replay skips them by their fences. Staged rows expire."""
+        """Do nothing: rows in the streams stay, and a replay skips them by their fences. Staged rows expire."""
 
 
 def run_in(tags: str) -> str | None:
-    """The run among the tags of a job: session and execution of the whole batch. Unlike a job group, users set no such.
+    """Return the run among the tags of a job: session and execution of the whole batch. Unlike a job group, users set
+    no such.
 
-    A streaming query has a new session whenever it starts.
+    A streaming query has a new session at each start.
     """
     return next((tag for tag in tags.split(",") if _RUN_TAG.fullmatch(tag)), None)
 
 
 def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming: bool, overwrite: bool) -> Sink:
-    """The sink of a write, made on the driver. Raises STREAM_EXISTS for saveMode=error."""
+    """Return the sink of a write, made on the driver. Raises STREAM_EXISTS for saveMode=error."""
     skip = False
     if options.mode != "append":
         _check_eviction(address, options, streaming)
@@ -237,7 +242,7 @@ def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming
 
 
 def _check_eviction(address: Address, options: WriteOptions, streaming: bool) -> None:
-    """Raise RECORDS_EVICTED if the server may drop the records. It need not answer: the tasks will say so."""
+    """Raise RECORDS_EVICTED if the server may drop the records. If it does not reply, the tasks will report that."""
     if options.allow_eviction:
         return
     try:
@@ -245,7 +250,7 @@ def _check_eviction(address: Address, options: WriteOptions, streaming: bool) ->
             (reply,) = connection.pipeline([("INFO", "memory")])
     except ServerError:
         return
-    if not isinstance(reply, bytes):  # not allowed to ask
+    if not isinstance(reply, bytes):  # CONFIG is not permitted
         return
     facts = dict(line.split(":", 1) for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
     policy, limit = facts.get("maxmemory_policy", "noeviction"), facts.get("maxmemory", "0")

@@ -1,13 +1,13 @@
 """Moving staged rows into their stream within the server, so that they do not pass through the driver.
 
-A chunk is one transaction, behind the fence of its task, as any other rows are:
+A chunk is one transaction, counted by the fence of its task, like any other rows:
 
     WATCH fence record staged; HMGET fence; HMGET record; HEXISTS staged
     MULTI; EVAL: add the rows, HSET fence, HDEL staged; XTRIM...; PEXPIRE fence...; EXEC
 
 A script adds the rows, one by one or on the engine with PS.APPEND, and then advances the fence. A transaction alone
 would advance the fence even if the rows were refused. The user's rights are tried before the first row is added. If a
-later row is refused, the script makes the fence say so. If the server runs no scripts, or the user lacks a right,
+later row is refused, the script records that in the fence. If the server runs no scripts, or the user lacks a right,
 nothing is changed and the caller sends the rows.
 """
 
@@ -35,9 +35,9 @@ from streamclient.refusals import row_refused
 from streamclient.retry import Refusal, is_transient, reason_of, refusal_of
 from streamclient.wire_errors import ResponseError
 
-#: Adds the rows of a chunk, XADD commands in RESP. Rows that are like the one before are taken apart by one pattern.
-#: Keys: the stream, the staged rows, the fence. Arguments: the chunk, how to add, the rows before it, the fence's
-#: fields.
+#: Adds the rows of a chunk, XADD commands in RESP. Rows of the same form as the previous one are parsed by one pattern.
+#: Keys: the stream, the staged rows, the fence. Arguments: the chunk, how to add, the number of rows before it, the
+#: fence's fields.
 _SCRIPT = r"""
 local find, sub, number, match, call = string.find, string.sub, tonumber, string.match, redis.call
 local data = ARGV[2] == 'PS.APPEND' and '' or call('HMGET', KEYS[2], ARGV[1])[1]
@@ -120,7 +120,7 @@ return 1
 
 
 def way_of(connection: Connection) -> str:
-    """How the server adds rows: `PS.APPEND`, `XADD`, or empty: it runs no scripts, or refused such a one."""
+    """Return how the server adds rows: `PS.APPEND`, `XADD`, or empty: it runs no scripts, or refused such a one."""
     known = connection.capabilities
     if not known.moves_rows or not known.may_run_scripts():
         return ""
@@ -142,7 +142,7 @@ class Mover:
         self._link: Link | None = None
 
     def move(self, number: int, state: ChunkState) -> bool:
-        """Move one chunk unless it is in the stream. False if the server cannot: then nothing was done."""
+        """Move one chunk unless it is in the stream. Returns False, without any effect, if the server cannot."""
         done = self._connection.retry(lambda: self._attempt(number, state), self._lost)
         if done is None:
             fail("WRITE_CONTENDED", address=self._connection.address)
@@ -150,7 +150,7 @@ class Mover:
 
     @property
     def done(self) -> RowDigest:
-        """Of the task's rows that are in the stream."""
+        """Digest of the task's rows that are in the stream."""
         return self._fence.digest
 
     @done.setter
@@ -158,7 +158,7 @@ class Mover:
         self._fence.digest = digest
 
     def wait_for_replicas(self) -> None:
-        """Wait until the replicas have what was moved."""
+        """Wait until the replicas have the moved rows."""
         if self._fence.rows > self._rows.base.rows:
             ReplicaWait(self._connection, [self._fence], self._terms.options, self._link).wait()
 
@@ -167,7 +167,7 @@ class Mover:
         self._link = None
 
     def _attempt(self, number: int, state: ChunkState) -> bool | None:
-        """Move the chunk; None if that is to be tried again."""
+        """Move the chunk; None to try again."""
         fence = self._fence
         found = self._look(number)
         if found is None:
@@ -211,7 +211,7 @@ class Mover:
             ("HEXISTS", rows.key, number),
             ("XINFO", "STREAM", rows.stream),
         ]
-        if self._connection.topology.is_cluster:  # while a slot moves, all of them must be at the same node
+        if self._connection.topology.is_cluster:  # while a slot moves, all keys must be at the same node
             reads.append(("EXISTS", fence.key, record, rows.key, rows.stream))
         asking: list[Command] = []
         self._link = link = self._connection.link(rows.stream)
@@ -241,7 +241,7 @@ class Mover:
         return [*commands, *self._terms.protocol.publish(stream, after)]
 
     def _not_queued(self, link: Link, commands: list[Command], replies: list[Any]) -> bool | None:
-        """Nothing was executed, because a command was refused. False if that was the script."""
+        """Handle a command that was refused, so that nothing was executed. Returns False if it was the script."""
         for command, reply in zip(commands, replies[1:], strict=False):
             if not isinstance(reply, ResponseError):
                 continue
@@ -253,9 +253,11 @@ class Mover:
         return None
 
     def _not_moved(self, refusal: ResponseError) -> bool:
-        """The script was refused. Unless that is about a row, nothing was changed, and the driver sends the rows.
+        """Handle a refused script. Unless the refusal is about a row, nothing was changed, and the driver sends the
+        rows.
 
-        The driver's transaction is then refused with the command that the user may not run, or the server not execute.
+        The driver's transaction is then refused with the command that the user may not call or the server cannot
+        execute.
         """
         if refusal_of(refusal) is not Refusal.ROW:
             return self._by_driver(refusal)
@@ -267,6 +269,6 @@ class Mover:
         raise row_refused(self._connection.address, int(row), reason)
 
     def _by_driver(self, refusal: ResponseError) -> bool:
-        if not reason_of(refusal).startswith(("OOM", "MISCONF")):  # those pass
+        if not reason_of(refusal).startswith(("OOM", "MISCONF")):  # temporary refusals
             self._connection.capabilities.moves_rows = False
         return False

@@ -1,18 +1,18 @@
-"""The driver's end of a batch: it publishes staged rows that fit what is in the streams, and commits the batch.
+"""The driver's end of a batch: it publishes staged rows that fit the contents of the streams, and commits the batch.
 
-Rows are staged with writeMode=staged, and wherever a batch is attempted again after tasks may have written. Then
+Rows are staged with writeMode=staged, and if a batch is repeated after tasks may have written. Then the driver has to
 
-1. stop the tasks of all attempts, and find every stream that any of them touched;
-2. look at all of these streams, and judge what was brought (`judgement`). If rows of one stream do not fit, or
+1. stop the tasks of all attempts, and find every stream that any of them used;
+2. read all of these streams, and judge the brought rows (`judgement`). If rows of one stream do not fit, or
    rows of an earlier attempt were not brought again, nothing is published anywhere, and an error says so;
-3. claim every stream that rows are left for: its record names this attempt and what it has staged (`manifest`), and
-   then the ledger says that all are claimed;
-4. publish: each staged chunk is one transaction, behind the fence of its task. The server moves the rows itself
+3. claim every stream with remaining rows: its record names this attempt and its staged rows (`manifest`), and
+   then the ledger records that all are claimed;
+4. publish: each staged chunk is one transaction with the fence of its task. The server moves the rows itself
    (`commit.mover`), or they pass through here, a chunk at a time;
-5. mark the records and the ledger as committed, and remove what was staged, by whichever attempt.
+5. mark the records and the ledger as committed, and remove the staged rows of all attempts.
 
-Whoever comes after a driver that died finds that all streams were claimed, and finishes what was claimed; or it does
-not, then nothing was published, and its own rows count.
+If a driver dies, its successor either finds all streams claimed, and finishes with the claimed rows; or it does not,
+then nothing was published, and its own rows count.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Publisher:
         self._protocol = Protocol.of(writer, options, lasting)
 
     def commit(self, brought: Sequence[TaskRows]) -> dict[bytes, str]:
-        """Publish what was staged, and mark the batch as committed. Returns each stream's last ID before the batch.
+        """Publish the staged rows, and mark the batch as committed. Returns each stream's last ID before the batch.
 
         Errors: REPLAY_DIFFERS, FENCE_AHEAD, FENCE_BEHIND, ATTEMPT_REPLACED, STAGED_LOST, WRITE_CONTENDED, and a
         transaction's own.
@@ -75,7 +75,7 @@ class Publisher:
         mine = joined(each.digest for each in brought)
         is_over = account.is_committed and self._options.mode == "staged"
         if account.rows is not None and not account.rows.same_rows(mine):
-            if not is_over or self._options.write_id is not None:  # a user may give two writes one name by mistake
+            if not is_over or self._options.write_id is not None:  # a user may use one name for two writes by mistake
                 self._refuse(account.rows, account.streams, brought)
             self._warn(account.rows.rows, mine.rows)
         rows = account.rows if is_over else mine
@@ -89,7 +89,7 @@ class Publisher:
                     self._forget(each.key for each in brought if each.chunks)
                 raise
         else:
-            rows = None  # they are the other attempt's
+            rows = None  # the published rows are those of the other attempt
         self._connection.commands(self._protocol.commit(seen, account, rows))
         self._forget(staged)
         batch = self._writer.batch
@@ -97,16 +97,17 @@ class Publisher:
 
     def _warn(self, published: int, rows: int) -> None:
         _log.warning(
-            "Batch %d was published before, with %d rows, and comes again with %d, or with others: those are left out.",
+            "Batch %d was already published with %d rows. It is repeated with %d or other rows, which are ignored.",
             self._writer.batch,
             published,
             rows,
         )
 
     def _publish_own(self, account: Account, own: dict[bytes, list[TaskRows]], is_over: bool) -> dict[bytes, Evidence]:
-        """Bring this attempt's rows into all streams, or into none. Returns what the streams' records say then.
+        """Publish this attempt's rows to all streams, or to none. Returns the evidence in the streams afterwards.
 
-        `is_over`: a committed batch comes again, with whatever rows; those of streams that were deleted are left.
+        `is_over`: the batch is already committed and repeated with any rows; only those of deleted streams are
+        published.
         """
         address, streams = self._connection.address, account.streams
         for _ in range(_ATTEMPTS):
@@ -131,9 +132,9 @@ class Publisher:
         return fail("WRITE_CONTENDED", address=address)
 
     def _finish_other(self, account: Account) -> dict[bytes, Evidence] | None:
-        """Publish what another attempt has claimed all streams for, and had perhaps begun to publish.
+        """Publish the rows for which another attempt has claimed all streams, and which it may have begun to publish.
 
-        None if what it staged is gone: then this attempt's rows are judged by what is in the streams.
+        Returns None if its staged rows are gone: then this attempt's rows are judged by the contents of the streams.
         """
         other = replace(self._writer, attempt=account.prepared)
         seen = collect_evidence(self._connection, self._protocol, account.streams)
@@ -152,7 +153,7 @@ class Publisher:
         return seen | self._after(seen, claims)
 
     def _after(self, seen: dict[bytes, Evidence], claims: Mapping[bytes, BatchRecord | None]) -> dict[bytes, Evidence]:
-        """The evidence at streams that were published to, as it is now."""
+        """Return the evidence at streams that were published to, as it is now."""
         infos = self._connection.pipeline([("XINFO", "STREAM", stream) for stream in claims])
         return {
             stream: replace(seen[stream], record=record, stream=stream_state(self._connection, info))
@@ -182,7 +183,7 @@ class Publisher:
                 mover.wait_for_replicas()
 
     def _send(self, transaction: SlotTransaction, staged: TaskRows, number: int) -> None:
-        """Publish a chunk by way of the driver."""
+        """Publish a chunk through the driver."""
         commands, index = self._connection.command("HMGET", staged.key, number, f"{number}:index")
         if commands is None or index is None:
             fail("STAGED_LOST", stream=shown(staged.stream), batch=self._writer.batch, key=shown(staged.key))
@@ -192,7 +193,7 @@ class Publisher:
         transaction.finish()
 
     def _refuse(self, rows: RowDigest, streams: Sequence[bytes], brought: Sequence[TaskRows]) -> NoReturn:
-        """The batch was committed, and this attempt brought more rows, less or others."""
+        """Raise an error: the batch was committed, and this attempt brought other rows or another number of them."""
         self._forget(each.key for each in brought if each.chunks)
         stream = streams[0] if streams else b""
         fence = StreamFence(stream, self._writer, self._connection.address)

@@ -1,8 +1,8 @@
-"""Digests of rows: a hash of each row, and what many of them make together. Vectorised and pure.
+"""Digests of rows: a hash per row, and a digest of many rows. Vectorised and pure.
 
-A row's hash depends on its fields and its own ID alone, so it can be compared whatever chunk or task the row came in,
-and however it was sent. A digest has two
-halves of 64 bits: one depends on the order of the rows, the other does not. They find accidents, not attacks.
+A row's hash depends only on its fields and its own ID, so it can be compared regardless of chunk, task and form of
+sending. A digest has two halves of 64 bits: one depends on the order of the rows, the other does not. They detect
+accidents, not attacks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN_ID = b"\0id"  # in place of a field's name
 
 
 def _factors(count: int) -> Any:
-    """Odd factors, the same for ever: they are part of what is stored on servers."""
+    """Return odd factors. They are part of values stored on servers, so they must never change."""
     at = np.arange(1, count + 1, dtype=np.uint64) * _ODD
     at ^= at >> np.uint64(30)
     at *= np.uint64(0xBF58476D1CE4E5B9)
@@ -40,7 +40,7 @@ _FACTORS = _factors(256)
 
 
 def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, ids: Any | None, rows: int) -> Any:
-    """The hash of each row, as an array of uint64: of its fields, whatever their order, and of its own ID.
+    """Return the hash of each row, as an array of uint64: of its fields, whatever their order, and of its own ID.
 
     `columns`, `pairs` and `ids` are those of `streamclient.codec.encode.encode_adds`.
     """
@@ -67,21 +67,21 @@ def row_hashes(columns: Sequence[Column], pairs: tuple[Any, Any, Any] | None, id
 
 @functools.lru_cache(maxsize=4096)
 def _seed(name: bytes) -> np.uint64:
-    """The factor for the values of a field; odd, and the same for ever."""
+    """Return the factor for the values of a field: odd, and never to be changed."""
     return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") | 1)
 
 
 def _present(values: Any, hashes: Any) -> Any:
-    """The hashes, 0 where there is no value."""
+    """Return the hashes, with 0 for missing values."""
     return hashes * np.asarray(values.is_valid()) if values.null_count else hashes
 
 
 def _value_hashes(values: Any) -> Any:
-    """The hash of each value of a binary array."""
+    """Return the hash of each value of a binary array."""
     _, offsets, data = values.buffers()
     bounds = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     begin, end = int(bounds[0]), int(bounds[-1])
-    text = np.zeros(end - begin + _WORD, np.uint8)  # so that a word begins everywhere
+    text = np.zeros(end - begin + _WORD, np.uint8)  # so that a word can begin at every byte
     if end > begin:
         text[: end - begin] = np.frombuffer(data, np.uint8, end - begin, begin)
     at, lengths = bounds[:-1] - begin, np.diff(bounds)
@@ -110,28 +110,28 @@ def _mixed(words: Any, number: int) -> Any:
 
 @dataclass(frozen=True)
 class RowDigest:
-    """What so many rows are together. `ordered` depends on their order, `total` does not."""
+    """Digest of a number of rows. `ordered` depends on their order, `total` does not."""
 
     rows: int = 0
     ordered: int = 0
     total: int = 0
 
     def plus(self, hashes: Any) -> RowDigest:
-        """The digest of these rows and then those with these hashes."""
+        """Return the digest of these rows followed by rows with these hashes."""
         if not len(hashes):
             return self
         places = np.arange(self.rows, self.rows + len(hashes), dtype=np.uint64) * _ODD
-        places ^= places >> _HALF  # not linear in the place: equal rows that change places must show
+        places ^= places >> _HALF  # not linear in the place, so that exchanged rows change the digest
         ordered = int(np.add.reduce((hashes ^ (hashes >> _THIRD)) * places))
         total = int(np.add.reduce(hashes))
         return RowDigest(self.rows + len(hashes), (self.ordered + ordered) & _MASK, (self.total + total) & _MASK)
 
     def joined(self, other: RowDigest) -> RowDigest:
-        """Of the rows of both; for comparing `rows` and `total` alone."""
+        """Return the digest of the rows of both, for comparing only `rows` and `total`."""
         return RowDigest(self.rows + other.rows, 0, (self.total + other.total) & _MASK)
 
     def same_rows(self, other: RowDigest) -> bool:
-        """Whether both are of the same rows, in whatever order."""
+        """Return whether both are of the same rows, in any order."""
         return (self.rows, self.total) == (other.rows, other.total)
 
     @property
@@ -141,7 +141,7 @@ class RowDigest:
 
     @classmethod
     def parse(cls, rows: int, text: str) -> RowDigest | None:
-        """From what is stored; None if an earlier version stored it."""
+        """Return the digest in its stored form; None if an earlier version stored it."""
         if not text:
             return cls()
         if not text.startswith(_MARK):

@@ -1,7 +1,7 @@
 """Encodes rows: which rows of a record batch go to which stream, as the XADD commands that write them.
 
-Owns a row's way to its stream (one for all, a column's, or one of N by a key), the chunks that batches are cut into,
-and what a row must have. Knows columns and the codec; no server, no fence. The commands of a row depend on the row
+Owns the choice of a row's stream (one for all, a column's, or one of N by a key), the chunks of a batch,
+and the requirements on rows. Does not depend on servers or fences. The commands of a row depend on the row
 alone, never on the clock or on options that may change between two runs: their digest tells a replay from other rows.
 """
 
@@ -25,18 +25,18 @@ from streamclient.codec.encode import Column, encode_adds
 from streamwire.slots import checksum
 
 _CHUNK_BYTES = 4 << 20  # of values, as Arrow has them
-_COMMAND_BYTES = 32 << 20  # of commands: a name is as long for a boolean, which Arrow keeps in one bit
-_AROUND = 14  # bytes of a field in a command beside its name and its value
+_COMMAND_BYTES = 32 << 20  # of commands: names take as much for a boolean, which Arrow keeps in one bit
+_AROUND = 14  # bytes of a field in a command besides its name and its value
 
-#: What to know where an ID was refused because the stream has newer entries.
+#: Explanation for an ID that is refused because the stream has newer entries.
 OWN_IDS = "The column '_id' gives the entries their IDs; with the option keepIds=false the server chooses them."
 
 
 class EncodedRows:
     """Rows for one stream. Row i is `commands[bounds[i]:bounds[i + 1]]`, an XADD.
 
-    `rows[i]` is its number among the task's rows, from 0. `ids[i]` is the row's own ID, None if the server is to choose
-    one; `ids` is None where the server chooses all of them. `columns`: the fields of all rows, where these have nothing
+    `rows[i]` is its number among the task's rows, from 0. `ids[i]` is the row's own ID, None if the server chooses
+    one; `ids` is None if the server chooses all of them. `columns`: the fields of all rows, if the rows have nothing
     else and no value is missing; the commands are made of them when they are asked for. Else None.
     """
 
@@ -79,16 +79,16 @@ class EncodedRows:
 
     @property
     def bounds(self) -> Any:
-        """Where each row's command begins, and where the last one ends."""
+        """Start of each row's command, and the end of the last one."""
         return self._encoded[1]
 
     @property
     def makes_commands(self) -> bool:
-        """Whether the commands are still to be made."""
+        """Whether the commands have not been made yet."""
         return self._given is None and "_encoded" not in self.__dict__
 
     def part(self, first: int, end: int) -> EncodedRows:
-        """The rows [first, end), without copying."""
+        """Return the rows [first, end), without copying."""
         hashes = self.hashes[first:end]
         columns = self.columns
         if columns is not None:
@@ -101,7 +101,7 @@ class EncodedRows:
         return EncodedRows(self.stream, self.rows[first:end], ids, lambda: hashes, columns=columns, encoded=encoded)
 
     def pick(self, indexes: Sequence[int]) -> EncodedRows:
-        """The rows of these indexes, copied."""
+        """Return the rows of these indexes, copied."""
         commands = [bytes(self.commands[int(self.bounds[at]) : int(self.bounds[at + 1])]) for at in indexes]
         bounds = np.concatenate(([0], np.cumsum([len(command) for command in commands])))
         ids = None if self.ids is None else [self.ids[at] for at in indexes]
@@ -109,14 +109,14 @@ class EncodedRows:
         return EncodedRows(self.stream, self.rows[indexes], ids, lambda: self.hashes[indexes], encoded=encoded)
 
     def without_ids(self) -> EncodedRows:
-        """The same rows, where the server is to choose all of their IDs."""
+        """Return the same rows, with IDs chosen by the server."""
         return EncodedRows(
             self.stream, self.rows, None, lambda: self.hashes, columns=self.columns, encoded=self._encoded
         )
 
 
 def _bytes_of(commands: Any) -> tuple[memoryview, Any]:
-    """Commands in a binary array without nulls: their bytes, and the bounds of each."""
+    """Return the bytes of commands in a binary array without nulls, and the bounds of each."""
     _, offsets, data = commands.buffers()
     bounds = np.frombuffer(offsets, np.int32)[commands.offset : commands.offset + len(commands) + 1]
     begin, end = int(bounds[0]), int(bounds[-1])
@@ -126,13 +126,13 @@ def _bytes_of(commands: Any) -> tuple[memoryview, Any]:
 
 @dataclass(frozen=True)
 class RowEncoder:
-    """Encodes rows by the options and the schema."""
+    """Encodes rows according to the options and the schema."""
 
     options: WriteOptions
     schema: WriteSchema
 
     def chunks(self, batches: Iterable[Any]) -> Iterator[list[EncodedRows]]:
-        """The rows of a task's record batches, chunk by chunk. A chunk has at most one element for each stream.
+        """Yield the rows of a task's record batches in chunks. A chunk has at most one element per stream.
 
         Raises NO_FIELDS and NO_STREAM_FOR_ROW.
         """
@@ -148,7 +148,7 @@ class RowEncoder:
                 row += chunk.num_rows
 
     def _by_stream(self, chunk: Any, row: int) -> list[EncodedRows]:
-        """A chunk's rows, encoded for each stream; `row` is the number of its first row."""
+        """Return a chunk's rows, encoded by stream; `row` is the number of its first row."""
         rows = np.arange(row, row + chunk.num_rows)
         if self.options.stream is not None and self.options.partitions is None:
             return [self._encode(self.options.stream.encode(), chunk, rows)]
@@ -174,7 +174,7 @@ class RowEncoder:
             keys = to_text(chunk.column(self.options.key_column)).dictionary_encode()
             name, count = (self.options.stream or "").encode(), self.options.partitions
             targets = [b"%b:{%d}" % (name, checksum(key) % count) for key in keys.dictionary.to_pylist()]
-            if keys.null_count:  # a row without a key goes where an empty one does
+            if keys.null_count:  # a missing key counts as empty
                 targets.append(b"%b:{%d}" % (name, 0))
             at = pc.fill_null(keys.indices, len(keys.dictionary))
             return pa.array(targets, pa.binary()).take(at)
@@ -200,7 +200,7 @@ class RowEncoder:
 
 
 def merged(chunks: Iterable[list[EncodedRows]]) -> list[EncodedRows]:
-    """All chunks in one: all of a task's rows, one element for each stream."""
+    """Return all chunks in one: all of a task's rows, one element for each stream."""
     by_stream: dict[bytes, list[EncodedRows]] = {}
     for chunk in chunks:
         for encoded in chunk:

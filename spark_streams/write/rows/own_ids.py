@@ -11,7 +11,7 @@ from streamwire.stream_id import StreamId
 
 
 def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
-    """Raise ROW_REFUSED if the server would refuse a row's own ID behind `last`."""
+    """Raise ROW_REFUSED if the server would refuse a row's own ID after `last`."""
     for at, text in enumerate(rows.ids or ()):
         reason = ""
         try:
@@ -26,7 +26,7 @@ def check_ids(rows: EncodedRows, last: StreamId, address: object) -> None:
 
 
 def _own_id(text: bytes, last: StreamId) -> StreamId:
-    """The ID of an entry that is added as `text` behind `last`."""
+    """Return the ID of an entry that is added with the ID `text` after `last`."""
     ms, dash, seq = text.partition(b"-")
     if dash and seq == b"*":
         given = StreamId.parse(ms).ms
@@ -35,7 +35,9 @@ def _own_id(text: bytes, last: StreamId) -> StreamId:
 
 
 def runs(together: Sequence[EncodedRows]) -> list[list[EncodedRows]]:
-    """Separate rows with IDs of their own from rows without: IDs behind those the server chooses cannot be checked."""
+    """Separate rows with IDs of their own from rows without: IDs after those that the server chooses cannot
+    be checked.
+    """
     if all(rows.ids is None for rows in together):
         return [list(together)]
     found: list[list[EncodedRows]] = []

@@ -1,6 +1,6 @@
 """Trimming: the XTRIMs that follow the rows of a chunk, and whether the server knows their options.
 
-XTRIM is separate from the rows' XADDs, so that a row's command is the same whenever it is made, and so that the server
+XTRIM is separate from the rows' XADDs, so that a row's command never depends on the time, and so that the server
 trims once per chunk.
 """
 
@@ -16,7 +16,7 @@ from streamclient.wire_errors import ResponseError
 
 
 def trim_commands(stream: bytes, options: WriteOptions, clock: Callable[[], float] = time.time) -> list[Command]:
-    """The XTRIMs that the options ask for now. `clock` gives seconds since 1970."""
+    """Return the XTRIMs according to the options. `clock` returns seconds since 1970."""
     wanted: list[tuple[str, str | int]] = []
     if options.maxlen is not None:
         wanted.append(("MAXLEN", options.maxlen))

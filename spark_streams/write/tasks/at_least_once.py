@@ -1,10 +1,11 @@
 """Writing at least once: XADDs are sent in chunks and every reply is read; no records are kept.
 
-A server that has PS.ADD gets one of these for a chunk's rows of a stream, where they are columns (`tasks.columns`).
+If the server has PS.ADD, a chunk's rows of a stream are sent by one such command, if they are columns
+(`tasks.column_writes`).
 
-A chunk is encoded while the server works on the one before; at most two chunks are sent and not yet answered. What a
-broken connection leaves unanswered is sent again, so some rows may be there twice. So are the rows of a task that Spark
-repeats. A row that the server refuses fails the task.
+A chunk is encoded while the server works on the previous one; at most two chunks are sent and unanswered. After a
+broken connection the unanswered part is sent again, so some rows may be in the stream twice, as may those of a task
+that Spark repeats. A row that the server refuses fails the task.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class AtLeastOnceSender:
         return True if self._confirmed(sent) else None
 
     def _confirmed(self, sent: _Sent) -> bool:
-        """Whether all rows are in the stream. If some were refused for the moment, `sent` is left with those."""
+        """Return whether all rows are in the stream. If some were refused for the moment, `sent` is left with those."""
         assert sent.link is not None
         link, rows = sent.link, sent.rows
         buffer, stop = link.receive(sent.token)

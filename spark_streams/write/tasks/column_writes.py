@@ -1,4 +1,4 @@
-"""Rows as columns: how a server that has PS.ADD gets them, instead of one command for each row."""
+"""Rows as columns for servers that have PS.ADD, instead of one command per row."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import numpy as np
 from spark_streams.write.rows.encoding import EncodedRows
 from streamclient.connection import Command, Connection
 
-#: Maximum bytes of the entries of one command: the server serves no other client while it runs.
+#: Maximum bytes of the entries of one command: it blocks the server's other clients.
 _MOST_BYTES = 64 << 20
-_ENTRY_BYTES, _FIELD_BYTES = 80, 48  # the most that an entry has, besides names and values; of fields for each
+_ENTRY_BYTES, _FIELD_BYTES = 80, 48  # maximum overhead of an entry, and of each of its fields
 
 
 def takes_columns(connection: Connection) -> bool:
-    """Whether the server has PS.ADD. Asked once a connection; a cluster is not asked."""
+    """Return whether the server has PS.ADD. Requested once per connection; not used with clusters."""
     return not connection.topology.is_cluster and connection.capabilities.has("PS.ADD")
 
 
 def question(stream: bytes) -> Command:
-    """A command that adds nothing; the reply is 0 if this user may add columns to this stream."""
+    """Return a command that adds nothing; the reply is 0 if this user may add columns to this stream."""
     return ("PS.ADD", stream, 0, "", b"\0\0\0\0", "")
 
 
 def are_columns(rows: EncodedRows) -> bool:
-    """Whether the rows can be sent as columns, and no commands have been made of them."""
+    """Return whether the rows can be sent as columns, and no commands have been made of them."""
     if rows.columns is None or not rows.makes_commands:
         return False
     size = sum(values.nbytes + len(rows) * (len(name) + _FIELD_BYTES) for name, values in rows.columns)
@@ -33,7 +33,7 @@ def are_columns(rows: EncodedRows) -> bool:
 
 
 def encoded(rows: EncodedRows) -> list[bytes | memoryview]:
-    """The command that adds the rows, in buffers."""
+    """Return the command that adds the rows, in buffers."""
     assert rows.columns is not None
     words: list[bytes | memoryview] = [b"PS.ADD", rows.stream, b"%d" % len(rows)]
     for name, values in rows.columns:

@@ -1,7 +1,7 @@
 """Writing every row exactly once: chunks become transactions that advance the fences of the streams they go to.
 
-Owns how a task begins at a stream (write there, or stage for the driver to publish), and how its rows are divided into
-transactions: by slot where there is a cluster, and rows with IDs of their own apart from rows without.
+Owns the start of a task at a stream (write there, or stage for the driver to publish), and the division of its rows
+into transactions: by slot in a cluster, and rows with IDs of their own separately from rows without.
 `tasks.slot_transaction` executes them.
 """
 
@@ -34,7 +34,7 @@ from streamwire.slots import slot_of
 class ExactlyOnceSender:
     """Sends a task's rows.
 
-    `lasting`: the write may be repeated under its name. Errors: those of `SlotTransaction` and
+    `lasting`: whether the write may be repeated under its name. Raises the errors of `SlotTransaction` and
     `StreamFence`.
     """
 
@@ -48,7 +48,7 @@ class ExactlyOnceSender:
         self._transactions: dict[int, SlotTransaction] = {}
 
     def submit(self, chunk: Sequence[EncodedRows]) -> None:
-        """Send a chunk. When this returns, the chunk before is in the streams; this one may not be yet."""
+        """Send a chunk. When this returns, the previous chunk is in the streams; this one may not be yet."""
         new = [rows.stream for rows in chunk if rows.stream not in self._entries]
         if new:
             self._enter(new)
@@ -80,12 +80,12 @@ class ExactlyOnceSender:
         return [*self._protocol.stage(stager.key), *commands] if commands and is_first else commands
 
     def settle(self) -> None:
-        """Wait until everything that was submitted is in the streams."""
+        """Wait until all submitted rows are in the streams."""
         for transaction in self._transactions.values():
             transaction.finish()
 
     def finish(self) -> list[TaskRows]:
-        """The task has no more rows: wait for all of them, and for the replicas. Returns what it brought."""
+        """End the task: wait for all rows, and for the replicas. Returns the brought rows."""
         self.settle()
         fences = [fence for transaction in self._transactions.values() for fence in transaction.fences]
         for fence in fences:
@@ -98,7 +98,7 @@ class ExactlyOnceSender:
         return [*written, *(stager.finish() for stager in self._stagers.values())]
 
     def _enter(self, streams: Sequence[bytes]) -> None:
-        """Look at these streams, and decide for each whether its rows are written or staged."""
+        """Register these streams, and decide for each whether its rows are written or staged."""
         writer, commands = self._protocol.writer, list[Command]()
         for stream in streams:
             commands += [
@@ -126,7 +126,7 @@ class ExactlyOnceSender:
         self._stage_at(fences)
 
     def _stage_at(self, fences: Mapping[bytes, list[bytes | None]]) -> None:
-        """Stage the rows of these streams; what their fences say counts if it is still the same stream."""
+        """Stage the rows of these streams; their fences count if it is still the same stream."""
         writer = self._protocol.writer
         written: dict[bytes, tuple[BatchRecord, StreamState, int]] = {}
         for stream, values in fences.items():

@@ -1,4 +1,4 @@
-"""Waiting until replicas have what was written."""
+"""Waiting until replicas have the written rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamclient.wire_errors import ResponseError
 
 
 class ReplicaWait:
-    """Waits for the rows of these fences, which are all in one slot. `link`: the one that they were written through."""
+    """Waits for the rows of these fences, which are all in one slot. `link`: the link on which they were written."""
 
     def __init__(
         self, connection: Connection, fences: Sequence[StreamFence], options: WriteOptions, link: Link | None
@@ -36,14 +36,14 @@ class ReplicaWait:
         link = self._link
         if link is None or not self._connection.keeps(link):
             link = self._connection.link(fences[0].stream)
-            # A new link may lead to a server that took over without the writes that the old one confirmed.
+            # A new link may reach a server that took over without the writes that the old one acknowledged.
             replies = link.pipeline([("HMGET", fence.key, *FENCE_FIELDS) for fence in fences])
             for fence, values in zip(fences, replies, strict=True):
                 if isinstance(values, ResponseError):
                     return self._refused(values, "HMGET", link)
                 fence.update(values)
         self._link = link
-        # WAIT covers its own connection's writes: a write makes it cover everything that was written before.
+        # WAIT covers its own connection's writes: a write makes it cover everything written before.
         touch: Command = ("HSET", fences[0].key, "chunk", fences[0].state.chunk)
         touched, replicas = link.pipeline([touch, ("WAIT", options.wait_replicas, options.wait_timeout)])
         for reply in (touched, replicas):

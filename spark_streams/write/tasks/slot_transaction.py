@@ -1,23 +1,23 @@
 """One slot's transactions: rows and the fences that count them are written together, or not at all.
 
-A transaction holds the rows of one slot (of all streams, where there is no cluster):
+A transaction has the rows of one slot (of all streams, without a cluster):
 
-    WATCH fence record...; HMGET each       what is there already? `StreamFence` says what is left to write
+    WATCH fence record...; HMGET each       `StreamFence` computes the rows that are left to write
     MULTI; XADD...; XTRIM...; HSET fence...; PEXPIRE fence...; EXEC
 
-A server that has PS.ADD gets one of these for each stream instead of XADDs, where the rows have nothing but columns
-without nulls (`tasks.columns`).
+A server that has PS.ADD gets one per stream instead of XADDs, if the rows have only columns
+without nulls (`tasks.column_writes`).
 
 If EXEC finds a fence changed, or the connection breaks and it is unknown whether EXEC was executed, the fences are read
-again. The batch's record says whether this attempt may write at all; the first transaction of a batch makes it
-(`protocol`). The next chunk's WATCH goes out behind EXEC, and the next chunk is encoded while the server works, so a
+again. The batch's record determines whether this attempt may write; the first transaction of a batch creates it
+(`protocol`). The next chunk's WATCH follows EXEC directly, and the next chunk is encoded while the server works, so a
 chunk costs one round trip.
 
-A transaction is not rolled back where one of its commands fails when it is executed. What could fail then is ruled out
-before: that the key is not a stream, that NOMKSTREAM finds none, that a row's own ID is too small (for that the stream
-is watched as well: nobody else may add to it meanwhile). Should the server still refuse a row for what it is, the fence
-is made to say so, and every later attempt fails with the same words instead of leaving the row out silently. If it
-refused all rows for another reason (`client.retry.Refusal`), such as a right that was taken away after they were
+A transaction is not rolled back if one of its commands fails when it is executed. Possible failures are ruled out
+before: the key is not a stream, NOMKSTREAM finds none, or a row's own ID is too small (then the stream is watched as
+well, so that no other client adds to it meanwhile). If the server still refuses a row because of its contents, the
+fence records that, and every later attempt fails with the same message instead of leaving the row out silently. If it
+refused all rows for another reason (`streamclient.retry.Refusal`), such as a right that was revoked after they were
 queued, the fence is set back, and the next attempt writes them.
 """
 
@@ -70,7 +70,7 @@ class Terms:
 class Entry:
     """A stream's state before a task's first row, and how the task continues there.
 
-    `record` may be replaced by this attempt's own. `done`: rows that are not brought.
+    `record` may be replaced by this attempt's own. `done`: rows that need not be brought.
     """
 
     record: BatchRecord = field(default_factory=BatchRecord)
@@ -79,13 +79,15 @@ class Entry:
 
 
 class LinkOwners:
-    """Which slot's transaction uses a link. WATCH and MULTI belong to the link, so it carries one at a time."""
+    """Owners of links: the slot transaction that uses each link. WATCH and MULTI belong to a link, so it has one at a
+    time.
+    """
 
     def __init__(self) -> None:
         self._owners: dict[Link, SlotTransaction] = {}
 
     def claim(self, link: Link, transaction: SlotTransaction) -> None:
-        """Let this transaction use the link; the one that used it before finishes first and watches nothing more."""
+        """Let this transaction use the link; the previous one finishes first and loses its watches."""
         before = self._owners.get(link)
         if before is not None and before is not transaction:
             before.finish()
@@ -95,14 +97,14 @@ class LinkOwners:
 
 @dataclass(frozen=True)
 class _Step:
-    """Rows of one stream within a transaction, and what their fence says afterwards."""
+    """Rows of one stream within a transaction, and the state of their fence afterwards."""
 
     fence: StreamFence
     rows: EncodedRows
     state: FenceState
 
     def data(self, by_columns: bool) -> list[bytes | memoryview]:
-        """The commands that add the rows, or the one that adds their columns."""
+        """Return the commands that add the rows, or the one that adds their columns."""
         return column_writes.encoded(self.rows) if by_columns else [self.rows.commands]
 
 
@@ -117,40 +119,40 @@ class SlotTransaction:
         self._terms = terms
         self._owners = owners
         self._entries: dict[bytes, Entry] = {}
-        self._claimed: set[bytes] = set()  # streams whose record is this attempt's
+        self._claimed: set[bytes] = set()  # streams whose record belongs to this attempt
         self._fences: dict[bytes, StreamFence] = {}
         self._watched: set[bytes] = set()  # keys of fences that are watched, and whose state is known
-        self._pending: list[EncodedRows] = []  # rows that were begun and are not known to be in the streams
-        self._sent: list[_Step] = []  # what of them was sent
+        self._pending: list[EncodedRows] = []  # rows that may not be in the streams yet
+        self._sent: list[_Step] = []  # the sent ones of the pending rows
         self._link: Link | None = None
         self._token = b""
         self._asking = False  # ASKING was sent before the transaction
-        self._columns = column_writes.takes_columns(connection)  # rows may be sent as columns
-        self._by_columns = False  # those under way were
-        self._others: list[Command] = []  # commands in the transaction behind the XADDs
-        self._read_behind: list[StreamFence] = []  # fences that are read behind the transaction
+        self._columns = column_writes.takes_columns(connection)  # whether rows may be sent as columns
+        self._by_columns = False  # whether those in flight were
+        self._others: list[Command] = []  # commands in the transaction after the XADDs
+        self._read_behind: list[StreamFence] = []  # fences that are read after the transaction
 
     @property
     def fences(self) -> list[StreamFence]:
-        """The fences of the streams that rows were begun for."""
+        """The fences of the streams with rows so far."""
         return [*self._fences.values()]
 
     def enter(self, stream: bytes, entry: Entry) -> None:
-        """Rows for this stream will come."""
+        """Add a stream to which rows will be written."""
         self._entries[stream] = entry
 
     def begin(self, together: list[EncodedRows]) -> None:
-        """Send the rows that are not in the streams yet. Nothing else may be pending."""
+        """Send the rows that are not in the streams yet. No other rows may be pending."""
         self._pending = together
         self._until_done(self._send)
 
     def finish(self) -> None:
-        """Wait until the rows that were begun are in the streams."""
+        """Wait until the pending rows are in the streams."""
         if self._pending:
             self._until_done(self._settle)
 
     def unwatch(self) -> None:
-        """Another transaction has used the link: nothing is watched any more."""
+        """Drop the watches: another transaction has used the link."""
         self._watched.clear()
 
     def _until_done(self, step: Callable[[], bool]) -> None:
@@ -171,7 +173,7 @@ class SlotTransaction:
         return found
 
     def _update(self, fence: StreamFence, values: Sequence[bytes | None], record: Sequence[bytes | None]) -> None:
-        """Take over what fence and record say. Raises ATTEMPT_REPLACED if this attempt may not write any more."""
+        """Apply the values of fence and record. Raises ATTEMPT_REPLACED if this attempt may no longer write."""
         stream, found = fence.stream, BatchRecord.parse(record)
         if self._terms.protocol.is_open(stream, self._terms.event, found, self._entries[stream].record):
             self._claimed.add(stream)
@@ -180,7 +182,7 @@ class SlotTransaction:
         fence.update(values)
 
     def _send(self) -> bool:
-        """Send the transaction. False if the server refused for the moment; what was sent before may be executed."""
+        """Send the transaction. Returns False if the server refused temporarily; earlier commands may be executed."""
         self._sent = []
         fences = [self._fence(rows.stream) for rows in self._pending]
         link = self._connection.link(self._pending[0].stream)
@@ -213,7 +215,7 @@ class SlotTransaction:
         return True
 
     def _steps(self, fences: Sequence[StreamFence]) -> list[_Step]:
-        """The pending rows that are not written yet, by their fences."""
+        """Return the pending rows that are not written yet, according to their fences."""
         steps: list[_Step] = []
         for fence, rows in zip(fences, self._pending, strict=True):
             done = fence.unwritten(rows.hashes)
@@ -226,7 +228,7 @@ class SlotTransaction:
         return steps
 
     def _after_rows(self, steps: Sequence[_Step]) -> list[Command]:
-        """The commands behind the rows: trimming, and the new states of the fences and records."""
+        """Return the commands after the rows: trimming, and the new states of the fences and records."""
         commands: list[Command] = []
         for step in steps:
             stream = step.fence.stream
@@ -236,11 +238,11 @@ class SlotTransaction:
         return commands
 
     def _checks_streams(self) -> bool:
-        """Whether the streams' state must be known before rows are sent."""
+        """Return whether the streams' state must be known before rows are sent."""
         return self._terms.options.nomkstream or any(rows.ids is not None for rows in self._pending)
 
     def _watch(self, link: Link, fences: Sequence[StreamFence]) -> tuple[Link, tuple[Command, ...]] | None:
-        """Watch and read the fences, and read the streams' state. None if the server refused for the moment.
+        """Watch and read the fences, and read the streams' state. Returns None if the server refused temporarily.
 
         Returns the link for the transaction, and the commands that must precede it. In a cluster a slot may be moving
         from one node to another, key by key. The stream and its fence must be at the same node: EXISTS of both together
@@ -280,14 +282,14 @@ class SlotTransaction:
         return link, prefix
 
     def _last_id(self, fence: StreamFence, info: Any) -> StreamId:
-        """The stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist."""
+        """Return the stream's last ID, from the reply to XINFO STREAM; 0-0 if it does not exist."""
         if isinstance(info, ResponseError):
             text = str(info)
             if text.startswith("WRONGTYPE"):
                 fail("NOT_A_STREAM", stream=shown(fence.stream), address=self._connection.address)
             if "no such key" not in text:
                 self._refused(text, ("XINFO",))
-                raise LinkError(text)  # refused for the moment: retried as if the link had broken
+                raise LinkError(text)  # temporary: retried as if the link had broken
             if self._terms.options.nomkstream:
                 row = next(int(rows.rows[0]) for rows in self._pending if rows.stream == fence.stream)
                 reason = f"the stream {shown(fence.stream)} does not exist"
@@ -296,7 +298,7 @@ class SlotTransaction:
         return StreamId.parse(info[info.index(b"last-generated-id") + 1])
 
     def _refused(self, text: str, command: Command) -> None:
-        """Nothing was executed: update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED."""
+        """Update the routing if the refusal is temporary, otherwise raise SERVER_REFUSED. Nothing was executed."""
         text = reason_of(text)
         if not is_transient(ResponseError(text)):
             raise refused(self._connection.address, command[0], text)
@@ -307,7 +309,7 @@ class SlotTransaction:
             self._lost()
 
     def _settle(self) -> bool:
-        """Whether the pending rows are in the streams; if not they are sent again."""
+        """Return whether the pending rows are in the streams; if not they are sent again."""
         if not self._sent:
             if not self._send():
                 return False
@@ -328,7 +330,7 @@ class SlotTransaction:
             self._mark_refused(link, sent, result)
         if not result.done:
             # A conflict: a fence was advanced, by a copy of this task or by this transaction's first attempt.
-            # The fences will tell which.
+            # The fences show which.
             if self._by_columns and is_refused(result.refusal):
                 self._columns = False
             elif result.refusal:
@@ -347,7 +349,7 @@ class SlotTransaction:
         return True
 
     def _mark_refused(self, link: Link, sent: Sequence[_Step], result: TransactionResult) -> None:
-        """Commands were refused in spite of the checks: set right what their fences say, and raise the error."""
+        """Correct the fences of commands that were refused in spite of the checks, and raise the error."""
         first = 0
         problem: tuple[int, str] | None = None
         marks: list[Command] = []
@@ -369,7 +371,7 @@ class SlotTransaction:
         raise row_refused(self._connection.address, *problem, "PS.ADD" if self._by_columns else "XADD")
 
     def wait_for_replicas(self) -> None:
-        """Wait until the replicas have what was written; NOT_REPLICATED if too few have it in time."""
+        """Wait until the replicas have the written rows. Raises NOT_REPLICATED if too few have them in time."""
         ReplicaWait(self._connection, self.fences, self._terms.options, self._link).wait()
 
 

@@ -1,4 +1,4 @@
-"""Staging: a task's rows wait in a hash beside their stream until the driver publishes them.
+"""Staging: a task's rows wait in a hash next to their stream until the driver publishes them.
 
 The hash is in the stream's slot and expires, so rows that are never published disappear. Its rows are in numbered
 chunks, and each is published as one transaction. A chunk has the rows as commands, the task's fence afterwards, and an
@@ -27,14 +27,14 @@ _HEADER = struct.Struct("<QQ")
 
 
 def pack_index(rows: EncodedRows) -> bytes:
-    """What makes encoded rows of the rows' bytes."""
+    """Return the index from which encoded rows are made of the rows' bytes."""
     ids = b"" if rows.ids is None else json.dumps([each and each.decode() for each in rows.ids]).encode()
     numbers = b"".join(np.asarray(each, "<i8").tobytes() for each in (rows.bounds, rows.rows, rows.hashes.view("<i8")))
     return b"".join((_HEADER.pack(len(rows), len(ids)), numbers, ids))
 
 
 def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
-    """Encoded rows from their bytes and their index."""
+    """Return encoded rows from their bytes and their index."""
     count, ids_length = _HEADER.unpack_from(index)
     bounds = np.frombuffer(index, "<i8", count + 1, _HEADER.size)
     at = _HEADER.size + bounds.nbytes
@@ -47,10 +47,10 @@ def unpack_rows(stream: bytes, commands: bytes, index: bytes) -> EncodedRows:
 
 
 class Stager:
-    """Stages one task's rows for one stream: those that come behind its fence.
+    """Stages one task's rows for one stream: those that its fence does not count.
 
-    `keeps`: if not, the rows are counted alone. `whole`: what is added together is one chunk. `last`: the stream's last
-    ID.
+    `keeps`: whether rows are stored, not only counted. `whole`: whether each addition is one chunk. `last`: the
+    stream's last ID.
     """
 
     def __init__(self, fence: StreamFence, keeps: bool, whole: bool, last: StreamId) -> None:
@@ -63,11 +63,11 @@ class Stager:
         self.key = fence.writer.staged_key(fence.stream, uuid.uuid4().hex)
 
     def add(self, rows: EncodedRows) -> list[Command]:
-        """The commands that stage what the fence does not count."""
+        """Return the commands that stage the rows that the fence does not count."""
         fence, done = self._fence, len(rows)
         try:
             done = fence.unwritten(rows.hashes)
-        except PystreamsError:  # the driver sees whether the rows are there all the same
+        except PystreamsError:  # the driver checks whether the rows are in the stream nevertheless
             self._differs = True
         if self._differs or not self._keeps:
             done = len(rows)
@@ -99,7 +99,7 @@ class Stager:
         return not self._chunks
 
     def finish(self) -> TaskRows:
-        """The task's result."""
+        """Return the task's result."""
         fence = self._fence
         base = fence.state.row_digest
         differs = self._differs or base.rows > fence.rows
@@ -108,6 +108,6 @@ class Stager:
 
 
 def _are_short(rows: EncodedRows) -> bool:
-    """Whether all rows have less than a thousand words: a Lua function does not take any number of arguments."""
+    """Return whether all rows have less than a thousand words: Lua limits the number of arguments."""
     fourth = np.frombuffer(rows.commands, np.uint8)[np.asarray(rows.bounds[:-1]) + 4]  # of a row: *13\r\n...
     return not bool(np.any((fourth >= ord("0")) & (fourth <= ord("9"))))

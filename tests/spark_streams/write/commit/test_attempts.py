@@ -139,7 +139,7 @@ def test_a_published_batch_that_comes_with_other_rows_is_a_warning_and_a_write_i
     with pytest.raises(WriteError, match="REPLAY_DIFFERS"):
         Attempt(place.url, "other", "staged", more=more).task(0, range(25)).commit()
     Attempt(place.url, "a query's", "staged").task(0, range(25)).commit()
-    assert "Batch 0 was published before, with 20 rows, and comes again with 25" in caplog.text
+    assert "Batch 0 was already published with 20 rows. It is repeated with 25" in caplog.text
     assert numbers(client) == list(range(20))
 
 
