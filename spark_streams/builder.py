@@ -103,8 +103,9 @@ class Options(TypedDict, total=False):
     endingTimestamp: str
     """End of a batch read as a time, instead of `endingOffsets`: before the first entry at or after it."""
     failOnMissingStream: bool
-    """Whether a batch read fails if a named stream does not exist, or none matches the pattern. If false, it has no
-    rows. A streaming query waits for the stream. Default: true."""
+    """Whether a read fails if a stream that it names does not exist, or none matches its pattern. If false, a batch
+    read has no rows of that stream, and a streaming query waits for it. Default: `true` for batch reads and, from Spark
+    4.2 on, the trigger `availableNow`; otherwise `false`."""
     failOnDataLoss: bool
     """Whether a read fails if entries were trimmed or deleted, or their stream lost, before they were read. If false,
     it logs a warning, and a query counts them in its progress. Default: true."""

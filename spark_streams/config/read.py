@@ -103,13 +103,13 @@ class RangeOptions:
         aliases=("endingOffsetsByTimestamp",),
         batch_only=True,
     )
-    fails_missing: bool = option(
+    fails_missing: bool | None = option(
         "failOnMissingStream",
         FLAG,
-        True,
-        "Whether a batch read fails if a named stream does not exist, or none matches the pattern. If false, "
-        "it has no rows. A streaming query waits for the stream.",
-        batch_only=True,
+        None,
+        "Whether a read fails if a stream that it names does not exist, or none matches its pattern. If false, a batch "
+        "read has no rows of that stream, and a streaming query waits for it.",
+        default_text="`true` for batch reads and, from Spark 4.2 on, the trigger `availableNow`; otherwise `false`",
     )
     fails: bool = option(
         "failOnDataLoss",

@@ -7,7 +7,7 @@ that a task needs. Streaming readers answer other calls of Spark: `spark_streams
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -20,7 +20,7 @@ from spark_streams.errors import fail
 from spark_streams.headline import headed
 from spark_streams.read.query import planning
 from spark_streams.read.query.loss import Known
-from spark_streams.read.query.selection import end_of, start_of, streams_of
+from spark_streams.read.query.selection import check_exist, end_of, start_of, streams_of
 from spark_streams.read.ranges.replica_reads import Preference
 from spark_streams.read.ranges.task import RangePartition, known_of
 from streamclient.config.address import Address
@@ -68,8 +68,8 @@ class BatchReader(DataSourceReader):
             if self._only is not None:
                 streams = [stream for stream in streams if stream in self._only]
             states = server.states.of(streams, options.group)
-            if options.fails_missing:
-                self._check_there(states)
+            if options.fails_missing is not False and (states or self._only is None):
+                check_exist(options, states, self._address)
             starts: dict[str, StreamId] = {}
             ends: dict[str, StreamId] = {}
             for stream, state in states.items():
@@ -94,14 +94,6 @@ class BatchReader(DataSourceReader):
             )
             for parts in tasks
         ]
-
-    def _check_there(self, states: Mapping[str, StreamState | None]) -> None:
-        """Raise STREAM_MISSING if a stream does not exist, or if no stream matches the pattern."""
-        missing = [f"'{stream}'" for stream, state in states.items() if state is None]
-        if not states and self._options.pattern is not None and self._only is None:
-            missing = [f"that matches '{self._options.pattern}'"]
-        if missing:
-            fail("STREAM_MISSING", stream=" or ".join(missing), address=self._address)
 
     def _resolve(self, stream: str, position: Position, state: StreamState | None) -> StreamId:
         """Return the current ID of a position in this stream."""

@@ -11,7 +11,8 @@ Spark's behaviour, and its consequences:
 * With asynchronous progress tracking, `start` may be ahead of the checkpoint, and a restart asks for entries before it.
   Spark calls `commit` for batches in the checkpoint. If it was called for the start of a batch when that batch was
   planned, progress is synchronous, and `start` can be acknowledged and trimmed; otherwise only the committed part can.
-  Before the second batch of a run this is unknown: then entries are acknowledged, but not trimmed.
+  Before the second batch of a run this is unknown: then entries are acknowledged, but not trimmed. With the trigger
+  AvailableNow progress is always synchronous: Spark refuses the combination.
 * A query runs an empty batch if the offset that it gets differs as a text from the one that it has. So if there are no
   new entries, the same offset is returned.
 
@@ -47,6 +48,8 @@ _KEPT_OFFSETS = 3  # a batch's two, and the end of the streams
 class StreamCalls(DataSourceStreamReader):
     """Base of the readers for every Spark release: the source, the last offsets, and the tasks."""
 
+    _available_now = False  # whether the trigger is AvailableNow
+
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
         self._options = options
         self._schema = schema
@@ -81,7 +84,8 @@ class StreamCalls(DataSourceStreamReader):
         `start`.
         """
         begin = self._offset(start)
-        end = self._source_of(begin).next(begin, unlimited=unlimited, durable=self._durable)
+        durable = self._available_now or self._durable
+        end = self._source_of(begin).next(begin, unlimited=unlimited, durable=durable)
         if end is begin:
             return start
         # Spark does not call commit for the start of a query, nor directly after a restart.

@@ -30,7 +30,6 @@ class StreamReader(StreamCalls, SupportsTriggerAvailableNow):
     """Reads streams in micro-batches, with or without a consumer group."""
 
     def __init__(self, options: ReadOptions, schema: ReadSchema, address: Address) -> None:
-        self._available_now = False  # set before the source is created
         super().__init__(options, schema, address)
         self._reported: tuple[Offsets, dict[str, Any]] | None = None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from spark_streams.config.positions import Position
 from spark_streams.config.read import ReadOptions
 from spark_streams.errors import fail
+from streamclient.config.address import Address
 from streamclient.streams.model import StreamState, last_id_of
 from streamclient.streams.server import StreamServer
 
@@ -15,6 +16,20 @@ from streamclient.streams.server import StreamServer
 def streams_of(options: ReadOptions, server: StreamServer) -> Sequence[str]:
     """Return the streams that the options name, or those that match their pattern now."""
     return options.streams if options.pattern is None else server.streams.find(options.pattern)
+
+
+def fails_missing(options: ReadOptions, *, available_now: bool) -> bool:
+    """Return whether a missing stream is an error of a streaming query, rather than one that the query waits for."""
+    return available_now if options.fails_missing is None else options.fails_missing
+
+
+def check_exist(options: ReadOptions, states: Mapping[str, StreamState | None], address: Address) -> None:
+    """Raise STREAM_MISSING if one of these streams does not exist, or there are none and the options have a pattern."""
+    missing = [f"'{stream}'" for stream, state in states.items() if state is None]
+    if not states and options.pattern is not None:
+        missing = [f"that matches '{options.pattern}'"]
+    if missing:
+        fail("STREAM_MISSING", stream=" or ".join(missing), address=address)
 
 
 class Selection:

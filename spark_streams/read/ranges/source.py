@@ -21,7 +21,7 @@ from spark_streams.read.query.lease import Lease
 from spark_streams.read.query.loss import Known
 from spark_streams.read.query.offsets import Offsets
 from spark_streams.read.query.planning import States
-from spark_streams.read.query.selection import Selection, start_of
+from spark_streams.read.query.selection import Selection, check_exist, fails_missing, start_of
 from spark_streams.read.query.watch import Watch
 from spark_streams.read.ranges.continuity import Continuity, baseline_of
 from spark_streams.read.ranges.lookahead import Lookahead
@@ -83,6 +83,8 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
+            if fails_missing(self._options, available_now=self._targets is not None):
+                check_exist(self._options, states, self._address)
             begins = self._begins(server, states, starts or {})
             asked = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
             baselines = rounds.for_each(server, asked)
@@ -97,6 +99,8 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
+            if fails_missing(self._options, available_now=False):
+                check_exist(self._options, states, self._address)
             starts = self._begins(server, states, {}, changes=False)
             source = identity.source_without_begin(self._options, self._address)
             counts_cheaply = server.entries.counts_cheaply
@@ -185,6 +189,7 @@ class RangeSource:
         options = self._options
         states = server.states.of(due, options.group)
         self._note_ends(streams, states)
+        self._check_new(begin, states)
         self._continuity.check_history(connection.generation, server, states)
         return Facts(
             frozenset(streams),
@@ -200,6 +205,16 @@ class RangeSource:
             rotation=self._rotation,
             cores=os.cpu_count() or 1,
         )
+
+    def _check_new(self, begin: Offsets, states: States) -> None:
+        """Raise STREAM_MISSING for a named stream that no batch has read yet, if that is an error."""
+        new = {stream: None for stream, state in states.items() if state is None and begin.of(stream) == ZERO}
+        if (
+            new
+            and self._options.pattern is None
+            and fails_missing(self._options, available_now=self._targets is not None)
+        ):
+            check_exist(self._options, new, self._address)
 
     def _carry_out(
         self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], planned: BatchPlan

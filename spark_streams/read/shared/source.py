@@ -22,7 +22,7 @@ from spark_streams.read.query.lease import Lease
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.query.offsets import Offsets, SharedBatch
 from spark_streams.read.query.planning import States
-from spark_streams.read.query.selection import Selection, start_of
+from spark_streams.read.query.selection import Selection, check_exist, fails_missing, start_of
 from spark_streams.read.query.watch import Watch
 from spark_streams.read.shared import protocol
 from spark_streams.read.shared.plan import Facts, plan
@@ -82,6 +82,8 @@ class SharedSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._selection.streams(server), self._group)
+            if fails_missing(self._options, available_now=self._target is not None):
+                check_exist(self._options, states, self._address)
             starts = {**self._starts(states), **((end and end.starts) or {})}
             missing = {stream: starts[stream] for stream, state in states.items() if state is None or not state.group}
             self._groups.update(dict.fromkeys(missing, GroupState(ZERO, None, 0)))
@@ -116,6 +118,8 @@ class SharedSource:
             server = open_server(connection)
             streams = self._selection.streams(server)
             states = server.states.of(streams, self._group)
+            if fails_missing(self._options, available_now=False):
+                check_exist(self._options, states, self._address)
             starts = self._starts(states)
             rounds.for_each(server, {stream: self._check_loss(stream, state) for stream, state in states.items()})
             since = self._last_batch(connection, server, streams)

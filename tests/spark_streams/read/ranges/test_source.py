@@ -240,6 +240,53 @@ def test_available_now_ends_where_the_streams_ended(site: Site) -> None:
     assert len(query.drain()) == 25
 
 
+def test_available_now_trims_its_only_batch(site: Site) -> None:
+    """An availableNow query has trimmed what it read before it ends, even if that was a single batch."""
+    site.add("s", 25)
+    query = site.query(stream="s", group="g", trimOnCommit="true")
+    query.reader.prepareForTriggerAvailableNow()
+    assert len(query.trigger() or []) == 25
+    assert site.client.xlen("s") == 25
+    assert query.trigger() is None
+    assert site.client.xlen("s") == 0
+
+
+@pytest.mark.parametrize("consume", ["range", "shared"])
+@pytest.mark.parametrize("said", [{"stream": "none"}, {"streams": "s,none"}, {"streamPattern": "none:*"}])
+def test_a_missing_stream_fails_an_available_now_query(site: Site, consume: str, said: dict[str, str]) -> None:
+    """It would end without a row. Nothing is created, and failOnMissingStream=false allows it."""
+    site.add("s", 3)
+    query = site.query(**said, group="g", consume=consume)
+    query.reader.prepareForTriggerAvailableNow()
+    with pytest.raises(StreamError, match=r"\[STREAM_MISSING\] There is no stream (that matches )?'none"):
+        query.trigger()
+    assert not site.client.exists("none")
+    allowed = site.query(**said, group="g", consume=consume, failOnMissingStream="false")
+    allowed.reader.prepareForTriggerAvailableNow()
+    assert len(allowed.drain()) == (3 if "streams" in said else 0)
+
+
+@pytest.mark.parametrize("consume", ["range", "shared"])
+def test_a_missing_stream_may_fail_any_query(site: Site, consume: str) -> None:
+    """With failOnMissingStream=true a query with another trigger does not wait for a stream."""
+    query = site.query(stream="none", group="g", consume=consume, failOnMissingStream="true")
+    with pytest.raises(StreamError, match="STREAM_MISSING"):
+        query.trigger()
+    assert not site.client.exists("none")
+
+
+def test_a_stream_that_is_added_to_a_checkpoint_must_exist_for_available_now(site: Site) -> None:
+    """A restart with one more stream, which does not exist, fails."""
+    site.add("s", 3)
+    query = site.query(streams="s", group="g")
+    assert len(query.drain()) == 3
+    query.restart(streams="s,none")
+    query.reader.prepareForTriggerAvailableNow()
+    with pytest.raises(StreamError, match=r"\[STREAM_MISSING\] There is no stream 'none'"):
+        query.trigger()
+    assert not site.client.exists("none")
+
+
 def test_finished_entries_are_trimmed(site: Site) -> None:
     """trimOnCommit removes finished entries, up to those that another group has yet to read or to acknowledge."""
     site.add("s", 30)
