@@ -24,13 +24,13 @@ from pystreams.jobs.targets import Target, to_flag, work_of
 @job(
     "aggregate",
     examples=(
-        "aggregate.py --stream orders --schema 'customer string, price double' --window 5m --by customer \\",
+        "aggregate --stream orders --schema 'customer string, price double' --window 5m --by customer \\",
         "    --agg 'count(*) as orders' --agg 'sum(price) as total' --to stream:totals --checkpoint checkpoints/totals",
-        "aggregate.py --stream orders --schema 'price double' --to console --checkpoint checkpoints/sql \\",
+        "aggregate --stream orders --schema 'price double' --to console --checkpoint checkpoints/sql \\",
         "    --sql 'SELECT window(_timestamp, \"1 hour\") AS hour, avg(price) AS mean FROM events GROUP BY 1'",
-        "aggregate.py --stream orders --schema 'customer string, price double' --where 'price > 1000' \\",
+        "aggregate --stream orders --schema 'customer string, price double' --where 'price > 1000' \\",
         "    --to stream:alerts --checkpoint checkpoints/alerts --trigger 1s",
-        "aggregate.py --conf conf/aggregate.toml",
+        "aggregate --conf aggregate.toml",
     ),
 )
 @combined(

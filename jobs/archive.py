@@ -29,10 +29,10 @@ _DAY_MS = 86_400_000
 @job(
     "archive",
     examples=(
-        "archive.py --stream orders --to archive/orders",
-        "archive.py --pattern 'sensors:*' --to s3a://lake/sensors --trigger 30s --trim-behind",
-        "archive.py --stream orders --schema 'customer string, price double' --to lake/orders",
-        "archive.py --conf conf/archive.toml",
+        "archive --stream orders --to archive/orders",
+        "archive --pattern 'sensors:*' --to s3a://lake/sensors --trigger 30s --trim-behind",
+        "archive --stream orders --schema 'customer string, price double' --to lake/orders",
+        "archive --conf archive.toml",
     ),
 )
 @combined(

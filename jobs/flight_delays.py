@@ -338,8 +338,8 @@ def checkpoint_directory(job: Run) -> Iterator[str]:
 @job(
     "flight_delays",
     examples=(
-        "flight_delays.py                                  # on an embedded engine",
-        "flight_delays.py --url redis://localhost:6379 --checkpoint checkpoints/flights",
+        "flight_delays                                  # on an embedded engine",
+        "flight_delays --url redis://localhost:6379 --checkpoint checkpoints/flights",
     ),
 )
 @combined(

@@ -41,10 +41,10 @@ _FILE, _ROW = "_pystreams_file", "_pystreams_row"
 @job(
     "ingest",
     examples=(
-        "ingest.py --from landing/ --format csv --stream orders --checkpoint checkpoints/orders",
-        "ingest.py --from landing/ --format json --stream orders --partitions 8 --key customer --retention 7d \\",
+        "ingest --from landing/ --format csv --stream orders --checkpoint checkpoints/orders",
+        "ingest --from landing/ --format json --stream orders --partitions 8 --key customer --retention 7d \\",
         "    --checkpoint checkpoints/orders --trigger 30s   # goes on: a batch of new files every 30 seconds",
-        "ingest.py --conf conf/ingest.toml",
+        "ingest --conf ingest.toml",
     ),
 )
 @combined(

@@ -27,10 +27,10 @@ from pystreams.jobs.targets import Target, to_flag, work_of
 @job(
     "join",
     examples=(
-        "join.py --left orders --left-schema 'order string, price double' --right payments \\",
+        "join --left orders --left-schema 'order string, price double' --right payments \\",
         "    --right-schema 'order string, amount double' --on order --within 10m \\",
         "    --to stream:paid --checkpoint checkpoints/paid",
-        "join.py --conf conf/join.toml",
+        "join --conf join.toml",
     ),
 )
 @combined(

@@ -58,11 +58,11 @@ class Lag:
 @job(
     "lag",
     examples=(
-        "lag.py",
-        "lag.py --pattern 'orders:*' --to stream:lags --trigger 30s",
-        "lag.py --stream orders --to metrics:/var/lib/node_exporter/pystreams.prom --trigger 15s",
-        "lag.py --group billing --above 10000 || echo 'billing is behind'",
-        "lag.py --conf conf/lag.toml",
+        "lag",
+        "lag --pattern 'orders:*' --to stream:lags --trigger 30s",
+        "lag --stream orders --to metrics:/var/lib/node_exporter/pystreams.prom --trigger 15s",
+        "lag --group billing --above 10000 || echo 'billing is behind'",
+        "lag --conf lag.toml",
     ),
 )
 @combined(

@@ -28,10 +28,10 @@ _CHUNK = 500
 @job(
     "redrive",
     examples=(
-        "redrive.py --stream orders-failed --dry-run",
-        "redrive.py --stream orders-failed --reason timeout --limit 1000",
-        "redrive.py --stream failed --from-stream orders --to orders-retry --rate 100",
-        "redrive.py --conf conf/redrive.toml",
+        "redrive --stream orders-failed --dry-run",
+        "redrive --stream orders-failed --reason timeout --limit 1000",
+        "redrive --stream failed --from-stream orders --to orders-retry --rate 100",
+        "redrive --conf redrive.toml",
     ),
 )
 @combined(

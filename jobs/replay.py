@@ -45,11 +45,11 @@ class Chunk:
 @job(
     "replay",
     examples=(
-        "replay.py --from archive/orders --checkpoint replays/1",
-        "replay.py --from archive/orders --to orders-test --since 2024-06-01 --until 2024-06-02 --speed 60 \\",
+        "replay --from archive/orders --checkpoint replays/1",
+        "replay --from archive/orders --to orders-test --since 2024-06-01 --until 2024-06-02 --speed 60 \\",
         "    --checkpoint replays/2",
-        "replay.py --from archive/orders --to orders --ids new --rate 5000 --checkpoint replays/3",
-        "replay.py --conf conf/replay.toml",
+        "replay --from archive/orders --to orders --ids new --rate 5000 --checkpoint replays/3",
+        "replay --conf replay.toml",
     ),
 )
 @combined(

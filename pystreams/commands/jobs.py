@@ -6,7 +6,6 @@ import ast
 import importlib.util
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import NoReturn
 
 import click
 
+from pystreams.commands import submission
 from pystreams.commands.verbs import Run, verb, verb_group, wanted_of
 from pystreams.connect import profiles
 from pystreams.connect.target import Wanted, settings
@@ -100,10 +100,17 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
         ctx.exit(0 if helps else 2)
     try:
         script = str(_script(name))
-        # Python alone answers that, without starting Spark, if it has pyspark.
-        asks = bool({"-h", "--help"} & set(words)) and importlib.util.find_spec("pyspark") is not None
-        command = [sys.executable, script] if asks else [_spark_submit(), *_quiet(submit), *shlex.split(submit), script]
         server, secrets = _server(wanted_of(ctx))
+        further = shlex.split(submit)
+        asks = bool({"-h", "--help"} & set(words))
+        if asks and importlib.util.find_spec("pyspark") is not None:  # Python alone answers, without starting Spark
+            command = [sys.executable, script]
+        else:
+            command = [submission.spark_submit(), *_quiet(submit), *further, script]
+            named = {name: secrets[variable] for name, variable in _SECRETS.items() if variable in secrets}
+            secrets |= submission.java_home(os.environ)
+            if not asks:
+                submission.check_server(name, further, [*server, *words], named)
     except PystreamsError as failure:
         Output().failed(failure)
         ctx.exit(status_of(failure))
@@ -137,19 +144,6 @@ def _replace(command: list[str], secrets: Mapping[str, str]) -> NoReturn:
     environment = {**ours, **os.environ, **secrets}
     sys.stdout.flush()
     os.execve(command[0], command, environment)  # noqa: S606 - no shell is wanted
-
-
-def _spark_submit() -> str:
-    """spark-submit beside this Python, else of SPARK_HOME, else of PATH, else of the installed pyspark."""
-    spec = importlib.util.find_spec("pyspark")
-    places = [Path(sys.executable).parent]
-    if os.environ.get("SPARK_HOME"):
-        places.append(Path(os.environ["SPARK_HOME"]) / "bin")
-    places += [Path(place) for place in os.get_exec_path()]
-    if spec is not None and spec.origin is not None:
-        places.append(Path(spec.origin).parent / "bin")
-    found = shutil.which("spark-submit", path=os.pathsep.join(map(str, places)))
-    return found or fail("NO_SPARK_SUBMIT", python=sys.executable)
 
 
 VERBS = (verb_group("jobs", "Run the jobs that come with pystreams, and find their scripts.", ls, run, path),)

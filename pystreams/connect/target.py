@@ -20,6 +20,8 @@ from streamclient.config.address import Address
 from streamclient.connection import Connection
 
 LOCAL = "redis://127.0.0.1:6379"
+#: Jobs that bring their own data: without a server they use the embedded engine.
+EMBEDDED_JOBS = ("flight_delays",)
 _FIRST_MS = 2500
 _RETRY = "retrytimeoutms"
 

@@ -1,6 +1,6 @@
 """Decorator that makes a function a job: its flags, errors and exit status.
 
-@job("archive", examples=("archive.py --stream orders --to s3a://lake/orders",))
+@job("archive", examples=("archive --stream orders --to s3a://lake/orders",))
 @reading_flags
 def archive(run: Run, reading: Reading, ...): ...
 
@@ -40,6 +40,7 @@ class Job(click.Command):
     """A command that shows all errors, including those of its flags, like the connector's."""
 
     def main(self, *args: Any, **named: Any) -> Any:
+        named.setdefault("prog_name", f"pystreams jobs run {self.name}")
         try:
             return super().main(*args, **named)
         except PystreamsError as failure:
@@ -50,7 +51,7 @@ class Job(click.Command):
 
 
 def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]], Job]:
-    """Make a function whose first argument is a `Run` a job. `examples`: its command lines after `spark-submit`."""
+    """Make a function whose first argument is a `Run` a job. `examples`: what stands after `pystreams jobs run`."""
 
     def made(function: Callable[..., None]) -> Job:
         @functools.wraps(function)
@@ -74,7 +75,7 @@ def job(name: str, *, examples: Sequence[str]) -> Callable[[Callable[..., None]]
         last = ("--url", "--option", "--conf")
         command.params.sort(key=lambda each: each.opts[0] in last)
         lines = "\n".join(
-            f"  {line}" if before.endswith("\\") else f"  spark-submit jobs/{line}"
+            f"  {line}" if before.endswith("\\") else f"  pystreams jobs run {line}"
             for before, line in pairwise(["", *examples])
         )
         command.epilog = f"\b\nExamples:\n{lines}\n\n\bExit status: " + ", ".join(

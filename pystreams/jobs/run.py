@@ -17,6 +17,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from pystreams.connect.target import EMBEDDED_JOBS
 from pystreams.errors import fail
 from pystreams.jobs.filesystem import Files
 from pystreams.jobs.flags import Reading, split
@@ -120,7 +121,7 @@ class Run:
         """
         named = {name: value for name, value in self._common.items() if name.lower() in _CONNECTION}
         server = of_connector.server(named)
-        if isinstance(server, Embedded) and server.directory is None and self.name not in _ON_ITS_OWN:
+        if isinstance(server, Embedded) and server.directory is None and self.name not in EMBEDDED_JOBS:
             fail("MISSING_SERVER", job=self.name)
         return launcher.started(server)
 
@@ -276,8 +277,6 @@ class Run:
 
 
 _CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() for name in option.names}
-#: Jobs that bring their own data: they may use the embedded engine.
-_ON_ITS_OWN = ("flight_delays",)
 
 
 def _told(note: str) -> str:

@@ -24,7 +24,7 @@ def fails_missing(options: ReadOptions, *, available_now: bool) -> bool:
 
 
 def check_exist(options: ReadOptions, states: Mapping[str, StreamState | None], address: Address) -> None:
-    """Raise STREAM_MISSING if one of these streams does not exist, or there are none and the options have a pattern."""
+    """Raise STREAM_MISSING if one of these streams does not exist, or if no stream matches the pattern."""
     missing = [f"'{stream}'" for stream, state in states.items() if state is None]
     if not states and options.pattern is not None:
         missing = [f"that matches '{options.pattern}'"]

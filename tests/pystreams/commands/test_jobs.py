@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from pystreams.commands import jobs
+from pystreams.commands import jobs, submission
 from pystreams.commands.root import cli
 from pystreams.errors import Status
 from tests import ROOT
+from tests.servers import Running
 
 NAMES = ["aggregate", "archive", "flight_delays", "ingest", "join", "lag", "redrive", "replay"]
 
@@ -42,13 +43,14 @@ def test_run_becomes_spark_submit_with_the_words_behind_the_name(tmp_path: Path)
     submit.parent.mkdir()
     submit.write_text('#!/bin/sh\nprintf "%s\\n" "$@" "$PYSPARK_PYTHON"\nexit 7\n')
     submit.chmod(0o755)
-    words = ["lag", "--json", "--url", "u"]
+    words = ["lag", "--json", "--url", "redis://u"]
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
     quiet, level = ["--conf", "spark.log.level=WARN"], "--conf spark.log.level=INFO"
+    cluster = "--deploy-mode cluster "  # the server is not asked
     for submitted, configured, first in (
-        ("--master 'local[2]'", {}, [*quiet, "--master", "local[2]"]),
-        (level, {}, level.split()),
-        ("", {"SPARK_CONF_DIR": "/conf"}, []),
+        (cluster + "--master 'local[2]'", {}, [*quiet, *cluster.split(), "--master", "local[2]"]),
+        (cluster + level, {}, (cluster + level).split()),
+        (cluster, {"SPARK_CONF_DIR": "/conf"}, cluster.split()),
     ):
         result = subprocess.run(
             [sys.executable, "-c", code, "jobs", "run", "--submit", submitted, *words],
@@ -71,12 +73,13 @@ def test_run_gives_the_job_the_server_of_the_command(tmp_path: Path) -> None:
     place.mkdir()
     (place / "profiles.toml").write_text('[far]\nurl = "rediss://far"\nuser = "u"\npassword = "p"\n')
     code = "import sys; sys.executable = '/nowhere/python'; from pystreams.commands.root import main; main()"
+    cluster = ("--submit", "--deploy-mode cluster")  # the server is not asked
     for words, expected in (
         (("--url", "redis://a", "--option", "tls.verify=none"), ["--url", "redis://a", "--option", "tls.verify=none"]),
         (("--profile", "far"), ["--url", "rediss://far"]),
     ):
         result = subprocess.run(
-            [sys.executable, "-c", code, *words, "jobs", "run", "lag", "--url", "redis://b"],
+            [sys.executable, "-c", code, *words, "jobs", "run", *cluster, "lag", "--url", "redis://b"],
             env={"PATH": str(submit.parent), "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -88,6 +91,72 @@ def test_run_gives_the_job_the_server_of_the_command(tmp_path: Path) -> None:
         assert given[script + 1 :] == [*expected, "--url", "redis://b", secrets], result.stderr
 
 
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """The command lines that would have replaced this process."""
+    replaced: list[list[str]] = []
+    for name in ("PYSTREAMS_URL", "PYSTREAMS_PROFILE", "JAVA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(jobs, "_replace", lambda command, secrets: replaced.append([*command, str(dict(secrets))]))
+    return replaced
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--url", "redis://127.0.0.1:1"], Status.UNREACHABLE, "[SERVER_UNREACHABLE]"),
+        (["--conf", "{conf}"], Status.UNREACHABLE, "[SERVER_UNREACHABLE]"),
+        ([], Status.USAGE, "[MISSING_SERVER] The job lag has no server"),
+        (["--url=rediss://127.0.0.1:1", "--option", "tls.caFile=/no/file"], Status.USAGE, "[INVALID_OPTION]"),
+    ],
+)
+def test_the_server_is_checked_before_spark_starts(
+    submitted: list[list[str]], tmp_path: Path, words: list[str], status: Status, said: str
+) -> None:
+    """A job whose server does not answer, or is not named, fails without starting Spark."""
+    (tmp_path / "lag.toml").write_text('url = "redis://127.0.0.1:1"\n')
+    result = run("run", "lag", *(word.format(conf=tmp_path / "lag.toml") for word in words))
+    assert (result.exit_code, said in result.stderr, submitted) == (status, True, []), (result.stderr, result.exception)
+
+
+def test_a_job_starts_if_its_server_answers(
+    submitted: list[list[str]], engine_process: Running, tmp_path: Path
+) -> None:
+    """Whether a flag, the file of --conf, the global --url or the environment names it."""
+    (tmp_path / "lag.toml").write_text(f'[options]\nurl = "{engine_process.url}"\n')
+    assert run("run", "lag", "--url", engine_process.url).exit_code == 0
+    assert run("run", "lag", "--conf", str(tmp_path / "lag.toml")).exit_code == 0
+    assert CliRunner().invoke(cli, ["--url", engine_process.url, "jobs", "run", "lag"]).exit_code == 0
+    assert len(submitted) == 3
+    assert submitted[2][-3:-1] == ["--url", engine_process.url]
+
+
+def test_java_is_found_where_it_is_installed(
+    submitted: list[list[str]], engine_process: Running, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of several homes the oldest release that Spark runs on is used; without one the error says how to get Java."""
+    for name, release in (("a", "11.0.2"), ("b", "21.0.1"), ("c", "17.0.15")):
+        home = tmp_path / name
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "java").touch()
+        (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{release}"\n')
+    monkeypatch.setattr(submission, "_HOMES", (f"{tmp_path}/[abc]",))
+    monkeypatch.setattr(submission, "spark_submit", lambda: "spark-submit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run("run", "lag", "--url", engine_process.url).exit_code == 0
+    assert submitted[0][-1] == str({"JAVA_HOME": str(tmp_path / "c")})
+    monkeypatch.setattr(submission, "_HOMES", (f"{tmp_path}/[a]",))
+    missing = run("run", "lag", "--url", engine_process.url)
+    assert (missing.exit_code, "[NO_JAVA]" in missing.stderr) == (Status.MISSING, True)
+    assert "openjdk-17" in missing.stderr
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "b"))
+    assert run("run", "lag", "--url", engine_process.url).exit_code == 0
+    assert submitted[1][-1] == "{}"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "There is no Java in JAVA_HOME (" in run("run", "lag", "--url", engine_process.url).stderr
+
+
 def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "pystreams", "jobs", "run", "lag", "--help"],
@@ -96,7 +165,7 @@ def test_a_jobs_help_needs_no_spark(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (result.returncode, "spark-submit jobs/lag.py --pattern" in result.stdout) == (0, True), result.stderr
+    assert (result.returncode, "pystreams jobs run lag --pattern" in result.stdout) == (0, True), result.stderr
 
 
 def test_run_without_a_name_shows_its_help() -> None:
@@ -106,7 +175,7 @@ def test_run_without_a_name_shows_its_help() -> None:
 
 def test_without_spark_submit_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr(jobs.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(submission.importlib.util, "find_spec", lambda _: None)
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
     result = run("run", "lag")

