@@ -15,7 +15,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 import numpy as np
@@ -394,12 +394,15 @@ class Segment:
 class SealedQueue:
     """Sealed segments waiting to be packed, in the order in which they were sealed. References are weak."""
 
-    __slots__ = ("_segments", "stores")
+    __slots__ = ("_segments", "most", "relieve", "stores")
 
     def __init__(self) -> None:
         self._segments: deque[weakref.ref[Segment]] = deque()
         #: Whether packed segments also wait, to be stored.
         self.stores = False
+        #: Maximum number of waiting segments, if any: beyond it, each new one calls `relieve`, which takes one away.
+        self.most: int | None = None
+        self.relieve: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         """Return the number of waiting segments, including those that have since been dropped or packed."""
@@ -408,6 +411,8 @@ class SealedQueue:
     def add(self, segment: Segment) -> None:
         """Queue a segment."""
         self._segments.append(weakref.ref(segment))
+        if self.most is not None and len(self._segments) > self.most and self.relieve is not None:
+            self.relieve()
 
     def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
         """Take up to ``most`` segments that can be packed (or stored) from the queue's ``oldest`` first places.

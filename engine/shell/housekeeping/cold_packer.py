@@ -38,7 +38,8 @@ from typing import Any, Protocol
 from engine.core.streams.compressed.codecs import compress
 from engine.core.streams.compressed.disk_entries import Place, Stored
 from engine.core.streams.compressed.packed import Packed
-from engine.core.streams.compressed.packer import Packing
+from engine.core.streams.compressed.packer import Packing, pack
+from engine.core.streams.entries import Plain
 from engine.core.streams.segment import Body, Segment
 from engine.core.streams.storage import Storage
 from engine.settings.config import Config
@@ -49,6 +50,9 @@ from streamwire.machine import Machine
 _PERIOD = 0.1
 #: Maximum number of segments packed together: each takes the event loop half a millisecond.
 _BATCH = 2
+#: Number of segments that may wait for their age: 16 MB of frames. The oldest of more are packed without delay, and
+#: beyond the second number in the turn of the command that adds more, so a load at full speed does not fill the memory.
+_MOST_WAITING, _MOST_UNPACKED = 64, 128
 #: Maximum number of segments stored together.
 _STORED_AT_ONCE = 64
 #: Number of searches to skip after the disk has rejected segments.
@@ -123,6 +127,7 @@ class ColdPacker:
         self._searches_since_trim = 0
         self._shelf = shelf
         storage.sealed.stores = shelf is not None
+        storage.sealed.relieve = self._pack_at_once
         #: Packed segments to be stored, and the number of searches until the next attempt.
         self._unstored: deque[weakref.ref[Segment]] = deque()
         self._rest = 0
@@ -150,6 +155,7 @@ class ColdPacker:
 
     def _search(self) -> None:
         self._timer = self._loop.call_later(_PERIOD, self._search)
+        self._storage.sealed.most = _MOST_UNPACKED if self._config.flag("stream-cold-compression") else None
         age = max(round(self._config.integer("stream-cold-age") / _PERIOD), 1)
         self._queued.append(len(self._storage.sealed))
         while len(self._queued) > age:
@@ -166,11 +172,15 @@ class ColdPacker:
 
     def _pack(self) -> bool:
         """Give the thread a batch of cold segments; return whether there are any."""
-        if not self._knows_age or not self._config.flag("stream-cold-compression"):
+        if not self._config.flag("stream-cold-compression"):
             return False
         storage = self._storage
-        cold, popped = storage.sealed.pop(min(self._queued[0], len(storage.sealed)), _BATCH)
-        self._queued = deque(queued - popped for queued in self._queued)
+        waiting = len(storage.sealed)
+        oldest = max(min(self._queued[0], waiting) if self._knows_age else 0, waiting - _MOST_WAITING)
+        if oldest <= 0:
+            return False
+        cold, popped = storage.sealed.pop(oldest, _BATCH)
+        self._took(popped)
         batch: list[tuple[Segment, Body, Packing]] = []
         for segment in cold:
             if segment.is_due:
@@ -185,6 +195,22 @@ class ColdPacker:
             self._move(Event.PACK)
             self._in_thread(partial(self._install_packed, batch), compress, chunks)
         return bool(batch)
+
+    def _took(self, number: int) -> None:
+        """Note that this number of segments has left the front of the queue."""
+        self._queued = deque(max(queued - number, 0) for queued in self._queued)
+
+    def _pack_at_once(self) -> None:
+        """Pack the oldest waiting segment in this turn."""
+        storage = self._storage
+        found, popped = storage.sealed.pop(len(storage.sealed), 1)
+        self._took(popped)
+        for segment in found:
+            if isinstance(segment.body, Plain):
+                segment.body = pack(segment.body, storage.cache, segment.as_columns)
+                self._freed = True
+            if self._shelf is not None:
+                self._unstored.append(weakref.ref(segment))
 
     def _install_packed(self, batch: list[tuple[Segment, Body, Packing]], compressed: list[bytes]) -> None:
         """Install the compressed segments, and continue with the next batch."""

@@ -170,8 +170,32 @@ class Hand:
         return self.found
 
 
-def test_only_what_is_old_enough_is_packed():
-    """However many segments wait, each is packed when it has reached its age, no sooner and no later."""
+@pytest.mark.parametrize("works", [False, True])
+def test_a_load_at_full_speed_leaves_few_segments_unpacked(monkeypatch, works):
+    """Segments beyond a number are packed before their age; if the thread does not work, in the command's own turn."""
+    monkeypatch.setattr(cold_packer, "_MOST_WAITING", 4)
+    monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 8)
+    core, stream = filled()
+    core.config.change([(b"stream-cold-age", b"3600")])
+    session = core.open_session(NOW)
+    packer = ColdPacker(core.config, core.streams.storage, Hand(at_once=works))
+    packer.start()
+    for _ in range(10):
+        packer._search()
+        for number in range(1000):
+            core.execute(session, [b"XADD", b"s", b"*", b"f", b"x" * 900, b"n", b"%d" % number], NOW + 10**9)
+        unpacked = [segment for segment in stream.segments() if not segment.is_packed]
+        # Segments that the thread has taken do not wait, and the last one is open.
+        assert len(unpacked) <= 8 + 1 + (0 if works else cold_packer._BATCH)
+    assert stream.length == 10_000 + ENTRIES
+    assert sum(1 for _ in stream.range(0, ids.MAX_ID, 0).parts) > 0
+    packer.stop()
+
+
+def test_only_what_is_old_enough_is_packed(monkeypatch):
+    """As long as few segments wait, each is packed when it has reached its age, no sooner and no later."""
+    monkeypatch.setattr(cold_packer, "_MOST_WAITING", 1000)
+    monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 1000)
     core, stream = filled()
     core.config.change([(b"stream-cold-age", b"1")])
     session, sealed_ever = core.open_session(NOW), []
