@@ -35,14 +35,14 @@ class Blocked:
         changes, databases = self._ctx.changes, self._ctx.databases
         while changes.ready:
             signalled, changes.ready = changes.ready, {}
-            for (index, key), anew in signalled.items():
+            for (index, key), replaced in signalled.items():
                 db = databases[index]
                 nothing_for: set[bytes | None] = set()
                 waiters: list[Waiter] = db.waiting.waiting_for(key)
                 for waiter in waiters:
                     if waiter.session.waiter is not waiter or waiter.interest in nothing_for:
                         continue
-                    if _concerns(waiter, key, db.get(key), anew=anew):
+                    if _concerns(waiter, key, db.get(key), replaced=replaced):
                         self._retry(waiter)
                     elif waiter.interest is not None:
                         nothing_for.add(waiter.interest)
@@ -81,8 +81,10 @@ class Blocked:
             ctx.host.wake_at_new_time(session)
 
 
-def _concerns(waiter: Waiter, key: bytes, value: Any, *, anew: bool) -> bool:
-    """Return whether the waiter's command must run again for the value now at ``key``; ``anew``: it was replaced."""
+def _concerns(waiter: Waiter, key: bytes, value: Any, *, replaced: bool) -> bool:
+    """Return whether the waiter's command must run again for the value now at ``key``; ``replaced``: whether it was
+    replaced.
+    """
     if value is not None and type_name(value) == waiter.type_name:
-        return anew or waiter.has_news is None or waiter.has_news(key, value)
+        return replaced or waiter.has_news is None or waiter.has_news(key, value)
     return waiter.on_delete

@@ -39,9 +39,10 @@ class Config:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {name: one.default for name, one in DIRECTIVES.items()}
         self._listeners: dict[str, list[Listener]] = {}
-        #: The configuration file, None where there is none (CONFIG REWRITE writes it).
+        #: The configuration file, which CONFIG REWRITE writes; None without one.
         self.file: Path | None = None
-        #: The ``user`` lines of the file, each [name, rule ...], and what makes the lines that CONFIG REWRITE writes.
+        #: The ``user`` lines of the file, each [name, rule ...], and the function that makes the lines for CONFIG
+        #: REWRITE.
         self.users: list[list[bytes]] = []
         self.shown_users: Callable[[], list[bytes]] = list
 
@@ -54,24 +55,24 @@ class Config:
         return value
 
     def flag(self, name: str) -> bool:
-        """The value of a yes-or-no directive."""
+        """Return the value of a yes-or-no directive."""
         return self._values[name] is True
 
     def text(self, name: str) -> bytes:
-        """Any value as CONFIG GET shows it."""
+        """Return any value as CONFIG GET shows it."""
         value = self._values[name]
         return value if isinstance(value, bytes) else DIRECTIVES[name].kind.text(value)
 
     def value(self, name: str, kind: type[_T]) -> _T:
-        """Any value, which must be of the type ``kind``: the type that its kind's docstring names."""
+        """Return any value, which must be of the type ``kind``: the type that its kind's docstring names."""
         value = self._values[name]
         assert isinstance(value, kind), name
         return value
 
     def find(self, patterns: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
-        """(name, value as text) of the directives that match one of ``patterns``, second names included.
+        """Return (name, value as text) of the directives that match one of ``patterns``, second names included.
 
-        A name without wildcards comes back in the case in which it was given.
+        A name without wildcards is returned in the given case.
         """
         found: dict[bytes, bytes] = {}
         for pattern in patterns:
@@ -90,7 +91,7 @@ class Config:
     # -- setting at start ---------------------------------------------------------------------------------------------
 
     def load(self, arguments: Sequence[str]) -> None:
-        """Set what a command line says: optionally a file first, then flags, which win over the file."""
+        """Apply a command line: optionally a file first, then flags, which override the file."""
         rest = list(arguments)
         if rest and not rest[0].startswith("--"):
             self.read_file(Path(rest.pop(0)))
@@ -111,7 +112,7 @@ class Config:
             at = end
 
     def read_file(self, path: Path) -> None:
-        """Set what a file says: a directive on each line, ``#`` for comments, ``include`` for other files."""
+        """Apply a file: a directive on each line, ``#`` for comments, ``include`` for other files."""
         try:
             text = path.read_bytes()
         except OSError as error:
@@ -142,7 +143,7 @@ class Config:
             self.users.append(words)
             return
         if name.lower() == "rename-command":
-            raise ConfigError(f"{where}: rename-command is not supported; ACL rules say who may call which command")
+            raise ConfigError(f"{where}: rename-command is not supported; ACL rules control who may call which command")
         try:
             one = directive(name)
         except ConfigError as error:
@@ -164,7 +165,7 @@ class Config:
         self._put(name, [word], name)
 
     def note(self, name: str, value: Any) -> None:
-        """A command has changed what the directive says, in the type of its kind: CONFIG shows and keeps it."""
+        """Record a directive's value that a command has changed, in the type of its kind: CONFIG shows and keeps it."""
         self._values[name] = value
 
     # -- changing at run time -----------------------------------------------------------------------------------------

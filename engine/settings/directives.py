@@ -3,7 +3,7 @@
 Flags, configuration files and CONFIG read it. A directive that is not marked ``ACTS`` is accepted, kept and shown, so
 that files and tools written for Redis work, but the engine does nothing with it. Defaults are Redis's.
 
-To add a directive, add a row. Where no kind fits its value, add one to ``engine.settings.kinds``.
+To add a directive, add a row. If no kind fits its value, add one to ``engine.settings.kinds``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _U32_MAX = (1 << 32) - 1
 
 
 class Mark(Flag):
-    """What is special about a directive."""
+    """Properties of a directive."""
 
     NONE = 0
     #: The engine acts on it.
@@ -231,7 +231,7 @@ _TABLE: tuple[Directive, ...] = (
     _text("aclfile", "", FIXED | ACTS),
     _integer("acllog-max-len", 128, 0, I64_MAX, ACTS),
     _choice("acl-pubsub-default", "resetchannels", "allchannels resetchannels", ACTS),
-    # what tools watch
+    # notifications and monitoring
     _special("notify-keyspace-events", EventLetters(), "", ACTS),
     _integer("slowlog-log-slower-than", 10000, -1, I64_MAX, ACTS, alias="commandlog-execution-slower-than"),
     _integer("slowlog-max-len", 128, 0, I64_MAX, ACTS, alias="commandlog-slow-execution-max-len"),
@@ -242,7 +242,7 @@ _TABLE: tuple[Directive, ...] = (
     _special("latency-tracking-info-percentiles", Percentiles(), "50 99 99.9", ACTS),
     _integer("tracking-table-max-keys", 1000000, 0, I64_MAX),
     _integer("busy-reply-threshold", 5000, 0, I64_MAX, ACTS, alias="lua-time-limit"),
-    # companions: processes of their own beside the engine
+    # companions: processes that run alongside the engine
     _integer("metrics-port", 0, 0, 65535, ACTS),
     _text("metrics-bind", "127.0.0.1", ACTS),
     _text("metrics-user", "", ACTS),
@@ -327,7 +327,7 @@ _TABLE: tuple[Directive, ...] = (
     _choice("cluster-preferred-endpoint-type", "ip", "ip hostname unknown-endpoint"),
     _integer("cluster-replica-validity-factor", 10, 0, I32_MAX, alias="cluster-slave-validity-factor"),
     _yes_no("cluster-replica-no-failover", False, alias="cluster-slave-no-failover"),
-    # of Valkey alone
+    # only of Valkey
     _text("unixsocketgroup", "", FIXED),
     _yes_no("mptcp", False, FIXED),
     _yes_no("repl-mptcp", False, FIXED),

@@ -1,7 +1,7 @@
 """The kinds of values that directives have: each parses words, checks them, and shows a value as CONFIG GET does.
 
-Values are parsed once, when they come in, and kept typed; every kind says which type that is. An error says what is
-wrong in Redis's words, which CONFIG SET and the start-up error both quote.
+Values are parsed once, when they are set, and kept typed; every kind's docstring names the type. An error states the
+problem in Redis's words, which CONFIG SET and the start-up error both quote.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INTEGERS = range(-I64_MAX - 1, I64_MAX + 1)
 
 
 class ConfigError(ValueError):
-    """A directive or a value that is refused; the text says why, as Redis says it."""
+    """A directive or a value that is refused; the text has the reason in Redis's words."""
 
 
 class Kind(Protocol):
@@ -30,14 +30,14 @@ class Kind(Protocol):
         """Whether a value may consist of more than one word."""
 
     def parse(self, words: Sequence[bytes], before: Any) -> Any:
-        """Return the value that ``words`` spell. ``before`` is the value in force. Raises ConfigError."""
+        """Return the value of ``words``. ``before``: the value in force. Raises ConfigError."""
 
     def text(self, value: Any) -> bytes:
         """Return the value as CONFIG GET shows it."""
 
 
 class OneWord:
-    """The base of kinds whose values are one word. They have ``parse_word`` in place of ``parse``."""
+    """The base of kinds whose values are one word. They have ``parse_word`` instead of ``parse``."""
 
     several_words = False
 
@@ -49,7 +49,7 @@ class OneWord:
         return self.parse_word(words[0])
 
     def parse_word(self, word: bytes) -> Any:
-        """Return the value that ``word`` spells. Raises ConfigError."""
+        """Return the value of ``word``. Raises ConfigError."""
         raise NotImplementedError
 
 
@@ -57,14 +57,14 @@ class OneWord:
 
 
 def parse_integer(word: bytes) -> int:
-    """Return a decimal number; a ConfigError where it is none."""
+    """Return a decimal number. Raises ConfigError for any other text."""
     if not re.fullmatch(rb"-?(0|[1-9][0-9]{0,19})", word) or word == b"-0" or int(word) not in _INTEGERS:
         raise ConfigError(settings.NOT_AN_INTEGER)
     return int(word)
 
 
 def check_range(value: int, low: int, high: int) -> int:
-    """Return the value, if it is between these; else a ConfigError."""
+    """Return the value if it is between these limits. Raises ConfigError otherwise."""
     if not low <= value <= high:
         raise ConfigError(settings.not_between(low, high))
     return value
@@ -240,7 +240,9 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class OnlyAsItIs:
-    """A value of ``kind`` of which the engine can honour ``values`` alone; for others the error is ``why``."""
+    """A value of ``kind`` that may only be one of ``values``, since the engine supports no others; else the error is
+    ``why``.
+    """
 
     kind: Kind
     values: tuple[Any, ...]

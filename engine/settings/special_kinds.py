@@ -17,7 +17,7 @@ EVENT_CLASSES = "g$lshzxetd"
 class Events:
     """notify-keyspace-events: the letters in force, with ``A`` written out, and how CONFIG GET shows them.
 
-    What is shown does not follow from the letters: beside ``A`` it leaves out an ``n`` that is in force.
+    The shown text does not follow from the letters: next to ``A`` it omits an ``n`` that is in force.
     """
 
     letters: frozenset[str]
@@ -62,7 +62,7 @@ _DIGITS = 128
 
 
 class SavePoint(NamedTuple):
-    """A snapshot is due after so many seconds, if there were so many changes."""
+    """A snapshot is due after ``seconds`` if there were at least ``changes`` changes."""
 
     seconds: int
     changes: int
@@ -91,7 +91,7 @@ class SavePoints:
 
 
 class OutputLimit(NamedTuple):
-    """When a client is disconnected that does not read: at ``hard`` bytes, or ``seconds`` above ``soft``; 0: never."""
+    """Limits for disconnecting a client that does not read: ``hard`` bytes, or ``seconds`` above ``soft``; 0: none."""
 
     hard: int
     soft: int
@@ -103,7 +103,9 @@ CLIENT_CLASSES = (b"normal", b"slave", b"pubsub")
 
 
 class OutputLimits:
-    """The kind of client-output-buffer-limit: class of clients -> ``OutputLimit``. Classes left out stay."""
+    """The kind of client-output-buffer-limit: class of clients -> ``OutputLimit``. Classes that are not named keep
+    their limits.
+    """
 
     several_words = True
 
@@ -153,7 +155,7 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """The host and the port of a master, as two words of bytes; none of both, or ``no one``: the empty tuple."""
+    """The host and the port of a master, as two words of bytes; empty, or ``no one``: the empty tuple."""
 
     several_words = True
 

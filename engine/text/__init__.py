@@ -1,4 +1,4 @@
-"""Texts, and what is done with them: messages on the wire, splitting into words, globs, escaping, decimal numbers.
+"""Texts and operations on them: messages on the wire, splitting into words, globs, escaping, decimal numbers.
 
-The lowest room of the engine: it imports nothing of the others, and knows neither commands nor settings.
+The lowest room of the engine: it imports nothing of the others, and does not depend on commands or settings.
 """

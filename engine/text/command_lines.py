@@ -14,7 +14,7 @@ _SHOWN = [_ESCAPES.get(code, bytes([code]) if 32 <= code < 127 else b"\\x%02x" %
 #: The bytes that are not escaped.
 _PLAIN = bytes(code for code in range(32, 127) if code not in _ESCAPES)
 
-#: The most words of a command, and bytes of a word, that the slow log keeps.
+#: Maximum number of words of a command, and of bytes of a word, in the slow log.
 MAX_WORDS, MAX_WORD = 32, 128
 
 
@@ -54,8 +54,8 @@ def quoted(word: bytes) -> bytes:
 
 
 def shortened(argv: list[bytes]) -> list[bytes]:
-    """Return the words as the slow log keeps them: MAX_WORDS of MAX_WORD bytes at most, and how many more
-    there were.
+    """Return the words as the slow log keeps them: at most MAX_WORDS of MAX_WORD bytes, and the number of further
+    ones.
     """
     words = argv if len(argv) <= MAX_WORDS else argv[: MAX_WORDS - 1]
     shown = [

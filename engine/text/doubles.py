@@ -1,7 +1,7 @@
 """Scores of sorted sets as text: floats with 64 bits, as C's strtod reads them, and as Redis writes them.
 
-Redis 7.2 and later write the shortest digits that parse to the same number; whether these stand with an exponent
-follows from how many there are. Until 7.2, and where ZSCAN shows a large sorted set, it is 17 digits.
+Redis 7.2 and later write the shortest digits that parse to the same number; whether they are written with an exponent
+depends on their number. Before 7.2, and in ZSCAN of a large sorted set, 17 digits are written.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from engine.text.longdouble import DECIMAL, HEX, INFINITE
 
 #: Whole numbers up to here are written with all their digits.
 _WHOLE = float(1 << 62)
-#: More zeros than these are not written behind whole numbers, nor before others.
+#: Maximum number of zeros written after whole numbers, and before others.
 _MOST_ZEROS, _MOST_DECIMALS, _SMALL_EXPONENT = 7, 7, 4
 
 
 def parse(word: bytes) -> float | None:
-    """Return the number that ``word`` spells; None where it is none, not a number, or out of range."""
+    """Return the number in ``word``; None if it is not a number, NaN, or out of range."""
     if word.isdigit() and len(word) < 16:
         return float(word)
     if DECIMAL.fullmatch(word) is not None:
@@ -37,7 +37,7 @@ def parse(word: bytes) -> float | None:
 
 
 def _has_digits(word: bytes) -> bool:
-    """Return whether a digit before the exponent is not 0, so that a zero comes from numbers being too small."""
+    """Return whether a digit before the exponent is not 0, so that a zero result is an underflow."""
     if HEX.fullmatch(word) is not None and DECIMAL.fullmatch(word) is None:
         mantissa = word.lower().partition(b"x")[2].partition(b"p")[0]
     else:
@@ -46,7 +46,7 @@ def _has_digits(word: bytes) -> bool:
 
 
 def parse_bound(word: bytes) -> float | None:
-    """Return the end of a range, None where it is no number: too large ones are infinite, nothing at all is 0."""
+    """Return the bound of a range; None if it is not a number. Too large numbers are infinite, an empty word is 0."""
     if not word:
         return 0.0
     if DECIMAL.fullmatch(word) is None and INFINITE.fullmatch(word) is None:

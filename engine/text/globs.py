@@ -1,16 +1,16 @@
 r"""Glob patterns as Redis matches them, for KEYS, SCAN, CONFIG GET, ACLs and subscriptions: ``* ? [a-z] [^a] \\x``.
 
-A pattern is cut at its stars into parts. The first part stands where the text begins, the last where it ends, and each
-part between them is taken where it occurs first: a later place would leave a suffix of what the first one leaves, so no
+A pattern is cut at its stars into parts. The first part matches at the start of the text, the last at its end, and each
+part between them at its first occurrence: a later one would leave a suffix of what the first one leaves, so no
 match is missed and nothing is tried again. That holds for both ways of matching:
 
 * A short pattern becomes a regular expression, with atomic groups in place of backtracking. It matches short texts.
 * Long patterns and long texts are matched part by part. Parts without ``?`` and sets are found in linear time; the rest
-  is looked for at no more than ``_STEPS`` places.
+  is searched for at no more than ``_STEPS`` positions.
 
 Two bounds keep any client's pattern cheap. A pattern with more than 1,000 stars before its last character matches
 nothing, as in Redis. So does one with more than ``_WILDCARDS`` sets, escapes and runs of ``?``, and a match that
-needs more than ``_STEPS`` places: there Redis goes on, for as long as it takes.
+needs more than ``_STEPS`` positions; Redis continues for as long as it takes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STEPS = 50_000
 
 
 class _Any(NamedTuple):
-    """So many characters, whichever they are."""
+    """A number of arbitrary characters."""
 
     size: int
 
@@ -79,8 +79,8 @@ def _made(pattern: bytes, ignore_case: bool) -> Matcher:
 
 
 def _plain(pattern: bytes) -> Matcher | None:
-    """Return the matcher of plain text, or of plain text before a star: made in no time, as thousands of
-    them may be.
+    """Return the matcher of plain text, or of plain text before a star. It is cheap to make, since there may be
+    thousands of them.
     """
     end = _end(_TEXT, pattern, 0) if pattern[0] not in b"*?[\\" else 0
     if end == len(pattern):
@@ -118,7 +118,7 @@ def _nothing(_: bytes) -> bool:
 
 
 def _parts(pattern: bytes, ignore_case: bool) -> list[_Part] | None:
-    """What stands before, between and behind the stars; None where that is more than ``_WILDCARDS`` allows."""
+    """Return the parts before, between and after the stars; None if they exceed ``_WILDCARDS``."""
     parts: list[_Part] = [[]]
     at = wildcards = 0
     while at < len(pattern):
@@ -135,7 +135,7 @@ def _parts(pattern: bytes, ignore_case: bool) -> list[_Part] | None:
             members, at = _set(pattern, at + 1, ignore_case)
             part.append(members)
         elif char == 0x5C:
-            # A backslash at the very end stands for itself.
+            # A backslash at the very end is literal.
             _add_text(part, pattern[at + 1 : at + 2] or b"\\", ignore_case)
             at += 2
         else:
@@ -165,9 +165,9 @@ def _add_text(part: _Part, text: bytes, ignore_case: bool) -> None:
 
 
 def _set(pattern: bytes, at: int, ignore_case: bool) -> tuple[int, int]:
-    """Return the set whose members begin at ``at``, and where the pattern goes on behind it.
+    """Return the set whose members begin at ``at``, and the position in the pattern after it.
 
-    A set that is not closed ends where the pattern ends; a ``-`` before its last character still makes a range.
+    A set that is not closed ends with the pattern; a ``-`` before its last character still makes a range.
     """
     negated = pattern[at : at + 1] == b"^"
     at += negated
@@ -258,8 +258,8 @@ def _element_size(element: _Element) -> int:
 
 
 def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: int) -> tuple[int, int]:
-    """Return where a part first stands in text[at:end], and the steps that are left; -1 where it does not,
-    or none are.
+    """Return the first position of a part in text[at:end], and the remaining steps; -1 if it does not occur,
+    or no steps are left.
     """
     needle, offset = _longest_text(part)
     if len(needle) == size:
@@ -281,7 +281,7 @@ def _first_place(part: _Part, size: int, text: bytes, at: int, end: int, steps: 
 
 
 def _longest_text(part: _Part) -> tuple[bytes, int]:
-    """Return the longest text in a part, and how far from its beginning."""
+    """Return the longest text in a part, and its offset."""
     longest, offset, at = b"", 0, 0
     for element in part:
         if isinstance(element, bytes) and len(element) > len(longest):
@@ -291,7 +291,7 @@ def _longest_text(part: _Part) -> tuple[bytes, int]:
 
 
 def _stands(part: _Part, text: bytes, at: int) -> bool:
-    """Return whether the part stands at this place of the text, which has room for it."""
+    """Return whether the part matches at this position of the text, which has room for it."""
     for element in part:
         if isinstance(element, bytes):
             if not text.startswith(element, at):

@@ -46,7 +46,7 @@ def fits(value: Fraction) -> bool:
 
 
 def parse(word: bytes) -> Fraction | None:
-    """Return the number that ``word`` spells, as C's strtold reads it; None where it is no number or out of range.
+    """Return the number in ``word``, as C's strtold reads it; None if it is not a number or out of range.
 
     Raises ``InfiniteError`` for an infinity.
     """
@@ -77,7 +77,7 @@ def parse(word: bytes) -> Fraction | None:
 
 
 def _integer(word: bytes, base: int) -> int:
-    """Return the number, of however many digits; Python refuses more than 4,300 at once."""
+    """Return the number, with any number of digits; Python refuses more than 4,300 at once."""
     if len(word) <= _DIGITS_AT_ONCE:
         return int(word, base)
     scale: int = base**_DIGITS_AT_ONCE
@@ -85,7 +85,7 @@ def _integer(word: bytes, base: int) -> int:
 
 
 def _digits(number: int) -> bytes:
-    """Return the decimal digits of a number that is not negative, however many they are."""
+    """Return the decimal digits of a non-negative number, however many they are."""
     high, low = divmod(number, 10**_DIGITS_AT_ONCE)
     return _digits(high) + b"%0*d" % (_DIGITS_AT_ONCE, low) if high else b"%d" % low
 

@@ -20,7 +20,7 @@ _IN_SINGLE = re.compile(rb"[^'\\]+")
 
 
 def split_words(line: bytes) -> list[bytes] | None:
-    """Return the words of ``line``; None where a quote is not closed, or its end is followed by more of the word."""
+    """Return the words of ``line``; None if a quote is not closed, or not followed by a blank or the end."""
     if _SPECIAL.search(line) is None:
         return line.split()
     words: list[bytes] = []
@@ -49,7 +49,7 @@ def split_words(line: bytes) -> list[bytes] | None:
 
 
 def _double(line: bytes, at: int, word: list[bytes]) -> int:
-    """Append to ``word`` what stands in double quotes from ``at`` on; returns where it ends, -1 if it does not."""
+    """Append the text in double quotes from ``at`` on to ``word``; return its end, -1 if it does not end."""
     while at < len(line):
         char = line[at : at + 1]
         if char == b'"':
@@ -71,7 +71,7 @@ def _double(line: bytes, at: int, word: list[bytes]) -> int:
 
 
 def _single(line: bytes, at: int, word: list[bytes]) -> int:
-    """Append to ``word`` what stands in single quotes from ``at`` on; returns where it ends, -1 if it does not."""
+    """Append the text in single quotes from ``at`` on to ``word``; return its end, -1 if it does not end."""
     while at < len(line):
         char = line[at : at + 1]
         if char == b"'":
@@ -87,7 +87,7 @@ def _single(line: bytes, at: int, word: list[bytes]) -> int:
 
 
 def quote(word: bytes) -> bytes:
-    """``word`` in double quotes; ``split_words`` is the inverse."""
+    """Return ``word`` in double quotes; ``split_words`` is the inverse."""
     out = [b'"']
     for code in word:
         char = bytes([code])

@@ -1,16 +1,16 @@
 r"""Runs of XADD: many commands of one form in one buffer, found by one regular expression and verified.
 
-A pipeline of XADDs repeats itself. A ``Scanner`` learns what a client's commands have in common, and finds all of
+The XADDs of a pipeline have the same form. A ``Scanner`` finds that common form of a client's commands, and then all of
 them in one call of ``re``, with an expression that matches such a command and nothing else (``engine.wire.forms``).
-Where the expression leaves the length of a word open, the length is compared with the word's header afterwards. The sum
+If the expression leaves the length of a word open, the length is compared with the word's header afterwards. The sum
 of the lengths shows that the commands are contiguous.
 
-Whatever is not found so is parsed by ``engine.wire.parser.RequestParser``, which defines what a command is; a run
-holds exactly the commands that it would give.
+Everything else is parsed by ``engine.wire.parser.RequestParser``, which defines commands; a run
+contains exactly the commands that it would return.
 
-A run does not hold words but each command's *body*, the bytes from its first field on, because these are stored as they
-are. Compiling an expression costs as much as parsing some hundred commands, so it is done only for clients that send
-that many.
+A run does not contain words but each command's *body*, the bytes from its first field on, because these are stored
+unchanged. Compiling an expression costs as much as parsing some hundred commands, so it is done only for clients that
+send that many.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from operator import ne
 from engine.core.protocol.xadd_run import XaddRun, word_in
 from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled, form_of, head_size, joined, kind_of
 
-#: How many commands a client must have sent without an expression before one is compiled.
+#: Number of commands that a client must have sent before an expression is compiled for it.
 WORTH_IT = 100
-#: How many commands, spread over the buffer, a form is learned from.
+#: Number of commands, spread over the buffer, from which a form is learned.
 _SAMPLE = 8
-#: The first search covers about so many commands. It doubles as long as at least half of it was found.
+#: Approximate number of commands in the first search. It doubles as long as at least half of them are found.
 _FIRST_LOOK = 24
-#: The most forms that are kept for one client.
+#: Maximum number of forms kept for one client.
 _MOST_FORMS = 16
-#: After so many commands of a form, other keys or fields mean other work: its form is learned from scratch.
+#: Number of commands of a form after which other keys or fields count as other work, with a form of its own.
 _SETTLED = 10_000
 
 #: The beginning of the shortest XADD.
@@ -40,36 +40,38 @@ _SHORTEST = b"*5\r\n$4\r\nXADD\r\n"
 
 @dataclass(slots=True)
 class AddRun(XaddRun):
-    """A run that lies in a buffer without a gap."""
+    """A contiguous run in a buffer."""
 
-    #: Where in the buffer it ends.
+    #: Its end in the buffer.
     end: int = 0
 
 
 def next_start(data: bytes) -> int:
-    """Where, behind the first command of ``data``, an XADD seems to begin; 0 if none does. It is a guess."""
+    """Return the likely start of the next XADD after the first command of ``data``; 0 if there is none. It
+    is a guess.
+    """
     name = data.find(b"\r\n$4\r\nXADD\r\n")
     line = data.rfind(b"\r\n*", 0, max(name, 0))
     return line + 2 if line > 0 else 0
 
 
 class Scanner:
-    """Finds the runs of one client. ``patience`` is how many commands it waits for before it compiles an expression."""
+    """Finds the runs of one client. ``patience``: number of commands before it compiles an expression."""
 
     __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen", "_served")
 
     def __init__(self, patience: int = WORTH_IT) -> None:
         self._patience = patience
-        #: Commands seen for which there was no expression.
+        #: Number of commands without an expression so far.
         self._seen = 0
         self._forms: dict[tuple[int | bytes, ...], Form] = {}
         self._form: Form | None = None
         self._pattern: Pattern | None = None
-        #: Commands found with the present form.
+        #: Number of commands found with the current form.
         self._served = 0
 
     def scan(self, data: bytes, at: int = 0) -> AddRun | None:
-        """Return the run of XADDs that begins at ``at``, None where there is none or no expression for it yet."""
+        """Return the run of XADDs that begins at ``at``; None if there is no run, or no expression for it yet."""
         pattern = self._pattern
         first = None if pattern is None else pattern.expression.match(data, at)
         if first is None:
@@ -82,7 +84,7 @@ class Scanner:
             run = self._find(pattern, data, at, end - at)
             self._served += 0 if run is None else run.count
             return run
-        # It is the last command, or the only one, as with clients that wait for each reply.
+        # It is the last command, or the only one, as for clients that wait for each reply.
         groups = first.groups()
         for number, word in pattern.unverified:
             if int(groups[number]) != len(groups[word]):
@@ -120,7 +122,8 @@ class Scanner:
         if form is None or (self._served >= _SETTLED and not agrees(form, words)):
             form = form_of(words, head)
         form = joined(form, words)
-        # A value may hold what looks like a command. Then the form becomes wider than it need be, which does no harm.
+        # A value may contain bytes that look like a command. Then the form becomes wider than necessary, which is
+        # harmless.
         start = data[at : data.index(b"\n", at) + 1]
         for part in range(_SAMPLE):
             place = data.find(start, at + size + (len(data) - at) * part // _SAMPLE)
@@ -193,7 +196,7 @@ def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[
         total += sum(map(len, other))
     rows = len(found)
     if at + total != end:
-        # If they are contiguous, the last one begins where the sum says, and no other one is found behind that.
+        # If they are contiguous, the sum gives the start of the last one, and no other one is found after that.
         last = pattern.outside + sizes[-1] + sum(len(other[-1]) for other in others)
         if expression.search(data, at + total - last + 1, end) is not None:
             rows = _count(expression, data, at, end)

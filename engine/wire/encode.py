@@ -31,7 +31,7 @@ from engine.text import doubles
 Out = list[bytes | memoryview]
 Encoder = Callable[[Any, Out], None]
 
-#: A value of at least so many bytes becomes a buffer of its own, instead of being copied behind its header.
+#: Size in bytes from which a value becomes a buffer of its own, instead of being copied after its header.
 LONG = 8192
 
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
@@ -66,7 +66,7 @@ def encoded(reply: Reply, proto: int = 2) -> bytes:
 
 
 def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
-    """Yield the bytes of a long reply, in pieces that each take a few milliseconds at the most to make."""
+    """Yield the bytes of a long reply, in pieces that each take at most a few milliseconds to make."""
     table, header = (_RESP3 if proto == 3 else _RESP2), _HEADERS[proto == 3][reply.kind]
     size = reply.size // 2 if reply.kind is Map and proto == 3 else reply.size
     out: Out = [header % size] if header else []
@@ -89,7 +89,7 @@ def pages_of(reply: Pages, proto: int) -> Iterator[Out]:
         yield out
 
 
-#: How each kind of long reply begins, in RESP2 and RESP3.
+#: Headers of long replies by kind, in RESP2 and RESP3.
 _HEADERS: tuple[dict[type, bytes], dict[type, bytes]] = (
     {**dict.fromkeys((list, Map, Set, ByKey), b"*%d\r\n"), Raw: b"", bytes: b"$%d\r\n"},
     {Raw: b"", bytes: b"$%d\r\n", list: b"*%d\r\n", Map: b"%%%d\r\n", Set: b"~%d\r\n", ByKey: b"%%%d\r\n"},

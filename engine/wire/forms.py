@@ -1,11 +1,11 @@
-r"""Forms: what a client's XADDs have in common, word by word, as a regular expression that matches such commands alone.
+r"""Forms: the common parts of a client's XADDs, word by word, as a regular expression that matches only such commands.
 
-A ``Form`` says of each word that it is constant, that it has one of a few lengths, or nothing. It is learned from
-commands: ``form_of`` one of them, ``joined`` with each further one. ``compiled`` makes the expression:
+In a ``Form`` each word is constant, or has one of a few lengths, or is arbitrary. It is learned from
+commands: ``form_of`` the first one, ``joined`` with each further one. ``compiled`` makes the expression:
 
-* A constant word stands in it with its header.
-* A word of a few lengths is an alternative for each, ``4\r\n.{4}\r\n``, so that the value may hold any bytes.
-* Of any other word, the header and the bytes up to the next ``\r`` are captured. The caller must compare the two.
+* A constant word is part of it, with its header.
+* A word of a few lengths is an alternative for each, ``4\r\n.{4}\r\n``, so that the value may contain any bytes.
+* For any other word, the header and the bytes up to the next ``\r`` are captured. The caller must compare the two.
 
 ``engine.wire.bulk`` uses the expression.
 """
@@ -18,15 +18,15 @@ from typing import NamedTuple
 
 from engine.core.protocol.xadd_options import ADD_OPTIONS, divide
 
-#: The most lengths of one word, and of all words together, for which the expression has alternatives.
+#: Maximum number of alternative lengths of one word, and of all words together.
 _MOST_LENGTHS, _MOST_LENGTHS_IN_ALL = 24, 200
 _MAX_WORDS = 100
-#: A longer word is never constant, because compiling an expression takes time for each byte in it.
+#: Maximum length of a constant word, because compiling an expression takes time for each byte in it.
 _LONGEST = 100
 _MAX_DIGITS = 6
 
 _ANY = rb"\$(0|[1-9][0-9]{0,%d})\r\n([^\r]*+)\r\n" % (_MAX_DIGITS - 1)
-#: What an XADD begins with.
+#: Start of an XADD.
 NAME = re.compile(rb"\*[0-9]{1,3}\r\n\$4\r\n[Xx][Aa][Dd][Dd]\r\n")
 _STAR = b"*"
 
@@ -38,12 +38,12 @@ class Lengths(NamedTuple):
     most: int
 
 
-#: What a form says of a word: it is this one, it has one of a few lengths, or nothing (None).
+#: A word in a form: a constant, a few lengths, or arbitrary (None).
 Word = bytes | Lengths | None
 
 
 class Form(NamedTuple):
-    """What commands have in common. ``head`` are the words before the fields, the last of which is the ID."""
+    """Common parts of commands. ``head``: the words before the fields; the last one is the ID."""
 
     head: tuple[Word, ...]
     body: tuple[Word, ...]
@@ -62,13 +62,13 @@ class Pattern(NamedTuple):
     unverified: list[tuple[int, int]]
     #: Bytes of a command outside key, ID and body.
     outside: int
-    #: The words before the fields, empty where they are not constant, and the number of words behind them.
+    #: The words before the fields, empty if they are not constant, and the number of words after them.
     head: list[bytes]
     words: int
 
 
 def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
-    """Return the words and the size of the XADD at ``at``; None if it is no XADD, or incomplete, or very long."""
+    """Return the words and the size of the XADD at ``at``; None if it is not an XADD, or is incomplete or very long."""
     if NAME.match(data, at) is None:
         return None
     pos = data.index(b"\r\n", at) + 2
@@ -88,7 +88,7 @@ def command_at(data: bytes, at: int) -> tuple[list[bytes], int] | None:
 
 
 def head_size(words: list[bytes]) -> int:
-    """Return how many words stand before the fields, 0 if that is unknown, or if the command cannot be part
+    """Return the number of words before the fields; 0 if that is unknown, or if the command cannot be part
     of a run.
     """
     options, at = divide(words)
@@ -103,12 +103,14 @@ def head_size(words: list[bytes]) -> int:
 
 
 def kind_of(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
-    """What must be equal in commands of one form: the number of words, the name, the options."""
+    """Return what must be equal in commands of one form: the number of words, the name, the options."""
     return (len(words), words[0], *words[2 : head - 1])
 
 
 def form_of(words: list[bytes], head: int) -> Form:
-    """Return the form of one command. IDs and values are expected to differ; that keys and fields do is learned."""
+    """Return the form of one command. IDs and values are assumed to differ; differences in keys and fields
+    are learned.
+    """
     entry_id = words[head - 1]
     body = list(map(_constant, words[head:]))
     body[1::2] = list(map(_about_as_long, words[head + 1 :: 2]))
@@ -131,7 +133,7 @@ def agrees(form: Form, words: list[bytes]) -> bool:
 
 
 def joined(form: Form, words: list[bytes]) -> Form:
-    """Return the form of all commands of ``form``, and of ``words`` as well."""
+    """Return the form that includes ``form`` and ``words``."""
     lengths = 0
     joined: list[Word] = []
     for before, word in zip(form.head + form.body, words, strict=True):
@@ -145,7 +147,7 @@ def joined(form: Form, words: list[bytes]) -> Form:
 
 
 def _either(form: Word, word: bytes) -> Word:
-    """Return the form of a word that has ``form`` or is ``word``. Its lengths get a margin, because more will come."""
+    """Return the form of a word that has ``form`` or is ``word``. Its lengths get a margin for later words."""
     if form is None or form == word:
         return form
     size = len(word)

@@ -1,17 +1,17 @@
-r"""The parser of requests: bytes come in, split anywhere; commands go out, each a list of bytes.
+r"""Request parser: bytes in, split anywhere; commands out, each a list of bytes.
 
-The scalar parser (``RequestParser._scalar``) defines what a request is. It is as strict and as lax as Redis:
+The scalar parser (``RequestParser._scalar``) defines requests. It is as strict and as lax as Redis:
 
-    *N\r\n, then N times $L\r\n<L bytes> and two bytes, whatever they are    a command; N <= 0 is skipped
+    *N\r\n, then N times $L\r\n<L bytes> and any two bytes                    a command; N <= 0 is skipped
     a line that does not begin with *                                         an inline command; empty is skipped
 
-A header ends at the first \r; the byte behind it is skipped unseen. Numbers are canonical decimals.
+A header ends at the first \r; the byte after it is skipped unchecked. Numbers are canonical decimals.
 
 Parsing is incremental and takes linear time: complete words are kept as words, and an incomplete one grows in one
 bytearray. So a value that arrives in a million reads costs no more than its bytes, and neither do a million words.
 
-The fast path is hiredis. It parses replies, so it accepts much that is no request; ``RequestParser._by_hiredis``
-says how that is noticed. Then the scalar parser parses the same bytes. A property test shows that both give the same
+The fast path is hiredis. It parses replies, so it accepts input that is not a request; ``RequestParser._by_hiredis``
+detects that. Then the scalar parser parses the same bytes. A property test shows that both return the same
 commands and the same errors.
 """
 
@@ -25,14 +25,14 @@ import hiredis
 from engine.text.messages import protocol
 from engine.text.words import split_words
 
-#: The longest inline request, and the longest header line.
+#: Maximum length of an inline request, and of a header line.
 LINE_LIMIT = 64 * 1024
 MAX_WORDS = (1 << 31) - 1
-#: The most words, and the longest word, of a client that has not authenticated yet.
+#: Maximum number of words, and maximum length of a word, before a client has authenticated.
 NO_AUTH_WORDS = 10
 NO_AUTH_BULK = 16384
 
-#: More words take longer to parse than others should wait.
+#: Number of words above which parsing would delay other clients.
 _MANY_WORDS = 1000
 
 _STAR, _DOLLAR = b"*$"
@@ -42,12 +42,12 @@ _PLUS, _EQUALS, _PARENTHESIS = b"+=("
 _LONG = 8192
 
 #: Input below this size is first tried as one whole command. ``_STARS`` has the first line of a command by its number
-#: of lines (the last of which is empty), ``_HEADERS`` the header of a word by its length.
+#: of lines (including an empty last one), ``_HEADERS`` the header of a word by its length.
 _SMALL = 512
 _STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
 _HEADERS = [b"$%d" % length for length in range(_SMALL)]
 
-#: A cache of parsed commands by their bytes. It holds those that end in `>`: readers repeat the same XREADGROUP.
+#: A cache of parsed commands by their bytes. It contains those that end in `>`: readers repeat the same XREADGROUP.
 _parsed: dict[bytes, list[bytes]] = {}
 _PARSED_MAX = 256
 
@@ -57,7 +57,7 @@ _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _BIG_ARRAY = re.compile(rb"\*[0-9]{5}")
 _AGGREGATE = re.compile(rb"[%~>|][^\r]")
 _NOTHING: Any = object()
-#: Fed to hiredis behind a buffer, it comes out as an empty array if and only if the buffer ended at a value's end.
+#: Fed to hiredis after a buffer, it is returned as an empty array if and only if the buffer ended at a value's end.
 _MARK = b"*0\r\n"
 
 Commands = list[list[bytes]]
@@ -68,7 +68,7 @@ def _new_reader() -> Any:
 
 
 class RequestParser:
-    """The parser of one connection. Once ``error`` is set, the bytes are no requests and nothing more is parsed."""
+    """The parser of one connection. Once ``error`` is set, nothing more is parsed."""
 
     __slots__ = (
         "_argv",
@@ -93,23 +93,23 @@ class RequestParser:
         self.trusted = True
         self._reader = _new_reader()
         # The incomplete command: its words so far and their bytes, how many words are missing, the length of the next
-        # one (-1: its header is missing), and the beginning of an incomplete word or line.
+        # one (-1: its header is missing), and the start of an incomplete word or line.
         self._argv: list[bytes] = []
         self._kept = 0
         self._left = 0
         self._bulk = -1
         self._tail = bytearray()
-        # Input behind the one command that an untrusted client gets parsed, and where in it to go on.
+        # Input after the single command that is parsed for an untrusted client, and the position to continue from.
         self._held = b""
         self._held_at = 0
 
     @property
     def at_boundary(self) -> bool:
-        """Whether the next byte begins a request, so that the caller may parse it in another way."""
+        """Whether the next byte begins a request, so that the caller may parse it differently."""
         return not self._left and not self._tail and not self._held
 
     def takes_long(self, data: bytes) -> bool:
-        """Return whether what ``data`` goes on with, or begins with, is a command of thousands of words."""
+        """Return whether ``data`` continues or starts a command of thousands of words."""
         begins = data[:1] == b"*" and data[1:6].isdigit() and self.at_boundary
         return begins or self._left > _MANY_WORDS
 
@@ -121,7 +121,7 @@ class RequestParser:
     def parse(self, data: bytes) -> Commands:
         """Return the commands that ``data`` completes.
 
-        For an untrusted client it is one at most; call with ``b""`` for the next.
+        For an untrusted client it is at most one; call with ``b""`` for the next.
         """
         if self._held:
             data = self._held[self._held_at :] + data
@@ -159,9 +159,10 @@ class RequestParser:
         return commands
 
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
-        """Parse ``data`` up to the end of the incomplete command: that command, if it is complete now, and the rest.
+        """Parse ``data`` up to the end of the incomplete command: return that command, if it is now complete, and the
+        rest.
 
-        Only for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
+        Only for a trusted client that is not at a boundary. Sets ``error`` like ``parse``.
         """
         commands: Commands = []
         if self._tail:
@@ -174,7 +175,7 @@ class RequestParser:
     # -- the definition -----------------------------------------------------------------------------------------------
 
     def _scalar(self, data: bytes, at: int, commands: Commands, one: bool) -> int:
-        """Parse ``data`` from ``at`` on, with ``one`` one command at most; returns where it stopped.
+        """Parse ``data`` from ``at`` on, at most one command if ``one``; return the position where it stopped.
 
         An incomplete command at the end of ``data`` is kept.
         """
@@ -208,7 +209,7 @@ class RequestParser:
         return -1
 
     def _header(self, data: bytes, at: int, too_big: bytes) -> tuple[int, int]:
-        """Return the end of the header line at ``at``, and where the bytes behind it begin (-1: incomplete, or an
+        """Return the end of the header line at ``at``, and the start of the bytes after it (-1: incomplete, or an
         error).
         """
         end = data.find(b"\r", at, at + LINE_LIMIT + 1)
@@ -232,14 +233,16 @@ class RequestParser:
         return then
 
     def _words(self, data: bytes, at: int) -> int:
-        """Parse words of the incomplete command from ``at`` on; returns where it stopped (-1: as ``_header``)."""
+        """Parse words of the incomplete command from ``at`` on; return the position where it stopped (-1: as in
+        ``_header``).
+        """
         argv = self._argv
         size = len(data)
         while self._left:
             if self._bulk < 0:
                 if at >= size:
                     return at
-                # The quick way for short words, which most are. All others are parsed below.
+                # The fast way for short words, which are most words. All others are parsed below.
                 line_end = data.find(b"\r", at, at + 5)
                 length = _SHORT.get(data[at:line_end], size) if line_end > 0 else size
                 end = line_end + 2 + length
@@ -286,7 +289,7 @@ class RequestParser:
         return end + 1
 
     def _complete(self, data: bytes) -> bytes:
-        """Complete the kept word or line with ``data``; returns what is to be parsed next, empty if more is needed."""
+        """Complete the kept word or line with ``data``; return the bytes to parse next, empty if more are needed."""
         tail = self._tail
         if self._bulk >= 0:
             missing = self._bulk + 2 - len(tail)
@@ -301,7 +304,7 @@ class RequestParser:
             self._bulk = -1
             tail.clear()
             return data[missing:]
-        # It is a line. It is joined only once its end is there, or it is too long.
+        # It is a line. It is joined only once its end has arrived, or it is too long.
         mark = b"\r" if self._left or tail[0] == _STAR else b"\n"
         ended = mark in data or tail[-1:] == mark
         if not ended and len(tail) + len(data) <= LINE_LIMIT:
@@ -314,14 +317,14 @@ class RequestParser:
     # -- the fast path ------------------------------------------------------------------------------------------------
 
     def _by_hiredis(self, data: bytes, start: int, commands: Commands) -> int:
-        r"""Parse ``data`` from ``start``, a ``*``, on; returns where the rest begins (``start``: it parsed nothing).
+        r"""Parse ``data`` from ``start``, a ``*``, on; return the start of the rest (``start``: it parsed nothing).
 
         hiredis parses values of all RESP3 types. They are requests only if every value is an array whose elements are
-        all bulk strings. Anything else is noticed:
+        all bulk strings. Anything else is detected:
 
-        * ``join`` raises where an element is not bytes, or a value is not a list; ``all`` finds empty values.
+        * ``join`` raises if an element is not bytes, or a value is not a list; ``all`` finds empty values.
         * Other aggregates, which become lists too, begin with one of ``% ~ > |`` and a number.
-        * Other types that become bytes begin with ``+``, ``=`` or ``(``. Where these bytes occur anywhere, the commands
+        * Other types that become bytes begin with ``+``, ``=`` or ``(``. If these bytes occur anywhere, the commands
           are encoded again, and must give the same bytes.
 
         hiredis itself refuses numbers that are not canonical and headers that end in anything but \r\n. It never sees
@@ -366,7 +369,7 @@ def _cache(data: bytes, argv: list[bytes]) -> None:
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
-    """Return where the last command of ``data[start:end]`` seems to begin. It is a guess: parsing up to there verifies
+    """Return the likely start of the last command of ``data[start:end]``. It is a guess: parsing up to there verifies
     it.
     """
     for _ in range(8):

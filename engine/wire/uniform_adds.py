@@ -1,18 +1,17 @@
-r"""XADDs of one form, one key and given IDs, as a log has them: many at once by numpy, entries made without objects.
+r"""Runs of uniform XADDs, with one form, one key and explicit IDs, as in a log: many at once by numpy, without objects.
 
-It is the quickest way from bytes to entries, and for loading alone: an entry takes a fifth of what it takes by
-``engine.wire.bulk``, which is for what clients send. A command is read as constants and words by turns::
+It is the fastest way from bytes to entries, and only for loading: an entry takes a fifth of the time of
+``engine.wire.bulk``, which serves clients. A command is read as alternating constants and words::
 
     *7\r\n$4\r\nXADD\r\n$1\r\ns\r\n$  15\r\n<ID>  \r\n$1\r\nf\r\n$  2\r\n<value>  \r\n$1\r\ng\r\n$  1\r\n<value>  \r\n
 
-All commands are followed at once from guesses where they begin (`streamwire.walker`). The first guess is right, and if
-a command has the form and ends where the next guess is, that one is right as well.
+All commands are followed at once from guesses of their starts (`streamwire.walker`). The first guess is right, and if a
+command has the form and ends at the next guess, that one is right as well.
 
-The commands become frames (``streamwire.frames``) in place. A frame is shorter than its command, and has
-the same bytes behind the ID; so the ID is moved, what frames have around it is written, and what is left of the
-commands' beginnings is cut out at once.
+The commands become frames (``streamwire.frames``) in place. A frame is shorter than its command, and has the same bytes
+after the ID. So the ID is moved, the framing is written, and the rest of the commands' heads is cut out at once.
 
-Whatever is in doubt is declined, and goes another way.
+Anything in doubt is declined, and parsed in another way.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from streamwire import digits
 from streamwire.digits import Ints, Words
 from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
 
-#: Bytes that are looked at together, at first and at most.
+#: Minimum and maximum number of bytes examined together.
 _LEAST, _MOST = 1 << 16, 1 << 19
-#: Fewer commands are not worth it.
+#: Number of commands below which it does not pay off.
 _FEW = 64
-#: After so many times in vain at the most, the next time is tried.
+#: Maximum number of calls without an attempt after failed ones.
 _LONGEST_REST = 63
-#: The most digits of an ID's milliseconds, and of its sequence number.
+#: Maximum number of digits of an ID's milliseconds, and of its sequence number.
 _MS_DIGITS, _SEQ_DIGITS = 16, 7
 _STAR = ord("*")
 _BYTE, _DASH, _ZERO = np.uint64(0xFF), np.uint64(ord("-")), np.uint64(ord("0"))
@@ -41,7 +40,7 @@ _FRAME = b"*2\r\n"
 
 
 class UniformAdds:
-    """Reads one log's. It rests for a while where it was tried in vain."""
+    """Finds the runs in one log. After failed attempts it backs off."""
 
     __slots__ = ("_rest", "_size", "_tried")
 
@@ -51,7 +50,7 @@ class UniformAdds:
         self._tried = 0
 
     def scan(self, data: bytes, at: int) -> FramedRun | None:
-        """Return the run of such commands that begins at ``at``; None where there is none that is worth it."""
+        """Return the run of such commands that begins at ``at``; None if there is none that pays off."""
         if self._rest:
             self._rest -= 1
             return None
@@ -76,7 +75,7 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(words), len(key), key)
     tail = b"*%d\r\n" % (len(words) - 3)
     front = head[: len(head) - len(_FRAME) - len(tail)]
-    # Where it could begin within itself, cutting it out might take another one than was meant.
+    # If the head could occur within itself, the wrong occurrence might be cut out.
     if not 0 < ms_digits <= _MS_DIGITS or not data.startswith(head, at) or front.rfind(b"*"):
         return None
     room = bytearray().join((bytes(BEFORE), memoryview(data)[at:end], bytes(AFTER)))
@@ -91,7 +90,7 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
         return None
     frames = room[BEFORE:limit].replace(front, b"")
     if len(frames) != limit - BEFORE - count * len(front):
-        # A value has what commands begin with.
+        # A value contains the head of a command.
         return None
     frame_sizes = (np.diff(starts, append=limit) - len(front)).tolist()
     columns = array("Q", ms.tobytes()), array("Q", seq.tobytes())
@@ -99,12 +98,12 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
 
 
 def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints, Ints, Words, Words, int] | None:
-    """Return the proven commands: where they begin, where their IDs end, the IDs, and where the last command ends."""
+    """Return the proven commands: their starts, the ends of their IDs, the IDs, and the end of the last command."""
     data = np.frombuffer(room, np.uint8)
     limit = len(room) - AFTER
     stars = np.flatnonzero(data[:limit] == _STAR)
     words = overlapping(data, 8)[stars].view("<u8")
-    #: Where commands seem to begin.
+    #: Likely starts of commands.
     starts: Ints = stars[words == np.uint64(int.from_bytes(pieces[0][:8], "little"))]
     if len(starts) < _FEW:
         return None
@@ -114,7 +113,7 @@ def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints,
     for piece in pieces[1:]:
         walker.bulk(piece)
     walker.text(b"\r\n")
-    # Each command ends where the next one seems to begin. (A wrong guess lies within a command, which is left out.)
+    # Each command ends at the likely start of the next one. (A wrong guess is within a command, which is left out.)
     following = np.append(starts[1:], -1)[: walker.count]
     proven = ((walker.at == following) | (following < 0)) & (walker.at <= limit)
     count = walker.count if proven.all() else int(np.argmin(proven))
@@ -151,8 +150,8 @@ def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words
 def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
     """Write frames up to the fields, in place: ``*2``, the ID, and the number of words, ``tail``.
 
-    The bulk strings of the IDs are at ``places``, of so many bytes; what is written ends where they end. Eight bytes
-    are written at a time: from the beginning those that all frames have, then the last ones, some of them twice.
+    The bulk strings of the IDs are at ``places`` and have these ``sizes``; the written bytes end at their ends. Eight
+    bytes are written at a time: first those that all frames share, then the last ones, some of them twice.
     """
     #: The eight bytes from each place on, as a number.
     words: Words = np.ndarray((len(room) - 7,), "<u8", buffer=room, strides=(1,))
@@ -162,7 +161,7 @@ def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
     tails = -(-(most + more - 8 * heads) // 8)
     if 8 * tails > least + more:
         return False
-    # All is read before something is written; the beginning comes last, because the other words may reach into it.
+    # Everything is read before anything is written; the start is written last, because the other words may overlap it.
     written = [(ends - at, words[ends + more - at]) for at in range(16, 8 * tails + 8, 8)]
     written.append((ends - 8, words[ends - 8] >> np.uint64(8 * more) | _number(tail) << np.uint64(64 - 8 * more)))
     begins = places - len(_FRAME)

@@ -200,7 +200,7 @@ class Database:
         self._slots.add(key)
         self._used[key] = self.changes.now
         self.touch(key, changes)
-        self.signal(key, anew=True)
+        self.signal(key, replaced=True)
         self.changes.notify("n", b"new", key, self.index)
 
     def set(self, key: bytes, value: Value, keep_ttl: bool = False, changes: int = 1) -> None:
@@ -222,7 +222,7 @@ class Database:
             self._expires.pop(key, None)
         self.touch(key, changes)
         if changes_type or isinstance(value, Stream):
-            self.signal(key, anew=True)
+            self.signal(key, replaced=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
         """Remove the key; return whether it existed. Clients that wait on one of its groups are signalled."""
@@ -292,7 +292,7 @@ class Database:
                     watcher.watching[pair] = due
         for key in self.waiting.awaited():
             if key in self._values or (successor is not None and key in successor._values):
-                self.signal(key, anew=True)
+                self.signal(key, replaced=True)
 
     # -- expiry -----------------------------------------------------------------------------------------------------
 
@@ -416,11 +416,11 @@ class Database:
                 else:
                     watcher.dirty_exec = True
 
-    def signal(self, key: bytes, *, anew: bool = False) -> None:
+    def signal(self, key: bytes, *, replaced: bool = False) -> None:
         """Wake clients that wait for ``key``: there may be data, or the key may be gone.
 
-        ``anew``: the value was replaced since the clients blocked, so all of them must check it.
+        ``replaced``: whether the value was replaced since the clients blocked, so that all of them must check it.
         """
         if key in self.waiting:
             pair = self.index, key
-            self.changes.ready[pair] = anew or self.changes.ready.get(pair, False)
+            self.changes.ready[pair] = replaced or self.changes.ready.get(pair, False)

@@ -1,6 +1,6 @@
 """Options of XADD and XTRIM: the words between the key and the ID, as one table.
 
-The handlers, the reader of logs and the recognition of XADD runs all divide a command by it. What an option does is
+The handlers, the reader of logs and the recognition of XADD runs all divide a command by it. The effect of an option is
 decided by the handlers alone.
 """
 

@@ -75,4 +75,4 @@ class Loader:
             for db, room in zip(core.databases, rooms, strict=True):
                 db.waiting = room
                 for key in room.awaited():
-                    db.signal(key, anew=True)
+                    db.signal(key, replaced=True)

@@ -25,7 +25,7 @@ PROTOCOL_VERSION_NOT_INTEGER = b"ERR Protocol version is not an integer or out o
 
 
 def hello_option(word: bytes) -> bytes:
-    """HELLO with a word that is no option."""
+    """HELLO with a word that is not an option."""
     return b"ERR Syntax error in HELLO option '%b'" % word
 
 

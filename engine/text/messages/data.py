@@ -23,12 +23,12 @@ EXPIRE_GT_LT = b"ERR GT and LT options at the same time are not compatible"
 
 
 def invalid_expire(command: bytes) -> bytes:
-    """An expiry that is not positive where it must be, or that no clock will reach."""
+    """An expiry that must be positive and is not, or that is too large for a clock."""
     return b"ERR invalid expire time in '%b' command" % command
 
 
 def unsupported_option(word: bytes) -> bytes:
-    """An EXPIRE command with a word that is no option."""
+    """An EXPIRE command with a word that is not an option."""
     return b"ERR Unsupported option %b" % word
 
 
@@ -72,12 +72,12 @@ FNX_FXX = b"ERR Only one of FXX or FNX arguments can be specified"
 
 
 def several_times(last: bytes) -> bytes:
-    """A command on fields with more than one option about their expiry, the last of which may be ``last``."""
+    """A command on fields with several options about their expiry; ``last`` is the last one in the list of options."""
     return b"ERR Only one of EX, PX, EXAT, PXAT or %b arguments can be specified" % last
 
 
 def unknown_argument(word: bytes) -> bytes:
-    """A command on fields with a word that is no option."""
+    """A command on fields with a word that is not an option."""
     return b"ERR unknown argument: %b" % word
 
 

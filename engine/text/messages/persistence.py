@@ -14,7 +14,7 @@ SAVE_BLOCKED = (
 
 
 def save_failed(why: str) -> bytes:
-    """SAVE, or a command that saves first, where the file cannot be written."""
+    """SAVE, or a command that saves first, if the file cannot be written."""
     return b"ERR the snapshot could not be written: " + why.encode()
 
 

@@ -27,7 +27,7 @@ WRITES_UNDER_RO = b"ERR Can not execute a script with write flag using *_ro comm
 
 
 def compile_failed(wrong: bytes) -> bytes:
-    """A script that is no Lua."""
+    """A script that is not valid Lua."""
     return b"ERR Error compiling script (new function): " + wrong
 
 
@@ -123,7 +123,7 @@ def function_exists(name: bytes) -> bytes:
 
 
 def library_compile_failed(wrong: bytes) -> bytes:
-    """A library that is no Lua."""
+    """A library that is not valid Lua."""
     return b"ERR Error compiling function: " + wrong
 
 

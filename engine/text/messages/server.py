@@ -69,10 +69,10 @@ HANDED_OVER_TOO_EARLY = b"ERR PSYNC FAILOVER is refused while the data of the ma
 
 
 def unknown_replconf(option: bytes) -> bytes:
-    """REPLCONF with an option that is none."""
+    """REPLCONF with an unknown option."""
     return b"ERR Unrecognized REPLCONF option: " + option
 
 
 def unknown_rdb_filter(word: bytes) -> bytes:
-    """REPLCONF rdb-filter-only with a part of the data that is none."""
+    """REPLCONF rdb-filter-only with an unknown part of the data."""
     return b"ERR Unsupported rdb-filter-only option: " + word

@@ -24,7 +24,7 @@ def not_between(low: object, high: object) -> str:
 
 
 def not_one_of(choices: tuple[str, ...]) -> str:
-    """A word that is none of the directive's."""
+    """A word that the directive does not have."""
     return "argument(s) must be one of the following: " + ", ".join(choices)
 
 

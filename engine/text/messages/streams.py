@@ -98,7 +98,7 @@ AUTOCLAIM_COUNT = b"ERR COUNT must be > 0"
 
 
 def unrecognized_claim_option(word: bytes) -> bytes:
-    """XCLAIM with a word that is no option."""
+    """XCLAIM with a word that is not an option."""
     return b"ERR Unrecognized XCLAIM option '%b'" % word
 
 
@@ -114,7 +114,7 @@ NACK_IDS_EXPECTED = b"ERR syntax error, expected IDS keyword"
 
 
 def unrecognized_nack_option(word: bytes) -> bytes:
-    """XNACK with a word that is no option."""
+    """XNACK with a word that is not an option."""
     return b"ERR Unrecognized XNACK option '%b'" % word
 
 

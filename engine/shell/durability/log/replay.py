@@ -190,7 +190,7 @@ class Replay:
             try:
                 argv, at = parse_command(window, at, base)
             except TornError:
-                # Possibly a long command, of which the window has only a part.
+                # Possibly a long command, only partly in the window.
                 argv, base = parse_command(data, place)
                 window, at = bytes(data[base : base + _WINDOW]), 0
             self._take(argv, place)

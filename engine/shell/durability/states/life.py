@@ -29,7 +29,7 @@ from streamwire.machine import Machine
 
 
 class Life(Enum):
-    """What the data may be used for."""
+    """Permitted uses of the data."""
 
     #: Being loaded.
     LOADING = auto()

@@ -1,4 +1,4 @@
-"""The replicas of one master, by what they are being sent."""
+"""Roster of a master's replicas, by the data that they are being sent."""
 
 from __future__ import annotations
 

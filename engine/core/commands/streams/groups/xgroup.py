@@ -110,7 +110,7 @@ def xgroup_destroy(ctx: Context, argv: list[bytes]) -> Reply:
         return 0
     _changed(ctx, b"xgroup-destroy", key)
     ctx.effect(*argv)
-    ctx.db.signal(key, anew=True)
+    ctx.db.signal(key, replaced=True)
     return 1
 
 
