@@ -194,6 +194,9 @@ class Options(TypedDict, total=False):
     saveMode: Literal["append", "error", "ignore"]
     """If the stream exists, a batch write with `mode("append")` appends, fails (`error`) or writes nothing (`ignore`).
     Spark refuses its own modes of these names. Default: append."""
+    overwriteUnread: bool
+    """Whether `mode("overwrite")` may remove entries that a consumer group has yet to read or acknowledge. If false,
+    such a write fails and writes nothing. Not for streams that only a column `_stream` names. Default: true."""
     writeId: str
     """Identifies a batch write: repeating it with the same ID, even in another run, adds nothing twice. In
     `foreachBatch` none is needed. Batch writes only, not with `writeMode=append`."""

@@ -377,6 +377,11 @@ _TABLE: dict[str, Condition] = {
         "The stream '{stream}' at {address} exists, and saveMode is 'error'.",
         "Write to another stream, or remove saveMode to append.",
     ),
+    "OVERWRITE_UNREAD": Condition(
+        WriteError,
+        "Overwriting '{stream}' at {address} would remove entries that groups have not finished: {groups}.",
+        "Wait until they have read and acknowledged them, or set the option overwriteUnread to true.",
+    ),
     "NO_BATCH_IDENTITY": Condition(
         WriteError,
         "Spark does not tell this task its query and batch, so a repeated write could not be recognized.",

@@ -118,7 +118,12 @@ COMMANDS: dict[str, Sent] = {
     "XTRIM": Sent(1, True, (Need.TRIM_ON_WRITE, Need.OVERWRITE, Need.TRIM_ON_COMMIT), probe=(KEY, "MAXLEN", 0)),
     "EXISTS": Sent(1, True, (Need.SAVE_MODE, Need.CLUSTER)),
     "WAIT": Sent(0, False, (Need.WAIT_REPLICAS,)),
-    "XINFO GROUPS": Sent(2, True, (Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED), probe=(KEY,)),
+    "XINFO GROUPS": Sent(
+        2,
+        True,
+        (Need.OVERWRITE, Need.READ_GROUP, Need.READ_CURSOR, Need.READ_NONE, Need.SHARED),
+        probe=(KEY,),
+    ),
     "XINFO CONSUMERS": Sent(
         2,
         True,

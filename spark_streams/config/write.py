@@ -38,6 +38,14 @@ class GuaranteeOptions:
         "(`ignore`). Spark refuses its own modes of these names.",
         batch_only=True,
     )
+    overwrites_unread: bool = option(
+        "overwriteUnread",
+        FLAG,
+        True,
+        'Whether `mode("overwrite")` may remove entries that a consumer group has yet to read or acknowledge. If '
+        "false, such a write fails and writes nothing. Not for streams that only a column `_stream` names.",
+        batch_only=True,
+    )
     write_id: str | None = option(
         "writeId",
         TEXT,

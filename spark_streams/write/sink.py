@@ -11,9 +11,10 @@ the order of their starts, so the first write of a repeated batch gets the same 
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,8 +36,10 @@ from spark_streams.write.rows.trimming import check_policy
 from spark_streams.write.tasks.at_least_once import AtLeastOnceSender
 from spark_streams.write.tasks.exactly_once import ExactlyOnceSender
 from streamclient.config.address import Address
+from streamclient.config.option import refuse
 from streamclient.connection import Command, Connection
 from streamclient.pool import borrow
+from streamclient.streams.info import checked, pairs
 from streamwire.stream_id import StreamId
 
 if hasattr(datasource, "DataSourceStreamArrowWriter"):
@@ -47,6 +50,7 @@ else:
         """Spark 4.0 gives record batches to every writer that is a DataSourceArrowWriter, in queries as well."""
 
 
+_log = logging.getLogger("spark_streams")
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _TAGS, _EXECUTION = "spark.job.tags", "spark.sql.execution.id"
 _RUN_TAG = re.compile(r"spark-session-[0-9a-f-]+-execution-root-id-[0-9]+")
@@ -172,9 +176,9 @@ class Sink:
         commands: list[Command] = [
             ("XTRIM", stream, "MINID", str(StreamId.parse(floor).next())) for stream, floor in floors.items()
         ]
-        return commands + [("XTRIM", stream, "MAXLEN", 0) for stream in self._named() if stream not in floors]
+        return commands + [("XTRIM", stream, "MAXLEN", 0) for stream in self.named() if stream not in floors]
 
-    def _named(self) -> list[bytes]:
+    def named(self) -> list[bytes]:
         """Return the streams that the options name. Overwriting empties them even if no row goes there."""
         name, count = self.options.stream, self.options.partitions
         if name is None:
@@ -238,7 +242,39 @@ def plan(address: Address, options: WriteOptions, schema: WriteSchema, streaming
             fail("STREAM_EXISTS", stream=options.stream, address=address)
         skip = bool(exists)
     name = f"id-{options.write_id}" if options.write_id is not None else uuid.uuid4().hex
-    return Sink(address, options, schema, name, streaming=streaming, overwrite=overwrite, skip=skip)
+    sink = Sink(address, options, schema, name, streaming=streaming, overwrite=overwrite, skip=skip)
+    if overwrite:
+        _check_groups(address, options, sink.named())
+    return sink
+
+
+def _check_groups(address: Address, options: WriteOptions, streams: Sequence[bytes]) -> None:
+    """Warn of entries that groups have not finished and that overwriting removes, or raise OVERWRITE_UNREAD."""
+    if not options.overwrites_unread and not streams:
+        refuse(options, "overwrites_unread", "it needs the option 'stream'")
+    with borrow(address) as connection:
+        replies = connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])
+        if not options.overwrites_unread:
+            replies = [
+                checked(connection, stream.decode("utf-8", "replace"), reply, "XINFO")
+                for stream, reply in zip(streams, replies, strict=True)
+            ]
+    for stream, reply in zip(streams, replies, strict=True):
+        groups = [_unfinished(pairs(group)) for group in reply] if isinstance(reply, list) else []
+        if any(groups):
+            name, listed = stream.decode("utf-8", "replace"), ", ".join(filter(None, groups))
+            if not options.overwrites_unread:
+                fail("OVERWRITE_UNREAD", stream=name, address=address, groups=listed)
+            _log.warning("Overwriting %s removes entries that groups have not finished: %s.", name, listed)
+
+
+def _unfinished(group: dict[bytes, Any]) -> str:
+    """Return a group's name with the numbers of its unread and pending entries; empty if it has neither."""
+    unread, pending = group.get(b"lag", 0), group[b"pending"]
+    if unread == 0 and not pending:
+        return ""
+    name = group[b"name"].decode("utf-8", "replace")
+    return f"{name} ({'an unknown number' if unread is None else unread} unread, {pending} pending)"
 
 
 def _check_eviction(address: Address, options: WriteOptions, streaming: bool) -> None:

@@ -11,7 +11,7 @@ import redis
 
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config.write import WriteOptions
-from spark_streams.errors import WriteError
+from spark_streams.errors import OptionsError, WriteError
 from spark_streams.write.sink import Sink, Written, plan
 from streamclient.config.address import Address
 from tests import servers
@@ -48,6 +48,44 @@ def test_overwriting_leaves_what_was_written_and_what_came_meanwhile(
     assert sorted(numbers(client)) == [*range(20), 100]
     planned(place.url, mode=mode).finish([])
     assert numbers(client) == []
+
+
+def test_overwriting_warns_of_entries_that_groups_have_not_finished(
+    client: redis.Redis, place: servers.Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has each group's unread and pending entries; a stream whose groups are done is overwritten silently."""
+    for n in range(5):
+        client.xadd("s", {"n": n})
+    client.xgroup_create("s", "slow", "0")
+    client.xgroup_create("s", "done", "$")
+    client.xreadgroup("slow", "c", {"s": ">"}, count=2)
+    planned(place.url)
+    assert "Overwriting s removes entries that groups have not finished: slow (3 unread, 2 pending)." in caplog.text
+    client.xgroup_destroy("s", "slow")
+    caplog.clear()
+    planned(place.url)
+    planned(place.url, stream="none")
+    planned(place.url, overwrite=False)
+    assert not caplog.text
+
+
+def test_overwriting_unread_entries_can_be_refused(client: redis.Redis, place: servers.Running) -> None:
+    """With overwriteUnread=false the write fails before it writes; finished entries and new streams may be replaced."""
+    client.xadd("s", {"n": 1})
+    client.xgroup_create("s", "g", "0")
+    with pytest.raises(WriteError, match=r"\[OVERWRITE_UNREAD\] Overwriting 's' .*: g \(1 unread, 0 pending\)"):
+        planned(place.url, overwrites_unread=False)
+    client.xreadgroup("g", "c", {"s": ">"})
+    with pytest.raises(WriteError, match=r"g \(0 unread, 1 pending\)"):
+        planned(place.url, overwrites_unread=False)
+    ((entry, _),) = client.xrange("s")
+    client.xack("s", "g", entry)
+    sink = planned(place.url, overwrites_unread=False)
+    sink.finish([wrote(sink, range(3))])
+    assert numbers(client) == [0, 1, 2]
+    planned(place.url, stream="none", overwrites_unread=False)
+    with pytest.raises(OptionsError, match="'overwriteUnread' is 'false', but it needs the option 'stream'"):
+        planned(place.url, stream=None, overwrites_unread=False)
 
 
 @pytest.mark.parametrize("mode", MODES[:3])
