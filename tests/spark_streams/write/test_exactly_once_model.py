@@ -231,10 +231,10 @@ CASES = {
     "two drivers": Case("drivers", [ONE, ONE], "staged", ONE, 28_000, 3, endings=REPLACED),
     "two drivers, two streams": Case("drivers", [TWO_STREAMS, TWO_STREAMS], "staged", TWO_STREAMS, 59_000, 2),
     "two drivers with other rows": Case("drivers", [ONE, OTHER], "staged", OTHER, 26_000, 2),
-    "two attempts": Case("attempts", [ONE, ONE], "exactlyOnce", ONE, 90_000, 2),
-    "two attempts, staged": Case("attempts", [ONE, ONE], "staged", ONE, 90_000, 2),
-    "two attempts, other streams": Case("attempts", [TWO_STREAMS, ONE], "exactlyOnce", ONE, 90_000, 2),
-    "two attempts with other rows": Case("attempts", [ONE, OTHER], "exactlyOnce", OTHER, 90_000, 2),
+    "two attempts": Case("attempts", [ONE, ONE], "exactlyOnce", ONE, 95_000, 2),
+    "two attempts, staged": Case("attempts", [ONE, ONE], "staged", ONE, 100_000, 2),
+    "two attempts, other streams": Case("attempts", [TWO_STREAMS, ONE], "exactlyOnce", ONE, 180_000, 2),
+    "two attempts with other rows": Case("attempts", [ONE, OTHER], "exactlyOnce", OTHER, 85_000, 2),
 }
 
 
