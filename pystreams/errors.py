@@ -211,6 +211,18 @@ FAILURES: dict[str, Failure] = {
         "Choose another --port or --bind.",
         Status.FAILED,
     ),
+    "STATE_UNUSABLE": Failure(
+        CommandError,
+        "The state directory {directory} cannot be used: {reason}.",
+        "Choose another --state, or 'none' to keep neither history nor audit log on the disk.",
+        Status.FAILED,
+    ),
+    "AUDIT_UNWRITABLE": Failure(
+        CommandError,
+        "Nothing was changed, because the audit log {file} cannot be written: {reason}.",
+        "Free space on that disk, or fix the permissions of the file.",
+        Status.FAILED,
+    ),
     "MISSING_SERVER": Failure(
         OptionsError,
         "The job {job} has no server: without one it would start an engine that ends with it, and its data.",

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 from pystreams.commands.verbs import Run, verb
-from pystreams.connect import parent
-from pystreams.connect.target import address_of
+from pystreams.connect import parent, profiles
+from pystreams.connect.target import Wanted, address_of, profile_of
 from pystreams.errors import fail
 from pystreams.values import times
+
+if TYPE_CHECKING:
+    from pystreams.dashboard.app.oidc import Provider
+    from pystreams.dashboard.app.run import Target
 
 _SHORTEST_TOKEN = 16
 _READS = (
@@ -29,11 +38,20 @@ _READS = (
         "pystreams ui",
         "pystreams ui --url redis://reader@streams.example.com --port 9000",
         "pystreams ui --allow-changes",
+        "pystreams ui --server orders --server payments",
+        "pystreams ui --bind 0.0.0.0 --tls-certificate streams.pem --tls-key streams.key",
     ),
 )
 @click.option("--port", default=8379, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--host", "hosts", multiple=True, metavar="NAME", help="A name that browsers may call it by.")
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
+@click.option("--host", "hosts", multiple=True, metavar="NAME", help="Host name that browsers may use. Repeatable.")
+@click.option(
+    "--server",
+    "servers",
+    multiple=True,
+    metavar="PROFILE",
+    help="Profile of a server to show, instead of one server; '*' for all profiles. Repeatable.",
+)
 @click.option(
     "--trusted-proxy",
     "proxies",
@@ -41,9 +59,35 @@ _READS = (
     metavar="ADDRESS",
     help="Address or network of a proxy in front, whose X-Forwarded-For names the client. Repeatable.",
 )
-@click.option("--interval", default="2s", show_default=True, help="How often the server is looked at, at most.")
+@click.option("--interval", default="2s", show_default=True, help="Shortest time between two looks at a server.")
 @click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
-@click.option("--allow-changes", is_flag=True, help="Let those who are logged in change streams and groups.")
+@click.option("--allow-changes", is_flag=True, help="Let operators change streams and groups.")
+@click.option(
+    "--mask",
+    "masks",
+    multiple=True,
+    metavar="[STREAM:]FIELD",
+    help="Field whose values stay in this process; * and ? are wildcards. Repeatable.",
+)
+@click.option(
+    "--state",
+    metavar="DIRECTORY",
+    help="Directory for the history and the audit log, or 'none'.  [default: ~/.local/state/pystreams/dashboard]",
+)
+@click.option("--history", default="1d", show_default=True, help="Period of the history on the disk; 0 for none.")
+@click.option("--tls-certificate", metavar="FILE", help="PEM file with the certificate of the dashboard: HTTPS.")
+@click.option("--tls-key", metavar="FILE", help="PEM file with its key, if the certificate's file has none.")
+@click.option("--oidc-issuer", metavar="URL", help="Issuer of an OpenID Connect provider to log in with.")
+@click.option("--oidc-client", metavar="ID", help="ID of the dashboard as a client of that provider.")
+@click.option(
+    "--oidc-secret",
+    envvar="PYSTREAMS_OIDC_SECRET",
+    metavar="TEXT",
+    help="Secret of that client, if it has one. Better in PYSTREAMS_OIDC_SECRET.",
+)
+@click.option("--oidc-claim", default="roles", show_default=True, metavar="PATH", help="Claim with a user's roles.")
+@click.option("--oidc-viewer", default="viewer", show_default=True, metavar="ROLE", help="Role that may read.")
+@click.option("--oidc-operator", default="operator", show_default=True, metavar="ROLE", help="Role that may change.")
 @click.option(
     "--token",
     envvar="PYSTREAMS_DASHBOARD_TOKEN",
@@ -55,17 +99,25 @@ def ui(
     port: int,
     bind: str,
     hosts: tuple[str, ...],
+    servers: tuple[str, ...],
     proxies: tuple[str, ...],
     interval: str,
     from_parent: bool,
     allow_changes: bool,
+    masks: tuple[str, ...],
+    state: str | None,
+    history: str,
+    tls_certificate: str | None,
+    tls_key: str | None,
     token: str | None,
+    **oidc: str | None,
 ) -> None:
-    """Serve the dashboard of a server: its streams, groups, pending entries and dead letters in a browser.
+    """Serve the dashboard of one or more servers: streams, groups, pending entries and dead letters in a browser.
 
-    Log in with the URL that is shown when it starts, or as a user of the server. It changes nothing without
-    --allow-changes, and answers this machine alone without --bind.
+    Log in with the URL that is shown when it starts, as a user of a server, or with OpenID Connect. It changes nothing
+    without --allow-changes, and answers this machine alone without --bind.
     """
+    # One piece: options are checked in the order in which a person would correct them, then the dashboard runs.
     if token is not None and len(token) < _SHORTEST_TOKEN:
         fail("INVALID_VALUE", name="--token", value="...", expected=f"it must have {_SHORTEST_TOKEN} characters")
     for proxy in proxies:
@@ -82,30 +134,118 @@ def ui(
         run.wanted = parent.wanted()
         parent.end_with_it()
     pause = max(100, times.duration(interval, "--interval")) / 1000
-    settings = dashboard.Settings(bind, port, token or "", allow_changes, hosts, pause, not from_parent, proxies)
-    try:
-        made = dashboard.listen(bind, port)
-    except OSError as cause:
-        fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or cause)
-
-    def say(line: str) -> None:
-        if from_parent:
-            run.out.note(line)
-        else:
-            run.out.line(line)
-            run.out.flush()
-
+    period = times.duration(history, "--history")
+    certificate = _certificate(tls_certificate, tls_key)
+    provider = _provider(oidc)
     with ExitStack() as stack:
-        dashboard.run(address_of(run.wanted, f"+echo {_READS}"), settings, made, say, _metrics(run, stack))
+        targets = _targets(run, servers, allow_changes, masks, stack)
+        try:
+            made = dashboard.listen(bind, port)
+        except OSError as cause:
+            fail("PORT_UNUSABLE", address=f"{bind}:{port}", reason=cause.strerror or cause)
+        stack.callback(made.close)
+        settings = dashboard.Settings(
+            bind=bind,
+            port=port,
+            token=token or "",
+            names=hosts,
+            interval=pause,
+            says_token=not from_parent,
+            proxies=proxies,
+            certificate=certificate[0],
+            key=certificate[1],
+            state=_state("none" if from_parent and state is None else state),
+            history_ms=period,
+            provider=provider,
+        )
+
+        def say(line: str) -> None:
+            if from_parent:
+                run.out.note(line)
+            else:
+                run.out.line(line)
+                run.out.flush()
+
+        dashboard.run(targets, settings, made, say)
 
 
-def _metrics(run: Run, stack: ExitStack) -> Callable[[str], tuple[bytes, str]] | None:
-    """What makes the page for Prometheus until the stack ends; None where the extra is not installed."""
+def _targets(
+    run: Run, servers: tuple[str, ...], allow_changes: bool, masks: tuple[str, ...], stack: ExitStack
+) -> list[Target]:
+    """Return the servers to show: those of the profiles that were named, or the one that every verb would use."""
+    from pystreams.dashboard.app.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
+
+    file = profiles.path()
+    named = dict.fromkeys(name for each in servers for name in (profiles.names(file) if each == "*" else [each]))
+    if servers and (run.wanted.url is not None or run.wanted.profile is not None or run.wanted.embedded):
+        fail("INVALID_VALUE", name="--server", value=servers[0], expected="it excludes --url, --profile and --embedded")
+    if servers and not named:
+        fail("NO_PROFILE", profile="*", file=file, known="none")
+    wanted = [replace(run.wanted, profile=name) for name in named] or [run.wanted]
+    found = []
+    for each in wanted:
+        name = profile_of(each, os.environ, file)
+        changes, masked = (None, []) if name is None else profiles.dashboard(file, name)
+        address = address_of(each, f"+echo {_READS}")
+        allowed = allow_changes and changes is not False
+        found.append(Target(address, allowed, name or "", (*masks, *masked), _metrics(each, stack)))
+    return found
+
+
+def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None, Path | None]:
+    """Return the files of the certificate and its key, once they are known to be usable."""
+    if certificate is None:
+        if key is not None:
+            fail("INVALID_VALUE", name="--tls-key", value=key, expected="it needs --tls-certificate")
+        return None, None
+    from pystreams.dashboard.app.run import Certificate  # noqa: PLC0415 - an extra, which other verbs do without
+
+    found = Certificate(Path(certificate), None if key is None else Path(key))
+    try:
+        found.check()
+    except OSError as cause:
+        expected = f"it must be PEM with a matching key without a passphrase ({cause})"
+        fail("INVALID_VALUE", name="--tls-certificate", value=certificate, expected=expected)
+    return found.certificate, found.key
+
+
+def _state(given: str | None) -> Path | None:
+    """Return the state directory; None if none is wanted."""
+    from pystreams.dashboard.history import folder  # noqa: PLC0415 - an extra, which other verbs do without
+
+    if given == "none":
+        return None
+    place = folder.default() if given is None else Path(given)
+    try:
+        return folder.prepared(place)
+    except OSError as cause:
+        return fail("STATE_UNUSABLE", directory=place, reason=cause.strerror or cause)
+
+
+def _provider(given: Mapping[str, str | None]) -> Provider | None:
+    """Return the OIDC provider; None if none is wanted."""
+    issuer, client = given["oidc_issuer"], given["oidc_client"]
+    if not issuer and not client:
+        return None
+    if not issuer or not client:
+        fail("INVALID_VALUE", name="--oidc-issuer", value=issuer or "", expected="it goes with --oidc-client")
+    if not issuer.startswith("https://") and urlsplit(issuer).hostname not in ("127.0.0.1", "::1", "localhost"):
+        fail("INVALID_VALUE", name="--oidc-issuer", value=issuer, expected="it must begin with https://")
+    if find_spec("authlib") is None or find_spec("httpx") is None:
+        fail("PACKAGE_MISSING", what="--oidc-issuer", package="authlib", extra="oidc")
+    from pystreams.dashboard.app.oidc import Provider  # noqa: PLC0415 - an extra, which other verbs do without
+
+    texts = {name.removeprefix("oidc_"): value or "" for name, value in given.items()}
+    return Provider(**texts)
+
+
+def _metrics(wanted: Wanted, stack: ExitStack) -> Callable[[str], tuple[bytes, str]] | None:
+    """Return the function that makes the page for Prometheus until the stack ends; None without the extra."""
     if find_spec("prometheus_client") is None:
         return None
     from pystreams.metrics import collector, exporter  # noqa: PLC0415 - an extra, which the dashboard does without
 
-    made = exporter.Exporter(collector.Collector(run.wanted))
+    made = exporter.Exporter(collector.Collector(wanted))
     stack.callback(made.close)
     return made.page
 

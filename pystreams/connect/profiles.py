@@ -11,7 +11,12 @@
     password = "..."
     "tls.caFile" = "/etc/ssl/streams.pem"
 
-Messages never show values of the file.
+    [production.dashboard]
+    changes = false
+    mask = ["email", "orders:*:card.number"]
+
+The table `dashboard` of a profile has its settings in `pystreams ui`. Messages never show values of the
+file.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from typing import Any
 from pystreams.errors import fail
 
 DEFAULT = "default"
+_DASHBOARD = "dashboard"
 
 
 def path(environment: Mapping[str, str] = os.environ) -> Path:
@@ -43,7 +49,26 @@ def read(file: Path, name: str | None) -> dict[str, str] | None:
     if not isinstance(profile, dict):
         known = ", ".join(sorted(key for key, value in table.items() if isinstance(value, dict))) or "none"
         fail("NO_PROFILE", profile=chosen, file=file, known=known)
-    return {option: _text(file, option, value) for option, value in profile.items()}
+    return {option: _text(file, option, value) for option, value in profile.items() if option != _DASHBOARD}
+
+
+def dashboard(file: Path, name: str) -> tuple[bool | None, list[str]]:
+    """Return a profile's settings in a dashboard: whether changes are allowed there, and the masked fields.
+
+    None leaves the first to the command line. Raises PROFILES_MALFORMED.
+    """
+    profile = _table(file).get(name)
+    table = profile.get(_DASHBOARD, {}) if isinstance(profile, dict) else {}
+    if not isinstance(table, dict):
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}' is no table")
+    changes, masks = table.get("changes"), table.get("mask", [])
+    if unknown := table.keys() - {"changes", "mask"}:
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.{min(unknown)}' is unknown")
+    if not isinstance(changes, bool | None):
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.changes' is neither true nor false")
+    if not isinstance(masks, list) or not all(isinstance(each, str) for each in masks):
+        fail("PROFILES_MALFORMED", file=file, reason=f"'{_DASHBOARD}.mask' is no list of texts")
+    return changes, masks
 
 
 def is_shared(file: Path) -> bool:
@@ -52,6 +77,12 @@ def is_shared(file: Path) -> bool:
         return bool(file.stat().st_mode & 0o077)
     except OSError:
         return False
+
+
+def default(file: Path) -> str | None:
+    """Return the name of the default profile; None without one."""
+    chosen = _table(file).get(DEFAULT)
+    return None if chosen is None else str(chosen)
 
 
 def names(file: Path) -> list[str]:

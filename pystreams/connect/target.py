@@ -47,12 +47,19 @@ def settings(wanted: Wanted, environment: Mapping[str, str], file: Path) -> dict
     if wanted.url is not None:
         return {"url": wanted.url, **wanted.given}
     name = wanted.profile
-    if name is None and not environment.get("PYSTREAMS_URL"):
-        name = environment.get("PYSTREAMS_PROFILE") or None
     if name is None and environment.get("PYSTREAMS_URL"):
         return {"url": environment["PYSTREAMS_URL"], **wanted.given}
-    profile = profiles.read(file, name)
+    profile = profiles.read(file, profile_of(wanted, environment, file))
     return {"url": LOCAL, **(profile or {}), **wanted.given}
+
+
+def profile_of(wanted: Wanted, environment: Mapping[str, str], file: Path) -> str | None:
+    """Return the name of the profile that was chosen; None if the server was not chosen by profile."""
+    if wanted.profile is not None:
+        return wanted.profile
+    if wanted.embedded or wanted.url is not None or environment.get("PYSTREAMS_URL"):
+        return None
+    return environment.get("PYSTREAMS_PROFILE") or profiles.default(file)
 
 
 def _embedded() -> str:

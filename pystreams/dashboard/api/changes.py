@@ -1,4 +1,4 @@
-"""Changes, in two steps: first what would be done is said, then it is done by whoever sends back what confirms that.
+"""Changes, in two steps: a plan says what would be done, and sending back its number does it.
 
 A change is a class of one action: `plan` asks the server and says in a sentence what would happen; `act` does it. What
 concerns many entries is done a part at a time: `more` says that it is to be asked for again.
@@ -7,13 +7,15 @@ concerns many entries is done a part at a time: `more` says that it is to be ask
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pystreams.dashboard.api import letters as of_letters
 from pystreams.dashboard.api import pending as of_pending
 from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.history.audit import UnwritableError
+from pystreams.dashboard.security.sessions import Planned
 from pystreams.errors import fail
 from pystreams.streams import dead_letters, entries, inventory, paged_calls, trimming
 from pystreams.streams.dead_letters import Letter
@@ -44,7 +46,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Done:
-    """What was done, and whether there is more of it to do."""
+    """The result of a change, and whether there is more of it to do."""
 
     sentence: str
     count: int = 0
@@ -77,8 +79,11 @@ def _words(asked: Asked) -> list[bytes]:
 
 def _plan_produce(connection: Connection, asked: Asked) -> Plan:
     stream, words = asked.key("stream"), _words(asked)
-    inventory.need(connection, stream)
-    return Plan(f"Add one entry with {numbers.things(len(words) // 2, 'field')} to {names.shown(stream)}.")
+    length = inventory.need(connection, stream).length
+    return Plan(
+        f"Add one entry with {numbers.things(len(words) // 2, 'field')} to {names.shown(stream)}.",
+        facts=(("Length", f"{length:,}", f"{length + 1:,}"),),
+    )
 
 
 def _produce(connection: Connection, asked: Asked) -> Done:
@@ -133,7 +138,10 @@ def _at(connection: Connection, asked: Asked) -> StreamId | None:
 def _plan_create(connection: Connection, asked: Asked) -> Plan:
     after = _at(connection, asked)
     where = "its end" if after is None else "its start" if after == ZERO else str(after)
-    return Plan(f"Create the group {names.shown(asked.key('group'))} of {names.shown(asked.key('stream'))} at {where}.")
+    return Plan(
+        f"Create the group {names.shown(asked.key('group'))} of {names.shown(asked.key('stream'))} at {where}.",
+        facts=(("Group", "none", f"at {where}"),),
+    )
 
 
 def _create(connection: Connection, asked: Asked) -> Done:
@@ -143,11 +151,12 @@ def _create(connection: Connection, asked: Asked) -> Done:
 
 def _plan_remove_group(connection: Connection, asked: Asked) -> Plan:
     group = of_groups.need(connection, asked.key("stream"), asked.key("group"), paged_calls.now_ms(connection))
-    note = "A Spark query uses this group: it would create it anew, or end with GROUP_LOST."
+    note = "A Spark query uses this group: it would create it again, or end with GROUP_LOST."
     return Plan(
         f"Remove the group {names.shown(group.name)} of {names.shown(group.stream.name)} with "
         f"{numbers.things(group.pending, 'pending entry')} and {numbers.things(group.consumer_count, 'consumer')}.",
         ("No entry is removed.", *([note] if seeks.owner(group) is not None else [])),
+        (("Group", f"at {group.position}, {group.pending:,} pending", "removed"),),
     )
 
 
@@ -167,6 +176,7 @@ def _plan_remove_consumer(connection: Connection, asked: Asked) -> Plan:
         f"Remove the consumer {names.shown(consumer)} with {numbers.things(one.pending, 'pending entry')} from "
         f"{names.shown(group)}.",
         (lost,) if one.pending else (),
+        (("Consumer", f"{one.pending:,} pending", "removed"),),
     )
 
 
@@ -229,15 +239,14 @@ def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: 
     return Done(f"{past} {numbers.things(done, noun)}.", done)
 
 
-def _counted(pages: Iterable[Sequence[Any]], noun: str = "") -> str:
-    """How many there are, for a plan, with their noun if one is given."""
-    count, prefix = 0, ""
+def _count(pages: Iterable[Sequence[Any]]) -> tuple[int, str]:
+    """Return a count for a plan, and the words in front of it if there may be more."""
+    count = 0
     for page in pages:
         count += len(page)
         if count >= _COUNTED:
-            prefix = "at least "
-            break
-    return prefix + (numbers.things(count, noun) if noun else f"{count:,}")
+            return count, "at least "
+    return count, ""
 
 
 def _pending_pages(connection: Connection, asked: Asked) -> Iterable[list[Pending]]:
@@ -252,10 +261,13 @@ def _plan_pending(word: str, notes: Callable[[Asked], tuple[str, ...]]) -> Calla
         stream, group = asked.key("stream"), asked.key("group")
         total = pending.total(connection, stream, group)
         meant = _pending_pages(connection, asked)
-        count = f"all {total:,}" if of_pending.which(asked).is_all else _counted(meant)
+        number, at_least = (total, "") if of_pending.which(asked).is_all else _count(meant)
+        count = f"all {total:,}" if of_pending.which(asked).is_all else f"{at_least}{number:,}"
         to = f" for {names.shown(asked.key('to'))}" if word == "Claim" else ""
         of = f"{names.shown(group)} of {names.shown(stream)}"
-        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of {of}{to}.", notes(asked))
+        left = f"{'at most ' if at_least else ''}{total - number:,}" if word == "Acknowledge" else f"{total:,}"
+        facts = (("Pending entries", f"{total:,}", left),)
+        return Plan(f"{word} {count} of {numbers.things(total, 'pending entry')} of {of}{to}.", notes(asked), facts)
 
     return plan
 
@@ -303,12 +315,16 @@ def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]
 
 def _plan_letters(word: str, note: str) -> Callable[[Connection, Asked], Plan]:
     def plan(connection: Connection, asked: Asked) -> Plan:
-        count = _counted(_letter_pages(connection, asked), "dead letter")
+        number, at_least = _count(_letter_pages(connection, asked))
+        count = f"{at_least}{numbers.things(number, 'dead letter')}"
         to = asked.key_or_none("to")
         where = "" if word == "Remove" else " to where they came from" if to is None else f" to {names.shown(to)}"
         stream = asked.key("stream")
-        upto = str(inventory.need(connection, stream).generated)
-        return Plan(f"{word} {count} of {names.shown(stream)}{where}.", (note,), fixed={"upto": upto})
+        found = inventory.need(connection, stream)
+        left = f"{'at most ' if at_least else ''}{found.length - number:,}"
+        facts = (("Length", f"{found.length:,}", left),)
+        fixed = {"upto": str(found.generated)}
+        return Plan(f"{word} {count} of {names.shown(stream)}{where}.", (note,), facts, fixed)
 
     return plan
 
@@ -379,24 +395,63 @@ def change(action: str, asked: Asked) -> dict[str, Any]:
     if not number:
         with asked.access.lend() as connection:
             plan = kind.plan(connection, replace(asked, given=given))
-        confirm = session.propose(action, given, plan.fixed, now)
+        said = {
+            "plan": plan.sentence,
+            "before": {name: before for name, before, _ in plan.facts},
+            "after": {name: after for name, _, after in plan.facts},
+        }
+        confirm = session.propose(action, given, plan.fixed, now, said)
         return {
             "plan": plan.sentence,
             "notes": list(plan.notes),
             "facts": [list(fact) for fact in plan.facts],
             "confirm": confirm,
         }
-    parameters = session.confirmed(number, action, given, now)
-    if parameters is None:
+    planned = session.confirmed(number, action, given, now)
+    if planned is None:
         fail(
             "INVALID_VALUE",
             name="confirm",
             value="...",
             expected="it must be of the plan of this change, ten minutes old at most",
         )
-    with asked.access.lend() as connection:
-        done = kind.act(connection, replace(asked, given=parameters))
+    record = _begun(asked, action, planned)
+    try:
+        with asked.access.lend() as connection:
+            done = kind.act(connection, replace(asked, given=planned.parameters))
+    except BaseException as failure:
+        _ended(asked, planned, {**record, "event": "failed", "result": str(failure)})
+        raise
+    _ended(asked, planned, {**record, "event": "done", "result": done.sentence, "count": done.count, "more": done.more})
     if not done.more:
         session.carried_out(number)
     asked.sampler.hurry()
     return {"done": done.sentence, "count": done.count, "more": done.more}
+
+
+def _begun(asked: Asked, action: str, planned: Planned) -> dict[str, Any]:
+    """Record that a change begins, unless an earlier part of it has; return the facts of its records.
+
+    Raises AUDIT_UNWRITABLE, so that no change is made without a record.
+    """
+    named = {name: names.shown(key) for name in ("stream", "group", "consumer") if (key := asked.key_or_none(name))}
+    record = {
+        "server": asked.server,
+        "user": asked.access.session.user,
+        "from": asked.origin,
+        "action": action,
+        **named,
+        "key": asked.text("stream"),
+        **planned.facts,
+    }
+    if asked.audit is not None and not planned.record:
+        try:
+            planned.record = asked.audit.begin(record)
+        except UnwritableError as cause:
+            fail("AUDIT_UNWRITABLE", file=asked.audit.path, reason=cause)
+    return record
+
+
+def _ended(asked: Asked, planned: Planned, record: Mapping[str, Any]) -> None:
+    if asked.audit is not None:
+        asked.audit.end(planned.record, record)

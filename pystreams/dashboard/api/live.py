@@ -112,7 +112,9 @@ class Tail:
         if not found:
             return None, False
         self._after = StreamId.parse(found[-1][0])
-        kept = [each for each in found if self._holds is None or self._holds(fields.as_text(each[1]))]
+        mask = self._asked.masks.of(self._name)
+        masked = [(entry_id, mask.words(words)) for entry_id, words in found]
+        kept = [each for each in masked if self._holds is None or self._holds(fields.as_text(each[1]))]
         rows = [shapes.entry(each) for each in kept[-_SHOWN:]]
         document = {"rows": rows, "after": str(self._after), "skipped": len(kept) - len(rows)}
         return document, len(found) == _COUNT
@@ -121,13 +123,13 @@ class Tail:
 async def tail(
     look: Callable[[], Any], first: dict[str, Any], valid: Callable[[], bool], failed: Callable[[Exception], Any]
 ) -> AsyncIterator[bytes]:
-    """What a tail's looks give, as events. `look` is awaited; `failed` says what a failure is, which ends the tail."""
+    """Yield the results of a tail's looks as events. `look` is awaited; `failed` describes the failure that ends it."""
     yield event("entries", first)
     quiet = 0.0
     while valid():
         try:
             document, more = await look()
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the browser is told
+        except Exception as failure:  # noqa: BLE001 - every failure is sent to the browser
             yield event("failure", failed(failure))
             return
         if document is not None:

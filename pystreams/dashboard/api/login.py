@@ -1,4 +1,4 @@
-"""Logging in: as a user of the server, or with the dashboard's token; and what a page has to know at its beginning."""
+"""Logging in: as a user of the server, or with the dashboard's token; and the facts that a page needs first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from pystreams import measures
+from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.security.masks import NOTHING, Masks
 from pystreams.dashboard.security.sessions import Session, Sessions, same
 from streamclient.config.address import Address
 from streamclient.connection import BROKEN, Connection
@@ -26,6 +28,15 @@ class Rules:
     token: str
     changes: bool
     open_here: bool
+    #: Name of the server's profile; empty if it was given by URL.
+    name: str = ""
+    masks: Masks = NOTHING
+    audit: Audit | None = None
+
+    @property
+    def shown(self) -> str:
+        """The name of the server in lists and in the audit log."""
+        return self.name or self.address.shown
 
 
 class RefusedError(Exception):
@@ -59,7 +70,7 @@ def by_password(rules: Rules, sessions: Sessions, host: str, user: str, password
     """Return a session of a user of the server.
 
     Raises RefusedError, and what a server that cannot be reached raises. Failures count for the user and the client's
-    address `host`, so nobody else is locked out.
+    address `host`, so other users and addresses are not locked out.
     """
     if not sessions.may_try(host, user):
         raise _too_many()
@@ -115,17 +126,22 @@ def _may(address: Address) -> bool:
 
 
 def _needs_no_password(address: Address, user: str) -> bool:
-    """Whether the server lets this user in with a password that nobody can know."""
+    """Whether the server lets this user in with a random password."""
     return _may(_address(address, user or "default", secrets.token_urlsafe(24)))
 
 
-def facts(rules: Rules, session: Session | None) -> dict[str, Any]:
-    """What a page has to know at its beginning."""
+def facts(rules: Rules, session: Session | None, span_ms: int = 0) -> dict[str, Any]:
+    """Return what a page needs first. `span_ms`: the period of the history."""
     if session is None:
         return {"session": None, "server": rules.address.shown}
     return {
         "session": {"user": session.user, "csrf": session.csrf, "whole": session.whole},
         "server": rules.address.shown,
-        "changes": rules.changes,
+        "name": rules.name,
+        "changes": rules.changes and session.operator,
+        "operator": session.operator,
+        "audit": rules.audit is not None,
+        "masked": bool(rules.masks),
+        "span_ms": span_ms,
         "columns": {kind: measures.columns(view) for kind, view in measures.IN_BROWSER.items()},
     }

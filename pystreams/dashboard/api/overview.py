@@ -32,7 +32,7 @@ _FACTS = {
 
 
 def product(facts: dict[str, str] | Any) -> str:
-    """What the server calls itself."""
+    """Return the product and release of the server."""
     if "engine_release" in facts:
         return f"pystreams engine {facts['engine_release']}"
     if "valkey_version" in facts:
@@ -41,7 +41,7 @@ def product(facts: dict[str, str] | Any) -> str:
 
 
 def news(state: State, *, whole: bool) -> dict[str, Any]:
-    """What browsers are told after each look: numbers alone, no names.
+    """Return the news for browsers after each look: numbers alone, no names.
 
     `whole`: to a session that may see every stream; others do not get the sums over all.
     """
@@ -87,7 +87,7 @@ def overview(asked: Asked) -> dict[str, Any]:
 def _curve(asked: Asked, name: str) -> Curve:
     """A curve, empty if it is of sums that the session's user may not see."""
     hidden = name in _SUMS and not asked.access.session.whole
-    return Curve([], []) if hidden else asked.sampler.curve(name)
+    return Curve([], []) if hidden else asked.sampler.curve(name, span_ms=asked.span())
 
 
 def _own_totals(asked: Asked) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ def _listed(asked: Asked, kind: str, sort: str, order: str, shape: Callable[[Any
         "at": asked.snapshot.at,
         "total": total,
         "rows": [
-            {**shape(row), "trends": {name: shapes.trend(asked.sampler.curve(name, *row.names)) for name in drawn}}
+            {**shape(row), "trends": {name: shapes.trend(asked.sampler.trend(name, *row.names)) for name in drawn}}
             for row in page
         ],
     }

@@ -10,6 +10,7 @@ from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.overview import server_facts
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.sampling.server_sample import info_of
+from pystreams.dashboard.security.masks import Masks
 from pystreams.streams import paged_calls
 from streamclient.connection import Command
 
@@ -78,7 +79,7 @@ def server(asked: Asked) -> dict[str, Any]:
         "sections": {title: {line: facts.get(line) for line in lines} for title, lines in _SECTIONS.items()},
         "replicas": [facts[f"slave{at}"] for at in range(20) if f"slave{at}" in facts],
         "clients": _clients(clients) if isinstance(clients, bytes) else None,
-        "slow": None if seen is None else [_slow(each) for each in seen],
+        "slow": None if seen is None else [_slow(each, asked.masks) for each in seen],
         "latency": [_event(each) for each in latest] if isinstance(latest, list) else None,
         "commands": _commands(statistics) if isinstance(statistics, bytes) else None,
         "refusals": [_refusal(paged_calls.pairs(each)) for each in refusals] if isinstance(refusals, list) else None,
@@ -114,8 +115,10 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isdigit() else 0
 
 
-def _slow(entry: Sequence[Any]) -> dict[str, Any]:
-    words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:_WORDS] if isinstance(word, bytes)]
+def _slow(entry: Sequence[Any], masks: Masks) -> dict[str, Any]:
+    """A slow command; with masking rules without its arguments, which may have masked values."""
+    kept = 1 if masks else _WORDS
+    words = [shapes.cut(word, _WORD_BYTES) for word in entry[3][:kept] if isinstance(word, bytes)]
     more = len(entry[3]) - len(words)
     return {
         "at": int(entry[1]) * 1000,

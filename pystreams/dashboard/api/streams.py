@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
 from pystreams.dashboard.api.statistics import statistics
+from pystreams.dashboard.security.masks import Mask
 from pystreams.errors import fail
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams import entries, inventory, paged_calls
+from pystreams.streams import dead_letters, entries, inventory, paged_calls
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times
@@ -23,6 +26,7 @@ from streamwire.stream_id import LAST, ZERO, StreamId
 _MEASURES = tuple(each for each in measures.STREAM if each.name not in ("lag", "behind", "pending", "status"))
 _CURVES = tuple(each.name for each in measures.STREAM if each.kept)
 _MOST_GROUPS = 200
+_STEP_SECONDS = 0.5
 _SCANNED = 5_000  # entries that one request looks through for those that a condition holds for
 _SAMPLE = 1_000
 _CONDITION = 1_000
@@ -49,7 +53,7 @@ def stream(asked: Asked) -> dict[str, Any]:
         **shapes.stream(StreamRow(replace(found, rate=rate), now), _MEASURES),
         "now": now,
         "group_rows": [shapes.group(each) for each in sorted(rows, key=lambda each: each.group.name)],
-        "curves": {kind: shapes.curve(asked.sampler.curve(kind, name)) for kind in _CURVES},
+        "curves": {kind: shapes.curve(asked.sampler.curve(kind, name, span_ms=asked.span())) for kind in _CURVES},
         "dead_letters": name in asked.snapshot.letters,
     }
 
@@ -62,69 +66,91 @@ def condition(text: str) -> Condition | None:
 
 
 def browse(asked: Asked) -> dict[str, Any]:
-    """A page of entries: from a position on (`order=rising`), or from it back. `next` is where the next page begins."""
+    """Return a page of entries from position `at` to position `to`: forwards (`order=rising`), or back.
+
+    With a condition this is one step of a search: it looks at a bounded number of entries. `next` is the cursor for the
+    next step or page, None at the end of the range; `progress` is the share of the range that was looked at, by time.
+    """
     name = asked.key("stream")
-    order = asked.choice("order", ("rising", "falling"), "falling")
+    rising = asked.choice("order", ("rising", "falling"), "falling") == "rising"
     size = asked.number("size", 50, 1, 200)
     holds = condition(asked.text("where"))
-    at = asked.text("at").strip()
+    mask = asked.masks.of(name)
     with asked.access.lend() as connection:
-        if order == "rising":
-            start = _first(connection, name, at) if at else ZERO
-            found, scanned, following = _forward(connection, name, start, size, holds)
+        found = inventory.need(connection, name)
+        ends = (found.first or ZERO, found.generated) if rising else (found.generated, found.first or ZERO)
+        begin, end = (
+            _at(connection, name, text, ZERO if (at == 0) == rising else LAST) if text else None
+            for at, text in enumerate((asked.text("at").strip(), asked.text("to").strip()))
+        )
+        start = asked.id("cursor") or (begin if begin is not None else ZERO if rising else LAST)
+        most = size if holds is None else _SCANNED
+        if rising:
+            pages = entries.pages(connection, name, start.before() if start > ZERO else ZERO, end or LAST, most=most)
         else:
-            start = _first(connection, name, at) if at else LAST
-            found, scanned, following = _back(connection, name, start, size, holds)
+            pages = entries.pages_back(connection, name, start, most=most)
+        step = _step(pages, holds, mask, size, most, None if rising else end)
+    last = (
+        None if step.last is None else step.last.next() if rising else step.last.before() if step.last > ZERO else None
+    )
+    following = last if step.more else None
     return {
-        "rows": [shapes.entry(each) for each in found],
-        "scanned": scanned,
+        "rows": [shapes.entry(each) for each in step.found],
+        "scanned": step.scanned,
         "next": None if following is None else str(following),
+        "progress": 1.0 if following is None else _share(begin or ends[0], end or ends[1], following),
     }
 
 
-def _first(connection: Connection, name: bytes, text: str) -> StreamId:
-    """The ID that a position means: an ID, a time, a duration ago, start or end."""
+def _share(begin: StreamId, end: StreamId, now: StreamId) -> float:
+    """Return the part of a range, by time, that lies behind a cursor."""
+    return min(1.0, max(0.0, (now.ms - begin.ms) / (end.ms - begin.ms))) if end.ms != begin.ms else 0.0
+
+
+def _at(connection: Connection, name: bytes, text: str, least: StreamId) -> StreamId:
+    """Return the ID that a position means: an ID, a time, a duration ago, start or end. `least`: for `start`."""
     position = positions.parse(text, "at")
     if position.kind == "end":
         return LAST
     if position.kind == "id" and position.id is not None:
         return position.id
     after = entries.after_of(connection, inventory.need(connection, name), position, paged_calls.now_ms(connection))
-    return after.next()
+    return after.next() if after != ZERO else min(least, after.next())
 
 
-Found = tuple[list[Entry], int, StreamId | None]
+@dataclass
+class _Step:
+    """One step through entries. `last`: the last one that was looked at; `more`: whether there may be others."""
 
-
-def _forward(connection: Connection, name: bytes, start: StreamId, size: int, holds: Condition | None) -> Found:
-    found: list[Entry] = []
-    scanned = 0
-    most = size if holds is None else _SCANNED
+    found: list[Entry] = field(default_factory=list)
+    scanned: int = 0
     last: StreamId | None = None
-    for page in entries.pages(connection, name, start.before() if start > ZERO else ZERO, LAST, most=most):
-        for each in page:
-            scanned += 1
-            last = StreamId.parse(each[0])
-            if holds is None or holds(fields.as_text(each[1] or [])):
-                found.append(each)
-                if len(found) == size:
-                    return found, scanned, last.next()
-    return found, scanned, last.next() if last is not None and scanned == most else None
+    more: bool = False
 
 
-def _back(connection: Connection, name: bytes, start: StreamId, size: int, holds: Condition | None) -> Found:
-    found: list[Entry] = []
-    scanned = 0
-    most = size if holds is None else _SCANNED
-    for page in entries.pages_back(connection, name, start, most=most):
-        for each in page:
-            scanned += 1
-            last = StreamId.parse(each[0])
-            if holds is None or holds(fields.as_text(each[1] or [])):
-                found.append(each)
-            if len(found) == size or scanned == most:
-                return found, scanned, last.before() if last > ZERO else None
-    return found, scanned, None
+def _step(
+    pages: Iterable[list[Entry]], holds: Condition | None, mask: Mask, size: int, most: int, lowest: StreamId | None
+) -> _Step:
+    """Look at entries until `size` are found, `most` were looked at, the time is over, or one is below `lowest`."""
+    step, deadline = _Step(), time.monotonic() + _STEP_SECONDS
+    for page in pages:
+        for entry_id, words in page:
+            at = StreamId.parse(entry_id)
+            if lowest is not None and at < lowest:
+                step.more = False
+                return step
+            step.scanned += 1
+            step.last = at
+            shown = mask.words(words or [])
+            if holds is None or holds(fields.as_text(shown)):
+                step.found.append((entry_id, shown))
+            if len(step.found) == size or step.scanned == most:
+                step.more = True
+                return step
+        if time.monotonic() > deadline:
+            step.more = True
+            return step
+    return step
 
 
 def entry(asked: Asked) -> dict[str, Any]:
@@ -134,7 +160,8 @@ def entry(asked: Asked) -> dict[str, Any]:
         found = paged_calls.ask(connection, "XRANGE", name, str(wanted), str(wanted))
     if not found:
         fail("NO_SUCH_ENTRY", stream=names.shown(name), id=wanted)
-    pairs = fields.pairs(found[0][1] or [])
+    mask = asked.masks.of(*_streams_of(asked, name, found[0]))
+    pairs = fields.pairs(mask.words(found[0][1] or []))
     at = StreamId.parse(found[0][0])
     left, sent = _ENTRY_BYTES, []
     for key, value in pairs[:200]:
@@ -150,6 +177,12 @@ def entry(asked: Asked) -> dict[str, Any]:
     }
 
 
+def _streams_of(asked: Asked, name: bytes, entry: Entry) -> tuple[bytes, ...]:
+    """Return the streams whose masking rules an entry has: its own, and of a dead letter that of the original."""
+    letter = dead_letters.parsed(entry) if asked.masks else None
+    return (name,) if letter is None else (name, letter.stream)
+
+
 def _source(value: bytes, most: int) -> str | None:
     """Return a whole value that is text; None if it is cut or is not UTF-8."""
     try:
@@ -159,11 +192,13 @@ def _source(value: bytes, most: int) -> str | None:
 
 
 def field_statistics(asked: Asked) -> dict[str, Any]:
-    """What the fields of the last entries hold."""
+    """Return statistics of the fields of the last entries."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         length = int(paged_calls.ask(connection, "XLEN", name))
         page: list[Entry] = []
         for some in entries.pages_back(connection, name, LAST, most=_SAMPLE):
             page += some
+    mask = asked.masks.of(name)
+    page = [(entry_id, mask.words(words or [])) for entry_id, words in page]
     return {"sample": len(page), "length": length, "fields": statistics(page)}

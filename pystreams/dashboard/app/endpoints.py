@@ -6,14 +6,14 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from pystreams.dashboard.api import changes, export, live, login
+from pystreams.dashboard.api import changes, export, live, login, overview
 from pystreams.dashboard.api.requests import answers, parameters
 from pystreams.dashboard.api.requests.access import Access
 from pystreams.dashboard.api.requests.parameters import Asked
@@ -50,10 +50,19 @@ def told(failure: PystreamsError) -> str:
 
 
 class Endpoints:
-    """What all requests share: the rules, the sessions and their ways to the server, the sampler, the listeners."""
+    """The endpoints of one server. `path`: in front of its pages and its API; `every`: those of all servers.
 
-    def __init__(self, rules: login.Rules, sampler: Sampler, cookie: str, metrics: Metrics | None) -> None:
+    All of its requests share the rules, the sessions and their connections, the sampler, the listeners and the threads:
+    a server that does not answer keeps no thread or connection of another one.
+    """
+
+    def __init__(
+        self, rules: login.Rules, sampler: Sampler, cookie: str, metrics: Metrics | None, path: str = ""
+    ) -> None:
         self.rules, self.sampler, self.cookie = rules, sampler, cookie
+        self.path = path
+        self.every: Sequence[Endpoints] = (self,)
+        self.oidc = False
         self._metrics = metrics
         self.sessions = Sessions(time.monotonic, self._ended)
         self.news = live.News(sampler)
@@ -91,8 +100,36 @@ class Endpoints:
     # --- endpoints ----------------------------------------------------------------------------------------------------
 
     async def session(self, request: Request) -> Response:
-        """Who is logged in."""
-        return JSONResponse(login.facts(self.rules, self.session_of(request)))
+        """Return who is logged in."""
+        return JSONResponse(self._facts(request, self.session_of(request)))
+
+    def _facts(self, request: Request, session: Session | None) -> dict[str, Any]:
+        """Return what a page needs first; names of other servers only if the browser has a session of one of them."""
+        known = session is not None or any(each.session_of(request) is not None for each in self.every)
+        servers = [{"name": each.rules.shown, "path": each.path, "here": each is self} for each in self.every]
+        facts = login.facts(self.rules, session, self.sampler.span_ms)
+        return {**facts, "oidc": self.oidc, "servers": servers if known else []}
+
+    async def servers(self, request: Request) -> Response:
+        """Return all servers as their samplers saw them last, which asks none of them anything."""
+        sessions = {each: each.session_of(request) for each in self.every}
+        if not any(sessions.values()):
+            return _NOT_LOGGED_IN
+        return JSONResponse({"rows": [each.state(session) for each, session in sessions.items()]})
+
+    def state(self, session: Session | None) -> dict[str, Any]:
+        """Return the server's row in the list of servers. Without a session it has a name alone."""
+        row: dict[str, Any] = {"name": self.rules.shown, "path": self.path, "user": None}
+        if session is None:
+            return row
+        news = overview.news(self.sampler.state, whole=session.whole)
+        changes = self.rules.changes and session.operator
+        return {**row, "user": session.user, "changes": changes, "address": self.rules.address.shown, **news}
+
+    def admit(self, request: Request, response: Response, number: str) -> None:
+        """Give a browser the cookie of a session."""
+        secure = request.url.scheme == "https"
+        response.set_cookie(self.cookie, number, path="/", secure=secure, httponly=True, samesite="strict")
 
     async def log_in(self, request: Request) -> Response:
         """Log in with a token, or as a user of the server."""
@@ -114,19 +151,27 @@ class Endpoints:
             return problem(refusal.status, refusal.condition, str(refusal))
         except (PystreamsError, *BROKEN) as failure:
             return _failed(failure)
-        answer = JSONResponse(login.facts(self.rules, session))
-        secure = request.url.scheme == "https"
-        answer.set_cookie(self.cookie, number, path="/", secure=secure, httponly=True, samesite="strict")
+        answer = JSONResponse(self._facts(request, session))
+        self.admit(request, answer, number)
+        if token:  # it is the dashboard's, and so of all its servers
+            for each in self.every:
+                if each is not self:
+                    each.admit(request, answer, each.begin(login.TOKEN_USER, operator=True)[0])
         return answer
 
+    def begin(self, user: str, *, operator: bool) -> tuple[str, Session]:
+        """Begin a session of the dashboard's own user of the server."""
+        return self.sessions.begin(self.rules.address, user, whole=True, operator=operator)
+
     async def log_out(self, request: Request) -> Response:
-        """End the session."""
+        """End the browser's sessions of all servers."""
         session = self.session_of(request)
         if session is not None and not same(request.headers.get("x-csrf-token", ""), session.csrf):
             return _FORGED
-        self.sessions.end(request.cookies.get(self.cookie, ""))
-        answer = JSONResponse(login.facts(self.rules, None))
-        answer.delete_cookie(self.cookie, path="/", httponly=True, samesite="strict")
+        answer = JSONResponse(login.facts(self.rules, None) | {"oidc": self.oidc, "servers": []})
+        for each in self.every if session is not None else (self,):
+            each.sessions.end(request.cookies.get(each.cookie, ""))
+            answer.delete_cookie(each.cookie, path="/", httponly=True, samesite="strict")
         return answer
 
     def question(self, question: Question) -> Endpoint:
@@ -136,7 +181,8 @@ class Endpoints:
             session = self.session_of(request)
             if session is None:
                 return _NOT_LOGGED_IN
-            return await self._answered(request, session, lambda: question(self._asked(session, _query(request))))
+            asked = self._asked(request, session, _query(request))
+            return await self._answered(request, lambda: question(asked))
 
         return answer
 
@@ -149,14 +195,17 @@ class Endpoints:
             return _FORGED
         if not self.rules.changes:
             return problem(403, "READ_ONLY", "This dashboard is read-only. Start it with --allow-changes.")
+        if not session.operator:
+            return problem(403, "VIEWER", "Your role is viewer, which changes nothing.")
         given = await _body(request)
         if given is None:
             return problem(400, "NO_JSON", "The body must be a JSON object.")
         action = request.path_params["action"]
-        return await self._answered(request, session, lambda: changes.change(action, self._asked(session, given)))
+        asked = self._asked(request, session, given)
+        return await self._answered(request, lambda: changes.change(action, asked))
 
     async def metrics(self, request: Request) -> Response:
-        """What the server and its streams report, for Prometheus: it shows the token as a bearer's."""
+        """Return the metrics of the server and its streams to Prometheus, which sends the token as a bearer's."""
         session = self.session_of(request)
         if session is None or not session.whole:
             kind, _, given = request.headers.get("authorization", "").partition(" ")
@@ -173,7 +222,7 @@ class Endpoints:
         return Response(page, headers={"content-type": content_type})
 
     async def events(self, request: Request) -> Response:
-        """What all browsers are told after each look."""
+        """Send the news after each look."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
@@ -195,7 +244,7 @@ class Endpoints:
             return problem(429, "TOO_MANY_LISTENERS", "Too many pages follow streams. Close some.")
         self._tails += 1
         try:
-            followed = live.Tail(self._asked(session, _query(request)))
+            followed = live.Tail(self._asked(request, session, _query(request)))
             first, _ = await self.in_thread(followed.look)
         except (PystreamsError, *BROKEN) as failure:
             self._tails -= 1
@@ -217,7 +266,7 @@ class Endpoints:
             message = f"{export.MOST_EXPORTS} exports are under way already. Try again when one of them has ended."
             return problem(503, "TOO_MANY_EXPORTS", message)
         try:
-            made = export.Export(self._asked(session, _query(request)), self._valid(request))
+            made = export.Export(self._asked(request, session, _query(request)), self._valid(request))
         except PystreamsError as failure:
             return self._failed_for(request, failure)
 
@@ -253,11 +302,20 @@ class Endpoints:
         number = request.cookies.get(self.cookie, "")
         return lambda: not self.news.closing and self.sessions.find(number) is not None
 
-    def _asked(self, session: Session, given: dict[str, Any]) -> Asked:
-        return Asked(given, self._access(session), self.sampler, self.rules.changes)
+    def _asked(self, request: Request, session: Session, given: dict[str, Any]) -> Asked:
+        rules = self.rules
+        return Asked(
+            given,
+            self._access(session),
+            self.sampler,
+            rules.changes and session.operator,
+            rules.masks,
+            rules.audit,
+            rules.shown,
+            _host(request),
+        )
 
-    async def _answered(self, request: Request, session: Session, work: Callable[[], dict[str, Any]]) -> Response:
-        del session
+    async def _answered(self, request: Request, work: Callable[[], dict[str, Any]]) -> Response:
         try:
             document = await self.in_thread(work)
         except (PystreamsError, *BROKEN) as failure:

@@ -1,21 +1,24 @@
-"""The dashboard as a process: an HTTP server that answers until it is told to end.
+"""The dashboard as a process: an HTTP server that runs until a signal ends it.
 
-Browsers that cost something and give nothing are cut: those that never read what they are sent, and those that connect
-and never ask.
+Connections that only cost something are cut: those whose browser never reads its answer, and those without a request.
+With a certificate it serves HTTPS, and loads a renewed certificate on SIGHUP or when the file has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import signal
 import socket
+import ssl
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -23,13 +26,24 @@ from starlette.types import ASGIApp
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.api.requests.answers import SENT
 from pystreams.dashboard.app.endpoints import Metrics
-from pystreams.dashboard.app.site import Site, site
+from pystreams.dashboard.app.site import Part, Site, site
+from pystreams.dashboard.history import folder
+from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.history.series import History
+from pystreams.dashboard.history.store import Store
 from pystreams.dashboard.sampling.sampler import INTERVAL, Sampler
+from pystreams.dashboard.security.masks import Masks
 from streamclient.config.address import Address
+
+if TYPE_CHECKING:
+    from pystreams.dashboard.app.oidc import Provider
+
+_log = logging.getLogger("pystreams.dashboard")
 
 _LOOK_SECONDS = 5.0
 _HEADER_LOOKS = 3  # looks after which a connection must have asked for something
 _MOST_CONNECTIONS = 500
+_HISTORY_BYTES = 48 << 20
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -40,17 +54,37 @@ class Settings:
     bind: str = "127.0.0.1"
     port: int = 8379
     token: str = ""
-    changes: bool = False
     names: Collection[str] = ()
     interval: float = INTERVAL
     #: Whether the token stands in the URL that is said. Otherwise, and without one of its own, only passwords work.
     says_token: bool = True
-    #: Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
+    #: Addresses and networks of trusted proxies, whose X-Forwarded-For and X-Forwarded-Proto are used.
     proxies: Collection[str] = ()
+    #: PEM file with the certificate and its chain; None for HTTP.
+    certificate: Path | None = None
+    #: PEM file with the certificate's key; None if the certificate's file has it.
+    key: Path | None = None
+    #: State directory, prepared; None to keep no audit log and the history in memory.
+    state: Path | None = None
+    #: Period of the history on the disk, in milliseconds; 0 for none.
+    history_ms: int = 86_400_000
+    #: OIDC provider for logins.
+    provider: Provider | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server to show. `name`: that of its profile; `masks`: rules of masked fields."""
+
+    address: Address
+    changes: bool
+    name: str = ""
+    masks: Sequence[str] = ()
+    metrics: Metrics | None = None
 
 
 class Watch:
-    """Cuts connections that do not get on: call `look` every few seconds with those of the server."""
+    """Cuts connections without progress: call `look` every few seconds with those of the server."""
 
     def __init__(self) -> None:
         self._unread: dict[Any, tuple[int, int]] = {}
@@ -80,9 +114,16 @@ class Watch:
 class Server(uvicorn.Server):
     """uvicorn's server of a site, with a watch, which ends without waiting for pages that listen."""
 
-    def __init__(self, made: Site, ready: Callable[[], None] = lambda: None, proxies: Collection[str] = ()) -> None:
-        super().__init__(configured(made.app, proxies))
+    def __init__(
+        self,
+        made: Site,
+        ready: Callable[[], None] = lambda: None,
+        proxies: Collection[str] = (),
+        certificate: Certificate | None = None,
+    ) -> None:
+        super().__init__(configured(made.app, proxies, certificate))
         self._ready = ready
+        self._certificate = certificate
         self._end = made.end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -100,6 +141,8 @@ class Server(uvicorn.Server):
         while not self.should_exit:
             await asyncio.sleep(_LOOK_SECONDS)
             watch.look(list(self.server_state.connections))
+            if self._certificate is not None:
+                self._certificate.reload_if_changed(self.config.ssl)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -110,15 +153,63 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        handled = [signal.SIGTERM, signal.SIGINT]
+        if self._certificate is not None:
+            loop.add_signal_handler(signal.SIGHUP, self._renew, self._certificate)
+            handled.append(signal.SIGHUP)
         try:
             yield
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in handled:
                 loop.remove_signal_handler(number)
+
+    def _renew(self, certificate: Certificate) -> None:
+        if self.config.loaded:
+            certificate.reload(self.config.ssl)
+
+
+class Certificate:
+    """The certificate of the dashboard and its key, in PEM files that may be replaced while it runs."""
+
+    def __init__(self, certificate: Path, key: Path | None) -> None:
+        self.certificate, self.key = certificate, key
+        self._seen = self._stamp()
+
+    def check(self) -> None:
+        """Load the files into a context of their own. Raises OSError, such as SSLError."""
+        self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        context.load_cert_chain(self.certificate, self.key, password="")
+
+    def _stamp(self) -> tuple[float, ...]:
+        try:
+            return tuple(path.stat().st_mtime for path in (self.certificate, self.key) if path is not None)
+        except OSError:
+            return ()
+
+    def reload_if_changed(self, context: ssl.SSLContext | None) -> None:
+        """Load the files again if they have changed."""
+        if (stamp := self._stamp()) != self._seen and stamp:
+            self.reload(context)
+
+    def reload(self, context: ssl.SSLContext | None) -> None:
+        """Load the files for new connections; keep the certificate in use if they are unusable."""
+        self._seen = self._stamp()
+        try:
+            self.check()
+            if context is not None:
+                self._load(context)
+        except OSError as cause:
+            _log.warning(
+                "The certificate %s cannot be loaded, the previous one stays in use: %s", self.certificate, cause
+            )
+        else:
+            _log.warning("The certificate %s was loaded again.", self.certificate)
 
 
 def listen(bind: str, port: int) -> socket.socket:
-    """A socket that listens there; OSError where it cannot."""
+    """A socket that listens there. Raises OSError."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -130,11 +221,14 @@ def listen(bind: str, port: int) -> socket.socket:
     return made
 
 
-def configured(app: ASGIApp, proxies: Collection[str] = ()) -> uvicorn.Config:
+def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certificate | None = None) -> uvicorn.Config:
     """How the HTTP server runs the application: no log of requests, limits on what a browser may leave open."""
     return uvicorn.Config(
         app,
         log_config=None,
+        ssl_certfile=None if certificate is None else certificate.certificate,
+        ssl_keyfile=None if certificate is None or certificate.key is None else str(certificate.key),
+        ssl_keyfile_password=None if certificate is None else "",
         access_log=False,
         server_header=False,
         proxy_headers=bool(proxies),
@@ -149,34 +243,59 @@ def configured(app: ASGIApp, proxies: Collection[str] = ()) -> uvicorn.Config:
     )
 
 
-def run(
-    address: Address,
-    settings: Settings,
-    made: socket.socket,
-    say: Callable[[str], None],
-    metrics: Metrics | None = None,
-) -> None:
-    """Serve the dashboard of the server at an address on a socket, until SIGTERM or Ctrl-C.
+def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say: Callable[[str], None]) -> None:
+    """Serve the dashboard of servers on a socket, until SIGTERM or Ctrl-C.
 
-    `metrics` makes the page for Prometheus. `say` is told, when it is ready, the URL to open. The token is behind '#',
-    which a browser sends to nobody.
+    `say` receives the URL to open when the dashboard is ready. The token is behind '#', which no browser sends.
     """
     here = settings.bind in LOOPBACK
     token = settings.token or secrets.token_urlsafe(24)
     port = made.getsockname()[1]
-    sampler = Sampler(address, settings.interval)
-    rules = Rules(address, token, settings.changes, here)
-    made_site = site(rules, sampler, names=settings.names, cookie=f"pystreams-{port}", metrics=metrics)
+    audit = None if settings.state is None else Audit(settings.state / folder.AUDIT)
+    parts = [_part(target, settings, token, audit, len(targets)) for target in targets]
+    certificate = None if settings.certificate is None else Certificate(settings.certificate, settings.key)
+    cookie = f"pystreams-{port}"
+    oidc = None
+    if settings.provider is not None:
+        from pystreams.dashboard.app.oidc import Oidc  # noqa: PLC0415 - an extra, which others do without
+
+        oidc = Oidc(settings.provider, cookie)
+    first, *others = parts
+    made_site = site(
+        first.rules,
+        first.sampler,
+        others=others,
+        names=settings.names,
+        cookie=cookie,
+        metrics=first.metrics,
+        oidc=oidc,
+    )
     host = f"[{settings.bind}]" if ":" in settings.bind else settings.bind
 
     def ready() -> None:
         fragment = f"#token={token}" if settings.says_token else ""
-        say(f"Dashboard of {address.shown}: http://{host}:{port}/{fragment}")
-        if not here:
+        shown = ", ".join(part.rules.shown for part in parts)
+        say(f"Dashboard of {shown}: {'http' if certificate is None else 'https'}://{host}:{port}/{fragment}")
+        if not here and certificate is None:
             say(
                 "It listens beyond this machine without TLS: passwords and data can be read on the way. "
-                "Put a proxy with TLS in front, or use --bind 127.0.0.1 and a tunnel."
+                "Use --tls-certificate, a proxy with TLS in front, or --bind 127.0.0.1 and a tunnel."
             )
 
-    Server(made_site, ready, settings.proxies).run(sockets=[made])
+    Server(made_site, ready, settings.proxies, certificate).run(sockets=[made])
     sys.stdout.flush()
+
+
+def _part(target: Target, settings: Settings, token: str, audit: Audit | None, servers: int) -> Part:
+    """Return what the site needs of one server. The memory of the history is shared by all of them."""
+    store = None
+    if settings.state is not None and settings.history_ms:
+        try:
+            store = Store(folder.of_server(settings.state, target.address.shown), settings.history_ms)
+        except OSError as cause:
+            _log.warning("The history of %s is kept in memory alone: %s", target.address.shown, cause)
+    history = History(budget=_HISTORY_BYTES // servers)
+    sampler = Sampler(target.address, settings.interval, history, store)
+    here = settings.bind in LOOPBACK
+    rules = Rules(target.address, token, target.changes, here, target.name, Masks(target.masks), audit)
+    return Part(rules, sampler, target.metrics)

@@ -1,11 +1,13 @@
-"""The site: which path is answered by what, with the guard in front and the pages' files behind."""
+"""The site: the routes of all servers and of the pages' files, behind the guard."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,10 +16,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
-from pystreams.dashboard.api import groups, letters, login, overview, pending, queries, server_status, streams
+from pystreams.dashboard.api import audit, groups, letters, login, overview, pending, queries, server_status, streams
 from pystreams.dashboard.app.endpoints import Endpoints, Metrics, Question, problem
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.dashboard.security.guard import TOO_LARGE, Guard, TooLargeError
+
+if TYPE_CHECKING:
+    from pystreams.dashboard.app.oidc import Oidc
 
 STATIC = Path(__file__).absolute().parents[1] / "static"
 
@@ -36,6 +41,7 @@ QUESTIONS: dict[str, Question] = {
     "letters/overview": letters.overview,
     "letters/page": letters.page,
     "queries": queries.queries,
+    "audit": audit.page,
 }
 
 
@@ -58,48 +64,92 @@ async def _too_large(request: Request, failure: Exception) -> Response:
     return problem(413, "TOO_LARGE", TOO_LARGE)
 
 
+class Part(NamedTuple):
+    """One server of the dashboard: its rules, its sampler, and its metrics for Prometheus."""
+
+    rules: login.Rules
+    sampler: Sampler
+    metrics: Metrics | None = None
+
+
 class Site(NamedTuple):
-    """The application, and what lets those go who listen, before the HTTP server ends."""
+    """The application, and the function that releases listeners before the HTTP server ends."""
 
     app: ASGIApp
     end: Callable[[], None]
+
+
+def _api(shared: Endpoints) -> list[BaseRoute]:
+    """The API of one server."""
+    return [
+        Route("/session", shared.session),
+        Route("/servers", shared.servers),
+        Route("/login", shared.log_in, methods=["POST"]),
+        Route("/logout", shared.log_out, methods=["POST"]),
+        Route("/events", shared.events),
+        Route("/tail", shared.tail),
+        Route("/export", shared.export),
+        Route("/server", shared.question(server_status.Cached())),
+        Route("/changes/{action}", shared.change, methods=["POST"]),
+        *(Route(f"/{path}", shared.question(question)) for path, question in QUESTIONS.items()),
+    ]
 
 
 def site(
     rules: login.Rules,
     sampler: Sampler,
     *,
+    others: Sequence[Part] = (),
     names: Collection[str] = (),
     cookie: str = "pystreams",
     metrics: Metrics | None = None,
+    oidc: Oidc | None = None,
 ) -> Site:
-    """The whole application. `names`: host names that it answers to beside IP addresses and localhost."""
-    shared = Endpoints(rules, sampler, cookie, metrics)
-    routes: list[BaseRoute] = [
-        Route("/", _page),
-        Route("/metrics", shared.metrics),
-        Route("/api/session", shared.session),
-        Route("/api/login", shared.log_in, methods=["POST"]),
-        Route("/api/logout", shared.log_out, methods=["POST"]),
-        Route("/api/events", shared.events),
-        Route("/api/tail", shared.tail),
-        Route("/api/export", shared.export),
-        Route("/api/server", shared.question(server_status.Cached())),
-        Route("/api/changes/{action}", shared.change, methods=["POST"]),
-        *(Route(f"/api/{path}", shared.question(question)) for path, question in QUESTIONS.items()),
-        Mount("/static", _Files(directory=STATIC)),
+    """Return the whole application of one server, and of others.
+
+    The first server is at `/`, another one at `/on/NAME`. `names`: host names that it answers to, in addition to IP
+    addresses and localhost.
+    """
+    first = Endpoints(rules, sampler, cookie, metrics)
+    every = [
+        first,
+        *(
+            Endpoints(
+                each.rules, each.sampler, f"{cookie}-{at}", each.metrics, f"/on/{quote(each.rules.name, safe='')}"
+            )
+            for at, each in enumerate(others, 1)
+        ),
     ]
+    for each in every:
+        each.every, each.oidc = every, oidc is not None
+    routes: list[BaseRoute] = [Route("/", _page), Mount("/static", _Files(directory=STATIC))]
+    for each in every[1:]:
+        routes += [
+            Route(unquote(each.path), _page),
+            Route(f"{unquote(each.path)}/metrics", each.metrics),
+            Mount(f"/api{unquote(each.path)}", routes=_api(each)),
+        ]
+    if oidc is not None:
+        routes += oidc.routes(every)
+    routes += [Route("/metrics", first.metrics), Mount("/api", routes=_api(first))]
 
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
         del app
-        shared.news.begin()
-        sampler.start()
+        for each in every:
+            each.news.begin()
+            each.sampler.start()
         try:
             yield
         finally:
-            shared.close()
-            sampler.stop()
+            for each in every:
+                each.close()
+            for each in every:
+                await asyncio.to_thread(each.sampler.stop)
+
+    def end() -> None:
+        for each in every:
+            each.news.end()
 
     app = Guard(Starlette(routes=routes, lifespan=running, exception_handlers={TooLargeError: _too_large}), names)
-    return Site(app, shared.news.end)
+    return Site(app, end)

@@ -1,1 +1,1 @@
-"""History: the last hour of many numbers, in memory of a fixed size. Pure: knows no server, clock or browser."""
+"""History: numbers of the last hour in memory and of a day on disk, and the audit log of changes. Knows no server."""

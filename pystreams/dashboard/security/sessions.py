@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from streamclient.config.address import Address
@@ -26,14 +27,22 @@ _MOST_FAILURES = 20_000
 _MOST_PLANS, _PLAN_SECONDS = 20, 600.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Planned:
-    """A change that was shown and waits to be confirmed."""
+    """A change that was shown and waits to be confirmed. `record`: its ID in the audit log once it has begun."""
 
     action: str
     given: dict[str, Any]
     fixed: dict[str, Any]
     at: float
+    #: Its part of the audit log: the sentence that was shown, and values before and after.
+    facts: dict[str, Any] = field(default_factory=dict)
+    record: str = ""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters to carry out."""
+        return self.given | self.fixed
 
 
 @dataclass
@@ -48,26 +57,36 @@ class Session:
     whole: bool
     began: float
     used: float
+    #: Whether its user may change anything, if the dashboard allows changes at all.
+    operator: bool = True
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     plans: OrderedDict[str, Planned] = field(default_factory=OrderedDict, repr=False)
 
-    def propose(self, action: str, given: Mapping[str, Any], fixed: Mapping[str, Any], now: float) -> str:
+    def propose(
+        self,
+        action: str,
+        given: Mapping[str, Any],
+        fixed: Mapping[str, Any],
+        now: float,
+        facts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> str:
         """Remember a change that a person is shown. The number confirms it, for ten minutes.
 
-        `given`: its parameters; `fixed`: what they meant when the plan was made, and will mean when it is carried out.
+        `given`: its parameters; `fixed`: their meaning when the plan was made, which also holds when it is carried out;
+        `facts`: its part of the audit log.
         """
         number = secrets.token_urlsafe(16)
-        self.plans[number] = Planned(action, dict(given), dict(fixed), now)
+        self.plans[number] = Planned(action, dict(given), dict(fixed), now, dict(facts))
         while len(self.plans) > _MOST_PLANS:
             self.plans.popitem(last=False)
         return number
 
-    def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> dict[str, Any] | None:
-        """The parameters to carry out; None unless exactly this change was shown under that number."""
+    def confirmed(self, number: str, action: str, given: Mapping[str, Any], now: float) -> Planned | None:
+        """Return the plan to carry out; None unless exactly this change was shown under that number."""
         plan = self.plans.get(number)
         if plan is None or (plan.action, plan.given) != (action, dict(given)) or now - plan.at > _PLAN_SECONDS:
             return None
-        return plan.given | plan.fixed
+        return plan
 
     def carried_out(self, number: str) -> None:
         """The change was carried out: its number confirms nothing any more."""
@@ -75,7 +94,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions, and how often logging in has failed. `clock` gives seconds; `ended` is told of each end."""
+    """All sessions, and how often logging in has failed. `clock` returns seconds; `ended` is called at each end."""
 
     def __init__(self, clock: Callable[[], float], ended: Callable[[Session], None] = lambda _: None) -> None:
         self._clock = clock
@@ -84,10 +103,10 @@ class Sessions:
         self._failures: deque[tuple[float, str, str]] = deque(maxlen=_MOST_FAILURES)
         self._lock = threading.Lock()
 
-    def begin(self, address: Address, user: str, *, whole: bool) -> tuple[str, Session]:
+    def begin(self, address: Address, user: str, *, whole: bool, operator: bool = True) -> tuple[str, Session]:
         """A new session, with the number that its cookie holds."""
         now = self._clock()
-        session = Session(address, user, whole, now, now)
+        session = Session(address, user, whole, now, now, operator)
         number = secrets.token_urlsafe(32)
         with self._lock:
             self._kept[_hidden(number)] = session
@@ -141,10 +160,10 @@ class Sessions:
 
 
 def _hidden(number: str) -> str:
-    """What a number is looked up by, so that the time of a look-up tells nothing about valid numbers."""
+    """Return the key of a number, so that the time of a look-up reveals nothing about valid numbers."""
     return hashlib.sha256(number.encode()).hexdigest()
 
 
 def same(given: str, wanted: str) -> bool:
-    """Whether two secrets are equal, in a time that does not tell where they differ."""
+    """Whether two secrets are equal, in a time that does not depend on where they differ."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ from pystreams.connect import target
 from pystreams.connect.target import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.site import site
+from pystreams.dashboard.history import folder
+from pystreams.dashboard.history.audit import Audit
 from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.security.masks import Masks
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
 from spark_streams.config import options
@@ -79,12 +83,21 @@ class Dashboard:
 
 
 @contextmanager
-def dashboard_of(wanted: Wanted, *, changes: bool = False, open_here: bool = True) -> Iterator[Dashboard]:
-    """The dashboard of a server, which has looked at it once."""
+def dashboard_of(
+    wanted: Wanted,
+    *,
+    changes: bool = False,
+    open_here: bool = True,
+    masks: Sequence[str] = (),
+    state: Path | None = None,
+) -> Iterator[Dashboard]:
+    """The dashboard of a server, which has looked at it once. `state`: its state directory."""
     address = target.address_of(wanted, "")
     sampler = Sampler(address, interval=0.05)
     exporter = Exporter(Collector(wanted))
-    app = site(Rules(address, TOKEN, changes, open_here), sampler, metrics=exporter.page)
+    audit = None if state is None else Audit(state / folder.AUDIT)
+    rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), audit=audit)
+    app = site(rules, sampler, metrics=exporter.page)
     with closing(exporter), TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
         wait_for(lambda: sampler.state.number, "the first look")
         yield Dashboard(web, sampler)

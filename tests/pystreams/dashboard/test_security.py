@@ -58,7 +58,9 @@ def test_sessions_and_plans_are_limited() -> None:
         _, session = sessions.begin(_ADDRESS, "u", whole=True)
     assert sessions.find(first) is None
     plan = session.propose("seek", {"to": "+1"}, {"to": "(5-0"}, 0)
-    assert session.confirmed(plan, "seek", {"to": "+1"}, 1) == {"to": "(5-0"}
+    confirmed = session.confirmed(plan, "seek", {"to": "+1"}, 1)
+    assert confirmed is not None
+    assert confirmed.parameters == {"to": "(5-0"}
     assert session.confirmed(plan, "seek", {"to": "+2"}, 1) is None
     assert session.confirmed(plan, "trim", {"to": "+1"}, 1) is None
     assert session.confirmed(plan, "seek", {"to": "+1"}, 601) is None

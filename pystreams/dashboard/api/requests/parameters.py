@@ -1,4 +1,4 @@
-"""What a request asks for: its parameters, checked, and what it may use to answer them."""
+"""A request of a page: its checked parameters, and the connections and samples that may answer it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pystreams.dashboard.api.requests.access import Access
-from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.sampling.sampler import HOUR_MS, Sampler
 from pystreams.dashboard.sampling.snapshot import Snapshot
+from pystreams.dashboard.security.masks import NOTHING, Masks
 from pystreams.errors import fail
+from pystreams.values import times
 from streamwire.stream_id import StreamId
 
 PAGE, MOST = 50, 200
 _MAY_BE_EMPTY = ("stream", "group")
 _DEEPEST = 1_000_000  # pages of a list
+_LONGEST_SPAN = 31 * 86_400_000
 _WALK, _STEP = 10_000, 500  # rows that are looked through for those that a session may see
 
 Row = TypeVar("Row")
@@ -36,8 +40,14 @@ class Asked:
     given: Mapping[str, Any]
     access: Access
     sampler: Sampler
-    #: Whether the dashboard may change anything.
+    #: Whether this session may change anything.
     changes: bool
+    masks: Masks = NOTHING
+    audit: Audit | None = None
+    #: Name of the server in the audit log.
+    server: str = ""
+    #: Address of the client.
+    origin: str = ""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -63,7 +73,7 @@ class Asked:
         return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
 
     def key_or_none(self, name: str) -> bytes | None:
-        """The same, where it may be left out."""
+        """The same; None if it is left out."""
         return self.key(name) if self.given.get(name) else None
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
@@ -89,7 +99,7 @@ class Asked:
         return self.given.get(name) in (True, "true", "1")
 
     def id(self, name: str) -> StreamId | None:
-        """The ID of an entry, where one is given."""
+        """The ID of an entry; None if it is not given."""
         text = self.text(name)
         try:
             return StreamId.parse(text) if text else None
@@ -102,6 +112,11 @@ class Asked:
         if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= 41 for each in value):
             fail("INVALID_VALUE", name=name, value="...", expected="it must be a list of IDs")
         return tuple(each.encode("ascii", "replace") for each in value)
+
+    def span(self) -> int:
+        """The period of a chart, in milliseconds: an hour unless it is given."""
+        text = self.text("span")
+        return min(max(HOUR_MS, times.duration(text, "span")), _LONGEST_SPAN) if text else HOUR_MS
 
     def page(self) -> tuple[int, int]:
         """The first row and the number of rows that are wanted."""

@@ -8,7 +8,9 @@ export class Failure extends Error {
   }
 }
 
-export const state = { session: null, server: "", changes: false, columns: {} };
+// The path of this page's server; empty for the first one. Links are hashes, so they stay with the server.
+export const HERE = /^\/on\/[^/]+/.exec(location.pathname)?.[0] ?? "";
+export const state = { session: null, server: "", name: "", servers: [], changes: false, operator: true, masked: false, oidc: false, spanMs: 0, columns: {} };
 const NAMES = ["stream", "group"]; // which may be empty
 const LOST = "The dashboard does not answer: it was stopped, or cannot be reached.";
 
@@ -17,7 +19,7 @@ export function onLoggedOut(callback) { whenLoggedOut = callback; }
 
 async function send(path, options) {
   try {
-    return await fetch(`/api/${path}`, { credentials: "same-origin", ...options });
+    return await fetch(`/api${HERE}/${path}`, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Failure(0, "UNREACHABLE", LOST);
@@ -74,5 +76,11 @@ export function remember(document) {
   state.session = document.session;
   state.server = document.server;
   state.changes = Boolean(document.changes);
+  state.operator = document.operator ?? true;
+  state.masked = Boolean(document.masked);
+  state.name = document.name ?? "";
+  state.servers = document.servers ?? [];
+  state.oidc = Boolean(document.oidc);
+  state.spanMs = document.span_ms ?? 0;
   state.columns = document.columns;
 }

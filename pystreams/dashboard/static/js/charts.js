@@ -1,4 +1,4 @@
-// Charts of the last hour, drawn by uPlot. What a chart shows is also said in words, for screen readers.
+// Charts over time, drawn by uPlot, each with a description in words for screen readers.
 
 import { h, replace, text } from "./dom.js";
 import { bytes, clock } from "./format.js";
@@ -77,7 +77,7 @@ export class Chart {
       padding: [8, 8, 0, 0],
       scales: { y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.1, 1)] } },
       axes: [
-        { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800] },
+        { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400] },
         { ...axis, size: 64, space: 34, incrs: show === bytes ? SIZE_STEPS : STEPS, values: (_, ticks) => ticks.map((value) => show(value)) },
       ],
       series: [{}, ...this.series.map((one, at) => {

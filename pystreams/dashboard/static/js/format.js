@@ -60,7 +60,7 @@ export function clock(ms, seconds = true) {
   return `${two(at.getHours())}:${two(at.getMinutes())}${seconds ? `:${two(at.getSeconds())}` : ""}`;
 }
 
-// The date and time in an ID, or of a number of milliseconds; empty where it is none.
+// The date and time in an ID, or of a number of milliseconds; empty if it has none.
 export function moment(ms) {
   const at = new Date(ms);
   if (Number.isNaN(at.getTime()) || ms > 253402300799999) return "";

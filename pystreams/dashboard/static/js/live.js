@@ -1,7 +1,7 @@
 // What comes by itself: the looks of the server's sampler, and the entries of a stream that is followed.
 // A page that is not seen listens to nothing: browsers allow few connections to one host.
 
-import { address } from "./api.js";
+import { address, HERE } from "./api.js";
 
 export class Looks {
   constructor(told) {
@@ -14,7 +14,7 @@ export class Looks {
 
   open() {
     if (this.source) return;
-    this.source = new EventSource("/api/events");
+    this.source = new EventSource(`/api${HERE}/events`);
     this.source.addEventListener("look", (event) => this.told(JSON.parse(event.data)));
     this.source.addEventListener("error", () => {
       this.told(null);
@@ -44,7 +44,7 @@ export function follow(stream, where, arrived, failed) {
   let timer = null;
   let ended = false;
   const open = () => {
-    source = new EventSource(`/api/${address("tail", { stream, where, after })}`);
+    source = new EventSource(`/api${HERE}/${address("tail", { stream, where, after })}`);
     source.addEventListener("entries", (event) => {
       const document = JSON.parse(event.data);
       after = document.after || after;

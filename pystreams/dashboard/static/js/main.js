@@ -1,11 +1,12 @@
-// The page: logging in, the frame with its navigation, which screen is shown, keys, and what is told of the server.
+// The page: logging in, the frame with its navigation, the choice of the screen, keys, and news of the server.
 
-import { Failure, get, onLoggedOut, post, remember, state } from "./api.js";
+import { Failure, get, HERE, onLoggedOut, post, remember, state } from "./api.js";
 import { dialog } from "./changes.js";
 import { h, icon, replace, text } from "./dom.js";
 import { duration } from "./format.js";
 import { Looks } from "./live.js";
 import { panel, toast } from "./parts.js";
+import { audit } from "./screens/audit.js";
 import { group } from "./screens/group.js";
 import { groups } from "./screens/groups.js";
 import { letters } from "./screens/letters.js";
@@ -14,11 +15,14 @@ import { overview } from "./screens/overview.js";
 import { pending } from "./screens/pending.js";
 import { queries } from "./screens/queries.js";
 import { server } from "./screens/server.js";
+import { servers } from "./screens/servers.js";
 import { stream } from "./screens/stream.js";
 
-const SCREENS = { "": overview, groups, group, stream, pending, letters, queries, server };
+const SCREENS = { servers, audit, "": overview, groups, group, stream, pending, letters, queries, server };
 const PLACES = [["", "Overview", "overview", "o"], ["groups", "Groups", "groups", "g"], ["letters", "Dead letters", "letters", "d"],
-  ["queries", "Spark queries", "queries", "q"], ["server", "Server", "server", "s"]];
+  ["queries", "Spark queries", "queries", "q"], ["server", "Server", "server", "s"], ["audit", "Changes", "audit", "c"]];
+const ALL_SERVERS = ["servers", "All servers", "servers", "a"];
+const places = () => (state.servers.length > 1 ? [ALL_SERVERS, ...PLACES] : PLACES);
 const BELONGS = { stream: "", group: "groups", pending: "groups" };
 
 const app = document.getElementById("app");
@@ -27,18 +31,21 @@ let frame = null;
 // One logged-in page. A screen is {element, refresh(look), leave()}; `refresh` is called after every look.
 class Frame {
   constructor() {
-    this.links = new Map(PLACES.map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
+    this.links = new Map(places().map(([path, title, picture]) => [path, h("a", { href: `#/${path}` }, icon(picture), title)]));
     this.badge = h("span", { class: "badge bad", hidden: true });
     this.links.get("groups").append(this.badge);
     this.product = h("span", { class: "muted" });
     this.theme = h("button", { type: "button", class: "button quiet icon", onclick: () => switchTheme() });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
+    const role = state.operator ? "Nothing can be changed here: the dashboard was started without permission to." : "Your role is viewer, which changes nothing.";
     const badge = state.changes ? h("span", { class: "badge warning", title: "Changes are allowed here." }, "changes allowed")
-      : h("span", { class: "badge", title: "Nothing can be changed here: the dashboard was started without permission to." }, "read-only");
+      : h("span", { class: "badge", title: role }, "read-only");
     this.element = h("div", { class: "frame" },
       h("header", { class: "side" },
         h("a", { class: "brand", href: "#/" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
+        state.servers.length > 1 ? h("select", { class: "switch", "aria-label": "Server", onchange: (event) => location.assign(`${event.target.value || "/"}#/`) },
+          state.servers.map((one) => h("option", { value: one.path, selected: one.here }, one.name))) : null,
         h("nav", { "aria-label": "Screens" }, [...this.links.values()]),
         h("div", { class: "foot" },
           h("div", { class: "server" }, this.product, h("div", { class: "mono" }, state.server)),
@@ -173,7 +180,7 @@ async function logOut() {
   try { await post("logout", {}); } finally { state.session = null; enter(); }
 }
 
-// What fails behind a click is told; a screen that cannot be shown says so itself.
+// Failures behind a click become a toast; a screen that cannot be shown has its own message.
 window.addEventListener("unhandledrejection", (event) => {
   if (!(event.reason instanceof Failure)) return;
   event.preventDefault();
@@ -188,7 +195,7 @@ document.addEventListener("keydown", (event) => {
   const inChord = Date.now() - chord < 1200;
   chord = 0;
   if (inChord) {
-    const place = PLACES.find((one) => one[3] === event.key);
+    const place = places().find((one) => one[3] === event.key);
     if (place) { event.preventDefault(); location.hash = `#/${place[0]}`; }
     return;
   }
@@ -214,19 +221,28 @@ function moveRow(by) {
 }
 
 function shortcuts() {
-  const rows = [...PLACES.map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Row before"],
+  const rows = [...places().map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Row before"],
     [["Enter"], "Open the row"], [["u"], "Back"], [["t"], "Light or dark"], [["?"], "This list"]];
   const element = dialog("Keyboard", h("div", { class: "shortcuts" }, rows.map(([keys, title]) => [
     h("span", {}, keys.map((key, at) => [at ? " " : null, h("kbd", {}, key)])), h("span", {}, title)])),
   h("button", { type: "button", class: "button", onclick: () => element.close() }, "Close"));
 }
 
+// What the server says of a login with OpenID Connect that failed.
+const REFUSALS = {
+  provider: "The login provider does not answer. The log of the dashboard has the reason.",
+  refused: "The login provider's answer was refused. The log of the dashboard has the reason.",
+  role: "You are known to the login provider, but have no role in this dashboard.",
+};
+
 export async function enter() {
   frame?.leave();
   frame = null;
   let failed = "";
   const given = location.hash.match(/^#token=(.+)$/);
-  if (given) history.replaceState(null, "", location.pathname); // the token is in no history
+  const refused = location.hash.match(/^#login=(\w+)$/);
+  if (refused) failed = REFUSALS[refused[1]] ?? "";
+  if (given || refused) history.replaceState(null, "", location.pathname); // the token is in no history
   try {
     if (given) remember(await post("login", { token: decodeURIComponent(given[1]) }));
     else remember(await get("session"));

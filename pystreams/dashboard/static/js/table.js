@@ -1,4 +1,4 @@
-// Tables: rows are kept by their keys, and a cell is drawn anew only where its value has changed, so that focus and
+// Tables: rows are kept by their keys, and a cell is drawn again only if its value has changed, so that focus and
 // selection stay while numbers move. Headers sort on the server; the pager asks for other pages.
 
 import { h, replace, text } from "./dom.js";
@@ -78,7 +78,7 @@ export class Table {
   }
 }
 
-// "101–150 of 5,000" with buttons; total may be null where it is not known.
+// "101–150 of 5,000" with buttons; total may be null if it is unknown.
 export class Pager {
   constructor(size, onpage) {
     this.size = size;

@@ -327,7 +327,7 @@ def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: serv
                 expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.parametrize("held", ["**/api/overview", "**/api/streams?*"])
+@pytest.mark.parametrize("held", ["**/api/overview?*", "**/api/streams?*"])
 def test_a_look_during_loading_is_not_missed(
     opened: Opened, client: redis.Redis, place: servers.Running, held: str
 ) -> None:

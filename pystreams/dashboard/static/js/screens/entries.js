@@ -1,9 +1,10 @@
-// Entries of a stream in pages: from a position on or back, filtered by a condition; each can be opened whole.
+// Entries of a stream in pages: a range, filtered by a condition; each can be opened whole.
 
 import { get } from "../api.js";
 import { dialog } from "../changes.js";
-import { h, replace } from "../dom.js";
-import { bytes, count, momentOfId, position, things } from "../format.js";
+import { h, replace, text } from "../dom.js";
+import { filters } from "../filters.js";
+import { bytes, count, momentOfId, percent, position, things } from "../format.js";
 import { button, entryFields, facts, field, nothing, segments } from "../parts.js";
 import { Table, Walker } from "../table.js";
 import { valueView } from "../values.js";
@@ -29,41 +30,65 @@ export const entryColumns = (stream) => [
   { id: "fields", title: "Fields", class: "wrap", value: (row) => [row.fields, row.more], cell: (row) => entryFields(row.fields, row.more) },
 ];
 
+// One page. With a condition it is a search, which looks at some thousand entries per step until the page is full.
 export async function browse(key, query) {
   let order = query.get("order") ?? "falling";
   const at = h("input", { name: "at", placeholder: "ID, time, 15m, start", spellcheck: "false", value: query.get("at") ?? "" });
+  const to = h("input", { name: "to", placeholder: "the other end", spellcheck: "false", value: query.get("to") ?? "" });
   const where = h("input", { name: "where", placeholder: "amount > 100 and city == 'Lyon'", spellcheck: "false", value: query.get("where") ?? "" });
   const problem = h("p", { class: "error", role: "alert", hidden: true });
   const walker = new Walker(() => load());
   const table = new Table({
     label: "Entries", columns: entryColumns(key), key: (row) => row.id,
-    empty: () => (where.value || at.value ? nothing("No entry here is like this.", "Go on with Next, or change the position or the condition.")
-      : nothing("The stream has no entries.", "What was in it was trimmed or deleted.")),
+    empty: () => (where.value || at.value || to.value ? nothing("No entry matches.", "Change the range or the condition.")
+      : nothing("The stream has no entries.", "Its entries were trimmed or deleted.")),
   });
+  const bar = h("progress", { max: 1, value: 0, "aria-label": "Part of the range that was searched" });
+  const said = h("span", { class: "muted", role: "status" });
+  const stop = button("Stop", () => { number += 1; search.hidden = true; });
+  const search = h("div", { class: "search", hidden: true }, bar, said, stop);
   let number = 0;
 
   async function load() {
     const mine = number += 1;
+    const rows = [];
+    let scanned = 0;
+    let cursor = walker.start;
     try {
-      const found = await get("entries", { stream: key, order, at: walker.start || position(at.value), where: where.value, size: SIZE });
-      if (mine !== number) return;
-      problem.hidden = true;
-      table.update(found.rows);
-      const scanned = where.value ? `${count(found.rows.length)} of ${things(found.scanned, "entry")} looked at` : things(found.rows.length, "entry");
-      walker.update(scanned, found.next);
+      do {
+        const found = await get("entries", { stream: key, order, at: position(at.value), to: position(to.value), where: where.value, cursor, size: SIZE - rows.length });
+        if (mine !== number) return;
+        problem.hidden = true;
+        rows.push(...found.rows);
+        scanned += found.scanned;
+        cursor = found.next;
+        table.update(rows);
+        const words = where.value ? `${count(rows.length)} of ${things(scanned, "entry")} match` : things(rows.length, "entry");
+        walker.update(words, cursor);
+        search.hidden = !where.value || cursor === null || rows.length >= SIZE;
+        bar.value = found.progress;
+        text(said, `${things(scanned, "entry")} searched, ${percent(found.progress)} of the range`);
+      } while (where.value && cursor !== null && rows.length < SIZE);
     } catch (failure) {
       if (mine !== number) return;
       replace(problem, failure.message);
       problem.hidden = false;
+      search.hidden = true;
     }
   }
 
   const again = () => { walker.reset(); return load(); };
+  const ordering = segments("Order", [["falling", "Newest first"], ["rising", "Oldest first"]], order, (value) => { order = value; again(); });
   const form = h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); again(); } },
-    h("div", { class: "field" }, "Order", segments("Order", [["falling", "Newest first"], ["rising", "Oldest first"]], order, (value) => { order = value; again(); })),
-    field("From", at), field("Where", where, true), h("button", { type: "submit", class: "button" }, "Show"));
-  await load();
-  const live = () => order === "falling" && walker.starts.length === 1 && !at.value && !where.value && problem.hidden;
-  return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form, problem), table.element, walker.element),
-    refresh: () => (live() ? load() : null) };
+    h("div", { class: "field" }, "Order", ordering), field("From", at), field("To", to), field("Where", where, true), h("button", { type: "submit", class: "button" }, "Show"),
+    filters(key, () => ({ order, at: at.value, to: to.value, where: where.value }), (saved) => {
+      order = saved.order;
+      for (const [each, control] of Object.entries({ at, to, where })) control.value = saved[each];
+      [...ordering.children].forEach((one, which) => one.setAttribute("aria-pressed", String((which === 0) === (order === "falling"))));
+      again();
+    }));
+  if (where.value) load(); else await load(); // a search may take long: the screen is there before it ends
+  const live = () => order === "falling" && walker.starts.length === 1 && !at.value && !to.value && !where.value && problem.hidden;
+  return { element: h("section", { class: "panel" }, h("div", { class: "body" }, form, search, problem), table.element, walker.element),
+    refresh: () => (live() ? load() : null), leave: () => { number += 1; } };
 }

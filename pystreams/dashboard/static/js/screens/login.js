@@ -1,6 +1,6 @@
 // Logging in: as a user of the server, or with the token that the dashboard shows when it starts.
 
-import { post, remember, state } from "../api.js";
+import { HERE, post, remember, state } from "../api.js";
 import { h, replace } from "../dom.js";
 import { field } from "../parts.js";
 
@@ -24,10 +24,11 @@ export function login(failed, entered) {
   } },
   h("div", { class: "brand" }, h("img", { src: "/static/icon.svg", alt: "" }), "pystreams"),
   h("div", {}, h("h1", {}, "Log in"), h("p", { class: "muted mono" }, state.server)),
+  state.oidc ? h("a", { class: "button primary", href: "/oidc/login" }, "Log in with single sign-on") : null,
   field("User", user), field("Password", password),
   h("p", { class: "hint" }, "A user of the server's ACL. Without a password on the server, leave both empty."),
   h("details", {}, h("summary", {}, "Log in with a token"), field("Token", token),
     h("p", { class: "hint" }, "'pystreams ui' shows it when it starts, at the end of its URL.")),
-  problem, go);
+  problem, go, HERE ? h("p", { class: "hint" }, h("a", { href: "/#/servers" }, "All servers")) : null);
   return h("main", { id: "main", class: "login" }, h("div", { class: "panel card" }, form));
 }

@@ -5,6 +5,7 @@ import { Chart } from "../charts.js";
 import { columns } from "../columns.js";
 import { h, replace } from "../dom.js";
 import { bytes, count, duration, rate, seconds, short, things } from "../format.js";
+import { span, spans } from "../span.js";
 import { nothing, panelWith, panel, debounced, status, Tiles } from "../parts.js";
 import { Pager, Table } from "../table.js";
 
@@ -39,7 +40,7 @@ export async function overview({ query }) {
   }
 
   async function summary() {
-    const found = await get("overview");
+    const found = await get("overview", { span: span() });
     const { server } = found;
     const totals = found.totals ?? {}; // no sums: this user may see some of very many streams
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
@@ -54,13 +55,13 @@ export async function overview({ query }) {
       h("a", { href: `#/group/${row.stream.key}/${row.name.key}` }, status(row.status),
         h("span", { class: "what" }, h("strong", {}, row.name.text), h("span", { class: "muted" }, ` of ${row.stream.text}`)),
         h("span", { class: "lag" }, `${count(row.lag, row.lag_exact)} behind (${seconds(row.lag_seconds)}), ${count(row.pending)} pending`))))
-      : h("p", { class: "allwell" }, status("ok"), totals.groups ? "All groups get on." : "There are no consumer groups yet."));
+      : h("p", { class: "allwell" }, status("ok"), totals.groups ? "All groups advance." : "There are no consumer groups yet."));
   }
 
   const refresh = () => Promise.all([summary(), list()]);
   await refresh();
   const element = h("div", {}, h("h1", { class: "visually-hidden" }, "Overview"), tiles.element,
-    panel("Needs attention", attention), h("div", { class: "columns" }, chartRate.element, chartLag.element),
+    panel("Needs attention", attention), spans(() => summary()), h("div", { class: "columns" }, chartRate.element, chartLag.element),
     panelWith("Streams", search, table.element, pager.element));
   return { title: "Overview", element, refresh, leave: () => { chartRate.leave(); chartLag.leave(); } };
 }

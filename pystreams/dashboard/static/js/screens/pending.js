@@ -1,4 +1,4 @@
-// Pending entries of a group: how old, how often delivered, to whom; acknowledged, claimed or given back, one or many.
+// Pending entries of a group by age, deliveries and consumer; acknowledged, claimed or given back, one or many.
 
 import { get, state } from "../api.js";
 import { change } from "../changes.js";
@@ -37,7 +37,7 @@ export async function pending({ keys: [stream, group], query }) {
       { id: "idle", title: "Idle", right: true, help: "Since it was last delivered", value: (row) => row.idle_ms, cell: (row) => (row.idle_ms === null ? h("span", { class: "muted", title: "Given back: the next claim of any consumer gets it." }, "given back") : duration(row.idle_ms)) },
       { id: "deliveries", title: "Deliveries", right: true, value: (row) => row.deliveries, cell: (row) => (row.deliveries >= 5 ? h("span", { class: "badge bad" }, count(row.deliveries)) : count(row.deliveries)) },
     ],
-    empty: () => nothing("Nothing is pending that was asked for.", "What the group has read is acknowledged, or the filter is too narrow."),
+    empty: () => nothing("Nothing is pending that was asked for.", "The group has acknowledged its entries, or the filter is too narrow."),
   });
 
   function marks() {

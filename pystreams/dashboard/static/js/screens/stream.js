@@ -5,6 +5,7 @@ import { Chart } from "../charts.js";
 import { h } from "../dom.js";
 import { bytes, count, momentOfId, rate, seconds } from "../format.js";
 import { button, nothing, panel, Tiles } from "../parts.js";
+import { span, spans } from "../span.js";
 import { Table } from "../table.js";
 import { browse } from "./entries.js";
 import { exportStream } from "./export.js";
@@ -17,7 +18,7 @@ const TABS = [["", "Entries"], ["tail", "Live"], ["fields", "Fields"], ["groups"
 
 export async function stream({ keys, query, again }) {
   const [key, tab = ""] = keys;
-  let found = await get("stream", { stream: key });
+  let found = await get("stream", { stream: key, span: span() });
   const tiles = new Tiles([["length", "Length"], ["rate", "Rate"], ["size", "Size"], ["newest", "Newest entry"], ["oldest", "Oldest entry"], ["removed", "Removed"]]);
   const lengths = new Chart("Length", [{ name: "length", label: "length", show: count }]);
   const rates = new Chart("Entries added", [{ name: "rate", label: "added", show: rate }]);
@@ -35,6 +36,7 @@ export async function stream({ keys, query, again }) {
   }
   show();
 
+  const charts = chosen[0] === "" || chosen[0] === "groups";
   const part = await content(chosen[0], key, query, () => found, again);
   const tabs = h("nav", { class: "tabs", "aria-label": "Parts of the stream" }, TABS.filter(([name]) => name !== "change" || state.changes).map(([name, title]) =>
     h("a", { href: `#/stream/${key}${name ? `/${name}` : ""}`, "aria-current": name === chosen[0] ? "page" : null },
@@ -43,12 +45,12 @@ export async function stream({ keys, query, again }) {
     h("div", { class: "head" }, h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Streams")), h("h1", {}, found.name.text || "(no name)")),
       h("div", { class: "row" }, found.dead_letters ? h("a", { class: "button", href: `#/letters/${key}` }, "Dead letters") : null,
         button("Export…", () => exportStream(key)))),
-    tiles.element, chosen[0] === "" || chosen[0] === "groups" ? h("div", { class: "columns" }, lengths.element, rates.element) : null, tabs, part.element);
+    tiles.element, charts ? [spans(async () => { found = await get("stream", { stream: key, span: span() }); show(); }), h("div", { class: "columns" }, lengths.element, rates.element)] : null, tabs, part.element);
   return {
     title: found.name.text,
     element,
     refresh: async (look) => {
-      found = await get("stream", { stream: key });
+      found = await get("stream", { stream: key, span: span() });
       show();
       await part.refresh?.(look);
     },

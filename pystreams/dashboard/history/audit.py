@@ -1,0 +1,112 @@
+"""The audit log: one JSON object per line for each change, in a file that is only ever appended to.
+
+A change has two lines with the same `id`. The first, `begun`, is written before anything is sent to the server, so a
+change that cannot be recorded is refused. The second, `done` or `failed`, has the result. The file is opened for every
+line, so a program that rotates it only has to rename it. Values of entries are never recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pystreams.values import times
+
+_log = logging.getLogger("pystreams.dashboard")
+
+_CHUNK = 1 << 16
+_MOST_READ = 1 << 20  # bytes that one request reads
+_MODE = 0o600
+
+
+class UnwritableError(Exception):
+    """A line cannot be appended."""
+
+
+class Audit:
+    """The log in one file. Safe to use from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+
+    def begin(self, facts: Mapping[str, Any]) -> str:
+        """Record that a change begins; return its ID. Raises UnwritableError."""
+        number = secrets.token_hex(8)
+        self._append({"event": "begun", "id": number, **facts})
+        return number
+
+    def end(self, number: str, facts: Mapping[str, Any]) -> None:
+        """Record how a change ended. A line that cannot be written goes to the log of the process."""
+        try:
+            self._append({"id": number, **facts})
+        except UnwritableError as failure:
+            _log.warning("The audit log %s cannot be written (%s). Change %s: %s", self.path, failure, number, facts)
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        line = json.dumps({"time": times.iso(round(time.time() * 1000)), **record}, ensure_ascii=True) + "\n"
+        with self._lock:
+            try:
+                file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+                try:
+                    left = line.encode()
+                    while left:
+                        left = left[os.write(file, left) :]
+                    os.fsync(file)
+                finally:
+                    os.close(file)
+            except OSError as cause:
+                raise UnwritableError(cause.strerror or str(cause)) from cause
+
+    def page(
+        self, before: int | None, size: int, wanted: Callable[[Mapping[str, Any]], bool]
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """Return the newest wanted records before a byte offset, newest first, and the offset for the next page.
+
+        Reads at most a mebibyte; the next page continues there. An offset of None is the end of the file.
+        """
+        found: list[dict[str, Any]] = []
+        try:
+            with self.path.open("rb") as file:
+                end = file.seek(0, os.SEEK_END) if before is None else before
+                for start, line in _backwards(file, end):
+                    record = _parsed(line)
+                    if record is not None and wanted(record):
+                        found.append(record)
+                    if len(found) == size or end - start > _MOST_READ:
+                        return found, start if start > 0 else None
+        except FileNotFoundError:
+            pass
+        return found, None
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """Return the record of a line; None for a line that was cut off, or is something else."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _backwards(file: Any, end: int) -> Any:
+    """Yield the lines before an offset, last first, each with the offset of its start."""
+    kept = b""
+    at = end
+    while at > 0:
+        size = min(_CHUNK, at)
+        at -= size
+        file.seek(at)
+        kept = file.read(size) + kept
+        while (cut := kept.rstrip(b"\n").rfind(b"\n")) >= 0:
+            line, kept = kept[cut + 1 :], kept[: cut + 1]
+            yield at + cut + 1, line
+    if kept.strip():
+        yield 0, kept

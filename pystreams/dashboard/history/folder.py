@@ -1,0 +1,31 @@
+"""The state directory: the history of each server and the audit log, readable by the owner alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+AUDIT = "audit.jsonl"
+_MODE = 0o700
+
+
+def default(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the user's state directory: below XDG_STATE_HOME, else below `~/.local/state`."""
+    home = environment.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "pystreams" / "dashboard"
+
+
+def prepared(folder: Path) -> Path:
+    """Create a folder with mode 0700, or give an existing one of this user that mode. Raises OSError."""
+    folder.mkdir(mode=_MODE, parents=True, exist_ok=True)
+    folder.chmod(_MODE)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(None, "it is not writable")
+    return folder
+
+
+def of_server(folder: Path, address: str) -> Path:
+    """Create and return the folder for the history of the server at an address. Raises OSError."""
+    return prepared(folder / hashlib.sha256(address.encode()).hexdigest()[:16])

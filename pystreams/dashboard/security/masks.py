@@ -1,0 +1,96 @@
+"""Masking: fields whose values never leave this process. Pure.
+
+A rule is `FIELD` or `STREAM:FIELD`, with `*` and `?` as wildcards; the stream ends at the last colon. A rule matches a
+field's name, and, in a value that is JSON or was decoded, a nested field's name or path (`payload.card.number`).
+Rules apply before conditions are evaluated, so a search cannot find out a masked value either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pystreams.values import names
+
+MASKED = "(masked)"
+_MASKED = MASKED.encode()
+
+
+class Masks:
+    """The rules of one server."""
+
+    def __init__(self, rules: Sequence[str] = ()) -> None:
+        split = [rule.rpartition(":") for rule in rules]
+        self._rules = [(stream or "*", field) for stream, _, field in split if field]
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def of(self, *streams: bytes) -> Mask:
+        """Return the rules for an entry of a stream; for a dead letter also name the stream that it comes from."""
+        shown = [names.shown(stream) for stream in streams]
+        return Mask([field for stream, field in self._rules if any(fnmatchcase(name, stream) for name in shown)])
+
+
+class Mask:
+    """The rules of one stream: patterns of field names and paths."""
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self._patterns = list(patterns)
+
+    def __bool__(self) -> bool:
+        return bool(self._patterns)
+
+    def hides(self, name: str) -> bool:
+        """Return whether a field, by its name or path, is masked."""
+        return any(fnmatchcase(name, pattern) for pattern in self._patterns)
+
+    def words(self, words: Sequence[bytes]) -> list[bytes]:
+        """Return field names and values in turn, with masked values replaced."""
+        if not self._patterns:
+            return list(words)
+        found = list(words)
+        for at in range(0, len(found) - 1, 2):
+            found[at + 1] = self._value(names.shown(found[at]), found[at + 1])
+        return found
+
+    def tree(self, name: str, value: Any) -> tuple[Any, bool]:
+        """Return a decoded value of a field with masked parts replaced, and whether there were any."""
+        if not self._patterns:
+            return value, False
+        if self.hides(name):
+            return MASKED, True
+        return self._nested(name, value)
+
+    def _value(self, name: str, value: bytes) -> bytes:
+        if self.hides(name):
+            return _MASKED
+        if value.lstrip()[:1] not in (b"{", b"["):
+            return value
+        try:
+            found, masked = self._nested(name, json.loads(value))
+        except (ValueError, RecursionError):
+            return _MASKED  # an object that cannot be parsed may hold a masked field
+        return json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass") if masked else value
+
+    def _nested(self, path: str, value: Any) -> tuple[Any, bool]:
+        if isinstance(value, dict):
+            masked = False
+            made: dict[Any, Any] = {}
+            for key, each in value.items():
+                inner = f"{path}.{key}"
+                if self.hides(str(key)) or self.hides(inner):
+                    made[key], changed = MASKED, True
+                else:
+                    made[key], changed = self._nested(inner, each)
+                masked |= changed
+            return made, masked
+        if isinstance(value, list | tuple):
+            items = [self._nested(path, each) for each in value]
+            return [item for item, _ in items], any(changed for _, changed in items)
+        return value, False
+
+
+NOTHING = Masks()

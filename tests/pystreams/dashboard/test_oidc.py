@@ -1,0 +1,254 @@
+"""Logging in with OpenID Connect, at a small provider on loopback that checks what a client has to send."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+import redis
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+from starlette.testclient import TestClient
+
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.app.oidc import Oidc, Provider, roles
+from pystreams.dashboard.app.site import Part, site
+from pystreams.dashboard.sampling.sampler import Sampler
+from tests import servers
+from tests.pystreams.conftest import Cli
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
+
+pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+
+_CLIENT = "dashboard"
+
+
+class _Provider(ThreadingHTTPServer):
+    """The provider. `change` may change the claims of the next tokens; `signer` signs them."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.issuer = self.named = f"http://127.0.0.1:{self.server_port}"
+        self.key = self.signer = RSAKey.generate_key(2048, {"kid": "one"})
+        self.codes: dict[str, dict[str, str]] = {}
+        self.change: Callable[[dict[str, Any]], None] = lambda _: None
+
+    def answer(self, path: str) -> Any:
+        if path == "/.well-known/openid-configuration":
+            return {
+                "issuer": self.named,
+                "authorization_endpoint": f"{self.issuer}/authorize",
+                "token_endpoint": f"{self.issuer}/token",
+                "jwks_uri": f"{self.issuer}/keys",
+                "id_token_signing_alg_values_supported": ["RS256", "none", "HS256"],
+            }
+        return {"keys": [self.key.as_dict(private=False)]} if path == "/keys" else None
+
+    def authorize(self, url: str) -> str:
+        """Return the address for the browser after its user has logged in."""
+        given = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+        assert (given["client_id"], given["response_type"], given["code_challenge_method"]) == (_CLIENT, "code", "S256")
+        assert "openid" in given["scope"]
+        code = secrets.token_urlsafe()
+        self.codes[code] = given
+        return f"{given['redirect_uri']}?{urlencode({'code': code, 'state': given['state']})}"
+
+    def token(self, given: dict[str, str]) -> dict[str, Any] | None:
+        asked = self.codes.pop(given.get("code", ""), None)
+        if asked is None or given.get("redirect_uri") != asked["redirect_uri"]:
+            return None
+        digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()
+        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != asked["code_challenge"]:
+            return None
+        now = int(time.time())
+        claims: dict[str, Any] = {
+            "iss": self.issuer,
+            "aud": _CLIENT,
+            "sub": "17",
+            "nonce": asked["nonce"],
+            "iat": now,
+            "exp": now + 300,
+            "preferred_username": "ada",
+            "roles": ["viewer"],
+        }
+        self.change(claims)
+        token = jwt.encode({"alg": "RS256", "kid": "one"}, claims, self.signer)
+        return {"access_token": "opaque", "token_type": "Bearer", "id_token": token}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Provider
+
+    def do_GET(self) -> None:
+        self._send(self.server.answer(self.path))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        self._send(self.server.token({name: values[0] for name, values in parse_qs(body).items()}), 400)
+
+    def _send(self, document: Any, missing: int = 404) -> None:
+        body = json.dumps(document or {"error": "invalid_grant"}).encode()
+        self.send_response(missing if document is None else 200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def provider() -> Iterator[_Provider]:
+    """A provider that runs."""
+    with _Provider() as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+@contextmanager
+def _dashboard(place: servers.Running, provider: _Provider) -> Iterator[TestClient]:
+    """A dashboard of one server twice, which allows changes, with this provider."""
+    address = address_of(place.url)
+    parts = [Part(Rules(address, TOKEN, True, True, name), Sampler(address, 0.05)) for name in ("one", "two")]
+    oidc = Oidc(Provider(provider.issuer, _CLIENT), "pystreams")
+    app = site(parts[0].rules, parts[0].sampler, others=parts[1:], oidc=oidc).app
+    with TestClient(app, base_url="http://127.0.0.1:8379", follow_redirects=False) as web:
+        yield web
+
+
+def _log_in(web: TestClient, provider: _Provider) -> str:
+    """Go the way of a browser; return the page that it ends on."""
+    begun = web.get("/oidc/login")
+    assert begun.status_code == 302, begun.text
+    ended = web.get(provider.authorize(begun.headers["location"]))
+    assert ended.status_code == 303
+    return str(ended.headers["location"])
+
+
+def _produce(web: TestClient, path: str = "") -> int:
+    csrf = web.get(f"/api{path}/session").json()["session"]["csrf"]
+    given = {"stream": "s", "fields": [["n", "1"]]}
+    return web.post(f"/api{path}/changes/produce", json=given, headers={"x-csrf-token": csrf}).status_code
+
+
+def test_a_viewer_reads_and_an_operator_changes(
+    place: servers.Running, client: redis.Redis, provider: _Provider
+) -> None:
+    """Both are logged in to all servers under their names; a viewer is refused every change."""
+    client.xadd("s", {"a": 1})
+    with _dashboard(place, provider) as web:
+        assert web.get("/api/session").json()["oidc"] is True
+        assert _log_in(web, provider) == "/"
+        facts = web.get("/api/session").json()
+        assert (facts["session"]["user"], facts["changes"], facts["operator"]) == ("ada", False, False)
+        assert (_produce(web), _produce(web, "/on/two")) == (403, 403)
+        provider.change = lambda claims: claims.update(roles="operator", preferred_username="grace")
+        assert _log_in(web, provider) == "/"
+        facts = web.get("/api/session").json()
+        assert (facts["session"]["user"], facts["changes"]) == ("grace", True)
+        assert (_produce(web), _produce(web, "/on/two")) == (200, 200)
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"),
+    [
+        ({"exp": 1_000_000_000}, "refused"),
+        ({"exp": None}, "refused"),
+        ({"iss": "http://127.0.0.1:1"}, "refused"),
+        ({"aud": "another"}, "refused"),
+        ({"nonce": "another"}, "refused"),
+        ({"sub": None}, "refused"),
+        ({"roles": ["reader"]}, "role"),
+        ({"roles": None}, "role"),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else value,
+)
+def test_wrong_tokens_are_refused(
+    place: servers.Running, provider: _Provider, caplog: pytest.LogCaptureFixture, change: dict[str, Any], ends: str
+) -> None:
+    """Expired, of another issuer, for another client, of another login, or without a role."""
+
+    def changed(claims: dict[str, Any]) -> None:
+        claims.update(change)
+        for name in [name for name, value in claims.items() if value is None]:
+            del claims[name]
+
+    provider.change = changed
+    with _dashboard(place, provider) as web, caplog.at_level(logging.WARNING):
+        assert _log_in(web, provider) == f"/#login={ends}"
+        assert web.get("/api/session").json()["session"] is None
+    assert "A login with OIDC was refused" in caplog.text
+
+
+def test_tokens_of_another_key_are_refused(place: servers.Running, provider: _Provider) -> None:
+    """A signature must be by one of the provider's keys."""
+    provider.signer = RSAKey.generate_key(2048, {"kid": "one"})
+    with _dashboard(place, provider) as web:
+        assert _log_in(web, provider) == "/#login=refused"
+
+
+def test_a_provider_with_another_issuer_is_refused(place: servers.Running, provider: _Provider) -> None:
+    """Its metadata must name the issuer that the dashboard was given."""
+    provider.named = "http://127.0.0.1:1"
+    with _dashboard(place, provider) as web:
+        assert _log_in(web, provider) == "/#login=provider"
+
+
+def test_an_answer_that_was_not_asked_for_is_refused(place: servers.Running, provider: _Provider) -> None:
+    """Without the browser's cookie, with another state, a second time, or without the verifier's code."""
+    with _dashboard(place, provider) as web, _dashboard(place, provider) as other:
+        begun = web.get("/oidc/login")
+        back = provider.authorize(begun.headers["location"])
+        assert other.get(back).headers["location"] == "/#login=refused"
+        wrong = back.replace("state=", "state=x")
+        assert web.get(wrong).headers["location"] == "/#login=refused"
+        begun = web.get("/oidc/login")
+        back = provider.authorize(begun.headers["location"])
+        stolen = parse_qs(urlsplit(provider.authorize(other.get("/oidc/login").headers["location"])).query)["code"][0]
+        mixed = back.replace(parse_qs(urlsplit(back).query)["code"][0], stolen)
+        assert web.get(mixed).headers["location"] == "/#login=refused"
+        begun = web.get("/oidc/login")
+        back = provider.authorize(begun.headers["location"])
+        assert web.get(back).headers["location"] == "/"
+        assert web.get(back).headers["location"] == "/#login=refused"
+
+
+def test_a_provider_that_is_away_is_reported(place: servers.Running, provider: _Provider) -> None:
+    """The login page says so; other ways to log in work."""
+    provider.shutdown()
+    provider.server_close()
+    with _dashboard(place, provider) as web:
+        assert web.get("/oidc/login").headers["location"] == "/#login=provider"
+        assert web.post("/api/login", json={"token": TOKEN}).status_code == 200
+
+
+def test_roles_are_found_in_claims_of_several_forms(place: servers.Running) -> None:
+    """A list, a text of words, a path into objects, and a claim whose name has dots."""
+    assert place.port
+    assert roles({"roles": ["a", 1, "b"]}, "roles") == ["a", "b"]
+    assert roles({"scope": "a b"}, "scope") == ["a", "b"]
+    assert roles({"realm_access": {"roles": ["a"]}}, "realm_access.roles") == ["a"]
+    assert roles({"urn:x.y/roles": ["a"]}, "urn:x.y/roles") == ["a"]
+    assert roles({"roles": {"a": 1}}, "roles") == roles({}, "a.b") == []
+
+
+def test_options_of_a_provider_are_checked(cli_of: Cli) -> None:
+    """An issuer without a client, and one that is reached without TLS."""
+    assert "--oidc-client" in cli_of.failure("ui", "--oidc-issuer", "https://x", status=2)
+    plain = ("--oidc-issuer", "http://login.example.com", "--oidc-client", "c")
+    assert "must begin with https://" in cli_of.failure("ui", *plain, status=2)

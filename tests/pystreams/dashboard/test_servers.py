@@ -1,0 +1,146 @@
+"""Several servers in one dashboard: a page each, one list of all, and rights of their own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+from starlette.testclient import TestClient
+
+from pystreams.connect import profiles
+from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.api.requests import access
+from pystreams.dashboard.app.site import Part, site
+from pystreams.dashboard.sampling.sampler import Sampler
+from pystreams.errors import CommandError
+from streamclient.errors import PystreamsError
+from tests import servers
+from tests.pystreams.dashboard.conftest import TOKEN, address_of
+from tests.suite.waiting import wait_for
+
+
+@contextmanager
+def _hanging() -> Iterator[str]:
+    """A server that accepts connections and never answers. Its URL."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listening:
+        yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def _part(url: str, name: str, *, changes: bool) -> Part:
+    address = address_of(url)
+    return Part(Rules(address, TOKEN, changes, True, name), Sampler(address, 0.05))
+
+
+@contextmanager
+def _dashboard(*parts: Part) -> Iterator[TestClient]:
+    first, *others = parts
+    app = site(first.rules, first.sampler, others=others).app
+    with TestClient(app, base_url="http://127.0.0.1:8379") as web:
+        wait_for(lambda: first.sampler.state.number, "the first look")
+        yield web
+
+
+def _change(web: TestClient, path: str, csrf: str) -> int:
+    given = {"stream": "s", "fields": [["n", "1"]]}
+    return web.post(f"/api{path}/changes/produce", json=given, headers={"x-csrf-token": csrf}).status_code
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_each_server_has_pages_and_rights_of_its_own(place: servers.Running, client: redis.Redis) -> None:
+    """The token opens all of them; each has its own streams, and may be read-only; unknown servers are not found."""
+    client.xadd("s", {"a": 1})
+    with servers.redis() as other, redis.Redis(port=other.port) as data:
+        for stream in ("s", "t"):
+            data.xadd(stream, {"a": 1})
+        with _dashboard(_part(place.url, "one", changes=True), _part(other.url, "other/1", changes=False)) as web:
+            assert web.get("/api/servers").status_code == 401
+            first = web.post("/api/login", json={"token": TOKEN}).json()
+            assert [(each["name"], each["path"], each["here"]) for each in first["servers"]] == [
+                ("one", "", True),
+                ("other/1", "/on/other%2F1", False),
+            ]
+            path = first["servers"][1]["path"]
+            assert b"<title>" in web.get(path).content
+            second = web.get(f"/api{path}/session").json()
+            assert (first["changes"], second["changes"], second["name"]) == (True, False, "other/1")
+            rows = web.get("/api/servers").json()["rows"]
+            assert [(row["name"], row["changes"], row["user"]) for row in rows] == [
+                ("one", True, "token"),
+                ("other/1", False, "token"),
+            ]
+            wait_for(lambda: web.get(f"/api{path}/overview").json()["totals"]["streams"] == 2, "its two streams")
+            assert web.get("/api/overview").json()["totals"]["streams"] == 1
+            assert _change(web, path, second["session"]["csrf"]) == 403
+            assert _change(web, "", second["session"]["csrf"]) == 403
+            assert _change(web, "", first["session"]["csrf"]) == 200
+            assert web.get("/api/on/unknown/session").status_code == 404
+            web.post("/api/logout", json={}, headers={"x-csrf-token": first["session"]["csrf"]})
+            assert {web.get(f"/api{each}/overview").status_code for each in ("", path)} == {401}
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_user_of_one_server_is_no_user_of_another(place: servers.Running, client: redis.Redis) -> None:
+    """A login by password counts for its server; of the others the list has the names alone."""
+    client.acl_setuser("ada", enabled=True, passwords=["+lovelace"], commands=["+@all"], keys=["*"])
+    try:
+        with (
+            servers.redis() as other,
+            _dashboard(_part(place.url, "one", changes=True), _part(other.url, "two", changes=True)) as web,
+        ):
+            web.post("/api/login", json={"user": "ada", "password": "lovelace"})
+            assert web.get("/api/overview").status_code == 200
+            assert web.get("/api/on/two/overview").status_code == 401
+            one, two = web.get("/api/servers").json()["rows"]
+            assert (one["user"], one["totals"]) == ("ada", None)
+            assert two == {"name": "two", "path": "/on/two", "user": None}
+    finally:
+        client.acl_deluser("ada")
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_server_that_hangs_delays_no_other(
+    place: servers.Running, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While all threads of one server wait, the others and the list of all answer."""
+    monkeypatch.setattr(access, "_PATIENCE", 5.0)
+    client.xadd("s", {"a": 1})
+    with ExitStack() as stack:
+        url = stack.enter_context(_hanging())
+        web = stack.enter_context(
+            _dashboard(_part(place.url, "one", changes=False), _part(url, "hangs", changes=False))
+        )
+        web.post("/api/login", json={"token": TOKEN})
+        waiting = [
+            threading.Thread(target=web.get, args=("/api/on/hangs/stream",), kwargs={"params": {"stream": "s"}})
+            for _ in range(30)  # more than a server has threads
+        ]
+        for thread in waiting:
+            thread.start()
+        for _ in range(3):
+            assert web.get("/api/stream", params={"stream": "s"}).status_code == 200
+            assert web.get("/api/servers").json()["rows"][0]["problem"] is None
+        still = [thread for thread in waiting if thread.is_alive()]
+        for thread in waiting:
+            thread.join()
+    assert still == waiting
+
+
+def test_profiles_say_what_a_dashboard_may_do(tmp_path: Path) -> None:
+    """The table `dashboard` of a profile is no connection option; a wrong one is an error that names it."""
+    file = tmp_path / "profiles.toml"
+    file.write_text(
+        '[a]\nurl = "redis://x"\n[a.dashboard]\nchanges = false\nmask = ["email"]\n[b]\nurl = "redis://y"\n'
+    )
+    assert profiles.read(file, "a") == {"url": "redis://x"}
+    assert profiles.dashboard(file, "a") == (False, ["email"])
+    assert profiles.dashboard(file, "b") == (None, [])
+    for wrong in ('changes = "no"', 'mask = "email"', "masks = []"):
+        file.write_text(f'[a]\nurl = "redis://x"\n[a.dashboard]\n{wrong}\n')
+        with pytest.raises((CommandError, PystreamsError), match="dashboard"):
+            profiles.dashboard(file, "a")
+    assert profiles.names(file) == ["a"]

@@ -1,0 +1,144 @@
+"""The history on disk: means over minutes, bounded, which survives restarts, full disks and damaged files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis
+
+from pystreams.dashboard.history import folder
+from pystreams.dashboard.history.store import STEP_MS, Store
+from pystreams.dashboard.sampling.sampler import HOUR_MS, Sampler
+from tests import servers
+from tests.pystreams.dashboard.conftest import address_of
+from tests.suite.waiting import wait_for
+
+_DAY = 86_400_000
+_START = 1_700_000_040_000  # the start of a minute
+
+
+def _filled(place: Path, minutes: int, *, series: int = 1, span: int = _DAY, budget: int = 256 << 20) -> Store:
+    """A store that has been closed again. A minute has two samples of each series: its number, and three more."""
+    store = Store(place, span, budget)
+    assert store.start()
+    for minute in range(minutes):
+        for value in (0, 3):
+            values = {("lag", b"s\xff", str(each)): float(minute + value) for each in range(series)}
+            store.add(_START + minute * STEP_MS + value * 1000, values)
+        if minute + 1 < minutes:
+            wait_for(store._minutes.empty, "the disk")
+    store.stop()
+    return store
+
+
+def test_minutes_are_means_and_survive_a_restart(tmp_path: Path) -> None:
+    """Two samples of a minute become one point; another store reads it, and adds to it."""
+    _filled(tmp_path, 3)
+    again = Store(tmp_path)
+    curve = again.curve(("lag", b"s\xff", "0"), 0, _START + _DAY)
+    assert curve.at == [_START, _START + STEP_MS, _START + 2 * STEP_MS]
+    assert curve.values == [1.5, 2.5, 3.5]
+    assert again.curve(("lag", b"s\xff", "0"), _START, _START + 2 * STEP_MS).at == [_START + STEP_MS]
+    assert again.curve(("lag", b"s", "0"), 0, _START + _DAY).at == []
+    assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
+
+
+def test_old_minutes_and_series_go_and_their_numbers_are_used_again(tmp_path: Path) -> None:
+    """A series that reuses the number of another one shows none of its values."""
+    span = 5 * STEP_MS
+    _filled(tmp_path, 3, series=4, span=span)
+    store = Store(tmp_path, span)
+    assert store.start()
+    later = _START + 20 * STEP_MS
+    store.add(later, {("rate", b"new"): 7.0})
+    store.stop()
+    assert store.curve(("lag", b"s\xff", "0"), 0, later + 1).at == []
+    assert (store.curve(("rate", b"new"), 0, later + 1).values) == [7.0]
+    with closing(sqlite3.connect(store.path)) as file:
+        assert file.execute("SELECT number FROM series").fetchall() == [(0,)]
+        assert file.execute("SELECT COUNT(*) FROM minutes").fetchone() == (1,)
+
+
+def test_the_file_stays_within_its_budget(tmp_path: Path) -> None:
+    """The oldest minutes are given up for new ones."""
+    budget = 1 << 20
+    store = _filled(tmp_path, 60, series=6_000, budget=budget)
+    assert store.path.stat().st_size <= budget
+    curve = store.curve(("lag", b"s\xff", "0"), 0, _START + _DAY)
+    assert curve.at[-1] == _START + 59 * STEP_MS
+    assert 10 < len(curve.at) < 60
+
+
+def test_a_damaged_file_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A warning is logged, and later minutes are written to a new file."""
+    (tmp_path / "history.sqlite").write_bytes(b"no database at all" * 1000)
+    with caplog.at_level(logging.WARNING):
+        store = _filled(tmp_path, 3)
+    assert "is not written, and kept in memory alone: file is not a database" in caplog.text
+    assert "is written again" in caplog.text
+    assert (tmp_path / "history.sqlite.damaged").read_bytes().startswith(b"no database")
+    assert len(store.curve(("lag", b"s\xff", "0"), 0, _START + _DAY).at) == 2
+
+
+def test_a_full_disk_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Samples are accepted without an error, and one warning says why they are not kept."""
+    store = Store(tmp_path, budget=0)
+    assert store.start()
+    with caplog.at_level(logging.WARNING):
+        for minute in range(6):
+            store.add(_START + minute * STEP_MS, {("lag", str(each)): 1.0 for each in range(20_000)})
+            wait_for(store._minutes.empty, "the disk")
+        store.stop()
+    assert caplog.text.count("kept in memory alone: database or disk is full") == 1
+
+
+def test_two_dashboards_do_not_write_one_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The second one keeps its history in memory, with a warning."""
+    first, second = Store(tmp_path), Store(tmp_path)
+    assert first.start()
+    try:
+        with caplog.at_level(logging.WARNING):
+            assert not second.start()
+        assert "kept in memory alone" in caplog.text
+    finally:
+        first.stop()
+
+
+def test_the_state_directory_is_private(tmp_path: Path) -> None:
+    """It is created with mode 0700, and an existing one gets that mode."""
+    place = tmp_path / "a" / "b"
+    assert stat.S_IMODE(folder.prepared(place).stat().st_mode) == 0o700
+    place.chmod(0o755)
+    assert stat.S_IMODE(folder.of_server(folder.prepared(place), "redis://x:1").stat().st_mode) == 0o700
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert folder.default({"XDG_STATE_HOME": "/x"}) == Path("/x/pystreams/dashboard")
+    assert os.fspath(folder.default({})).endswith("/.local/state/pystreams/dashboard")
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_restarted_dashboard_shows_the_history_before_it(
+    place: servers.Running, client: redis.Redis, tmp_path: Path
+) -> None:
+    """The last hour has minutes from the disk in front of the samples of this process; a day has older ones, too."""
+    client.xadd("s", {"a": 1})
+    now = 1000 * client.time()[0]
+    before = Store(tmp_path)
+    assert before.start()
+    for minutes in (300, 30):
+        before.add(now - minutes * STEP_MS, {("entries",): float(minutes)})
+    before.stop()
+    sampler = Sampler(address_of(place.url), 0.05, store=Store(tmp_path))
+    sampler.start()
+    try:
+        wait_for(lambda: sampler.state.problem is None, "the first look")
+        hour, day = sampler.curve("entries"), sampler.curve("entries", span_ms=6 * HOUR_MS)
+    finally:
+        sampler.stop()
+    assert (hour.values[0], hour.values[-1]) == (30.0, 1.0)
+    assert (day.values[:2], day.values[-1]) == ([300.0, 30.0], 1.0)

@@ -1,0 +1,112 @@
+"""HTTPS of the dashboard's own: it serves its certificate, and loads a renewed one without a restart."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pystreams.dashboard.app.run import Certificate
+from tests import ROOT, servers
+from tests.pystreams.conftest import Cli
+from tests.servers.certificates import authority, certificate
+from tests.suite.waiting import wait_for
+
+pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+
+
+@contextmanager
+def _served(url: str, place: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+    """`pystreams ui` with the certificate of a folder: its process, its port, and the scheme of its URL."""
+    command = [sys.executable, "-m", "pystreams", "ui", "--url", url, "--port", "0", "--state", "none", *flags]
+    given = ["--tls-certificate", str(place / "dashboard.pem"), "--tls-key", str(place / "dashboard.key")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (
+        (place / "log").open("w") as log,
+        subprocess.Popen(
+            [*command, *given], cwd=place, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split(": ")[1]
+            yield process, int(url.split(":")[2].split("/")[0]), url.split(":")[0]
+            process.terminate()
+            process.wait(20)
+        finally:
+            servers.stop(process)  # type: ignore[arg-type]
+
+
+def _installed(place: Path, name: str, root: Path) -> None:
+    """Replace the certificate and key that the dashboard serves."""
+    made = certificate(root, name, authority(root, f"root-{name}"), "DNS:localhost,IP:127.0.0.1")
+    shutil.copy(made.key, place / "dashboard.key")
+    shutil.copy(made.certificate, place / "dashboard.pem")
+
+
+def _name(port: int, authority_file: Path) -> str | None:
+    """The subject of the certificate that a new connection gets; None if the authority did not sign it."""
+    context = ssl.create_default_context(cafile=authority_file)
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), 10) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secure,
+        ):
+            found = secure.getpeercert()
+            assert found is not None
+            return str(dict(pair for (pair,) in found["subject"])["commonName"])  # type: ignore[misc]
+    except ssl.SSLCertVerificationError:
+        return None
+
+
+def test_a_renewed_certificate_is_loaded(place: servers.Running, tmp_path: Path) -> None:
+    """On SIGHUP, and by itself when the file has changed; an unusable file leaves the previous certificate in use."""
+    _installed(tmp_path, "first", tmp_path)
+    with _served(place.url, tmp_path) as (process, port, scheme):
+        assert scheme == "https"
+        assert _name(port, tmp_path / "root-first.crt") == "first"
+        _installed(tmp_path, "second", tmp_path)
+        process.send_signal(signal.SIGHUP)
+        wait_for(lambda: _name(port, tmp_path / "root-second.crt") == "second", "the certificate after SIGHUP")
+        (tmp_path / "dashboard.pem").write_text("no certificate")
+        process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "cannot be loaded, the previous one stays" in (tmp_path / "log").read_text(), "the warning")
+        assert _name(port, tmp_path / "root-second.crt") == "second"
+        _installed(tmp_path, "third", tmp_path)
+        wait_for(lambda: _name(port, tmp_path / "root-third.crt") == "third", "the certificate of the changed file")
+
+
+def test_only_changed_files_are_loaded(place: servers.Running, tmp_path: Path) -> None:
+    """Files that stay as they are, or are missing for a moment, are not loaded again."""
+    assert place.port
+    _installed(tmp_path, "first", tmp_path)
+    loaded: list[object] = []
+    found = Certificate(tmp_path / "dashboard.pem", tmp_path / "dashboard.key")
+    found.reload = loaded.append  # type: ignore[method-assign]
+    found.reload_if_changed(None)
+    (tmp_path / "dashboard.key").rename(tmp_path / "away")
+    found.reload_if_changed(None)
+    assert loaded == []
+    (tmp_path / "away").rename(tmp_path / "dashboard.key")
+    os.utime(tmp_path / "dashboard.key", (1, 1))
+    found.reload_if_changed(None)
+    assert loaded == [None]
+
+
+def test_unusable_files_are_refused_at_the_start(cli_of: Cli, tmp_path: Path) -> None:
+    """A missing certificate, a key of another one, and a key alone."""
+    _installed(tmp_path, "first", tmp_path)
+    given = ("--tls-certificate", str(tmp_path / "dashboard.pem"))
+    assert "[INVALID_VALUE]" in cli_of.failure("ui", "--tls-certificate", str(tmp_path / "missing"), status=2)
+    wrong = authority(tmp_path, "wrong").key
+    assert "matching key" in cli_of.failure("ui", *given, "--tls-key", str(wrong), status=2)
+    assert "needs --tls-certificate" in cli_of.failure("ui", "--tls-key", str(wrong), status=2)
