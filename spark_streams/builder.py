@@ -56,12 +56,13 @@ class Options(TypedDict, total=False):
     stream: str
     """Stream to read from or write to, also as the argument of `load`, `save` and `start`. The name is taken literally.
     A write without it needs the column `_stream`, which then names each row's stream."""
-    valueFormat: Literal["fields", "json", "debezium"]
+    valueFormat: Literal["fields", "json", "avro", "protobuf", "debezium"]
     """`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns as a
-    JSON object. `debezium` (reading only): a column is a member of the change event that Debezium's Redis sink wrote,
-    in its format `compact` or `extended`; `_key` is the event's key. Default: fields."""
+    JSON object. `avro`, `protobuf`: it holds them as a record or message, whose schema options name (`pystreams[avro]`,
+    `pystreams[protobuf]`). `debezium` (reading only): a column is a member of the change event that Debezium's Redis
+    sink wrote, in its format `compact` or `extended`; `_key` is the event's key. Default: fields."""
     valueField: str
-    """Field that holds the JSON object. Only with `valueFormat=json`. Default: value."""
+    """Field that holds all columns. Only with `valueFormat` json, avro or protobuf. Default: value."""
     nullValue: str
     """Text that represents null, in both directions. Without it, null columns are omitted. Empty text reads as null
     except in string and binary columns. Only with `valueFormat=fields`."""
@@ -69,6 +70,34 @@ class Options(TypedDict, total=False):
     """Reading: time zone of timestamps that name none. Writing: time zone in which timestamps are written, with its
     offset; UTC is written as `Z`. A name such as `Europe/Berlin`, or an offset such as `+02:00`. Default: session time
     zone (read), `UTC` (write)."""
+    valueSchema: str
+    """Schema of the values. `avro`: as JSON; when reading with a registry it is the reader's schema, to which all
+    values are resolved. `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file."""
+    valueSchemaFile: str
+    """File with that schema, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc --include_imports
+    --descriptor_set_out`) or `.proto`. In place of `valueSchema`."""
+    valueMessage: str
+    """Message of the Protobuf schema, by its full or its last name. Default: the first of the schema's file."""
+    schemaRegistry_url: str
+    """Registry with Confluent's interface, `http://` or `https://`. Values then begin with a zero byte and the ID of
+    their schema. Without it, values have no header."""
+    schemaRegistry_user: str
+    """User at the registry, or API key."""
+    schemaRegistry_password: str
+    """Password at the registry, or API secret."""
+    schemaRegistry_token: str
+    """Bearer token, in place of user and password."""
+    schemaRegistry_caFile: str
+    """File with the CA certificates to trust for the registry, on every machine that runs tasks. Default: those of
+    `tls.caFile`, else the system's."""
+    schemaRegistry_timeoutMs: int | str
+    """Longest wait for an answer of the registry; a duration. Default: 10s."""
+    schemaRegistry_subject: str
+    """Subject of the stream's schemas. Its latest schema is the reader's schema, and that of a DataFrame without one,
+    if `valueSchema` is not set; writing registers schemas there. Default: `<stream>-value`."""
+    schemaRegistry_register: bool
+    """Writing: whether a new schema is registered. If false, rows are written with the subject's latest schema, or with
+    `valueSchema` if the subject has it. Default: true."""
     readFrom: Literal["primary", "preferReplica", "az"]
     """Server from which tasks read ranges. `preferReplica`: a replica that has all of the range, else the primary.
     `az`: the same, in the task's availability zone. Groups stay on the primary; not with `consume=shared`. Default:

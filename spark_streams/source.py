@@ -28,12 +28,13 @@ except ModuleNotFoundError as missing:
     raise explained(missing) from None
 
 from spark_streams import worker
-from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema
+from spark_streams.columns.read_schema import DEFAULT, DEFAULT_BINARY, ReadSchema, arrow_schema
 from spark_streams.columns.write_schema import WriteSchema
 from spark_streams.config import options, permissions, time_zones
 from spark_streams.config.read import ReadOptions
 from spark_streams.embedded import launcher
 from spark_streams.errors import fail
+from spark_streams.formats import resolution
 from spark_streams.headline import headed
 from spark_streams.read import infer
 from spark_streams.read.batch import BatchReader
@@ -100,19 +101,20 @@ class PystreamsDataSource(DataSource):
                 return infer.schema(given, launcher.started(given.address))
             if given.fields_type == "binary":
                 return DEFAULT_BINARY
+            return resolution.schema(given) or DEFAULT
         return DEFAULT
 
     @headed
     def reader(self, schema: StructType) -> DataSourceReader:
         given = options.read_options(self.options, streaming=False)
         reader = pushdown.PushdownReader if _HAS_FILTERS and pushdown.is_enabled() else BatchReader
-        columns = ReadSchema.of(schema, given, time_zones.of_machine())
+        columns = ReadSchema.of(schema, given, time_zones.of_machine(), resolution.reader(given))
         return reader(given, columns, _address(given))
 
     @headed
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         given = options.read_options(self.options, streaming=True)
-        columns = ReadSchema.of(schema, given, time_zones.of_machine())
+        columns = ReadSchema.of(schema, given, time_zones.of_machine(), resolution.reader(given))
         return StreamReader(given, columns, _address(given))
 
     @headed
@@ -127,7 +129,11 @@ class PystreamsDataSource(DataSource):
 
     def _sink(self, schema: StructType, *, streaming: bool, overwrite: bool) -> Sink:
         given = options.write_options(self.options, streaming=streaming)
-        columns = WriteSchema.of(schema, given.null_value, given.json_field, given.zone)
+        columns = WriteSchema.of(schema, given.null_value, given.row_field, given.zone)
+        if given.row_field is not None:
+            columns = replace(
+                columns, writer=resolution.writer(given, [arrow_schema(schema).field(name) for name in columns.fields])
+            )
         if given.stream is None and not columns.has_stream:
             fail("MISSING_STREAM")
         if given.key_column is not None and given.key_column not in schema.fieldNames():

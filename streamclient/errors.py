@@ -77,6 +77,19 @@ _TABLE: dict[str, Condition] = {
         "type of a union). Or set schemaRegistry.register to false, which writes with the subject's latest schema, or "
         "another schemaRegistry.subject, or a weaker compatibility in the registry.",
     ),
+    "SUBJECT_MISSING": Condition(
+        OptionsError,
+        "The schema registry at {registry} has no such schema for the subject '{subject}'.",
+        "Correct the option schemaRegistry.subject (by default the stream's name and '-value'), register the schema "
+        "there, or give the query a schema: of columns for reading, valueSchema or schemaRegistry.register for "
+        "writing.",
+    ),
+    "VALUE_NOT_WRITABLE": Condition(
+        WriteError,
+        "{row} cannot be written as {format}: {reason}.",
+        "Correct the row, or the schema: a null needs a field that may be null, a number one that is wide enough, a "
+        "text of an enum one of its symbols.",
+    ),
     "SCHEMA_UNUSABLE": Condition(
         OptionsError, "The schema {source} cannot be used: {reason}.", "Correct it, or name another one."
     ),

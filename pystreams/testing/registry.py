@@ -60,7 +60,7 @@ class _RefusedError(Exception):
 class SchemaRegistry:
     """A running registry.
 
-    `requests` are those that came, as "GET /schemas/ids/1". `login` is "user:password", or None for everybody.
+    `requests` are those that came, as "GET /schemas/ids/1". `login`: "user:password", or None for no login.
     `serialized`: whether it gives Protobuf schemas as descriptors, too. `status`: answer everything with it, if not 0.
     """
 

@@ -39,11 +39,27 @@ def column(values: Any) -> Any:
 
 def stored_type(kind: Any) -> Any:
     """Return the type with integers for dates and times, because Python cannot represent all of Spark's."""
-    return with_scalars(kind, lambda one: scalar(one).stored_kind or one)
+    return nullable(with_scalars(kind, lambda one: scalar(one).stored_kind or one))
+
+
+def nullable(kind: Any) -> Any:
+    """Return the type with nulls allowed everywhere: Arrow casts no null struct to fields that may not be null."""
+    types = pa.types
+    if types.is_list(kind):
+        return pa.list_(_nullable_field(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(kind.key_field.with_type(nullable(kind.key_type)), _nullable_field(kind.item_field))
+    if types.is_struct(kind) and not variants.is_variant(kind):
+        return pa.struct([_nullable_field(field) for field in kind])
+    return kind
+
+
+def _nullable_field(field: Any) -> Any:
+    return field.with_type(nullable(field.type)).with_nullable(True)
 
 
 def rows(names: list[str], columns: list[Any], count: int) -> Any:
-    """Each row as the text of a JSON object without nulls; a binary array."""
+    """Return each row as the text of a JSON object without nulls; a binary array."""
     members: list[Any] = []
     for name, values in zip(names, columns, strict=True):
         text = pc.binary_join_element_wise(f",{json.dumps(name, ensure_ascii=False)}:", column(values), "")

@@ -1,19 +1,19 @@
 """Columns of a read: from a page of entries to a record batch, and what happens to values that do not fit their column.
 
 A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
-one field, or a member of a JSON object: the one in `json_field`, or Debezium's change event. An entry with a value that
-does not fit its column's type is *malformed*; the mode decides what happens to it. Knows Spark's types and the codec's
-pages, no server.
+one field, or a member of a value with all columns: the one in `row_field`, or Debezium's change event. An entry with
+a value that does not fit its column's type is *malformed*; the mode decides what happens to it. Knows Spark's types and
+the codec's pages, no server.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -52,28 +52,46 @@ _LATEST_MS = (2**63 - 1) // 1000
 _SHOWN = 80  # characters of a value in an error
 
 
+class ValueReader(Protocol):
+    """Takes columns out of values that hold whole rows."""
+
+    def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+        """Return the columns with these names and types; see `json_reference.members`."""
+
+    def text(self, value: bytes) -> str:
+        """Return a malformed value as text, for the corrupt record."""
+
+
 @dataclass(frozen=True)
 class ReadSchema:
     """The columns of a read. `arrow` is the schema that Spark expects of every batch.
 
     `null_value` is read as null. Times that name no zone are in `zone`; without it, in the session's (`in_session`),
     and if the session has none, in the driver's, `home`. `epochs`: see `moments.epochs_of`. `requires_fields`: whether
-    a column without any value is an error (`spark_streams.columns.field_check`).
+    a column without any value is an error (`spark_streams.columns.field_check`). `reader`: of values in `row_field`
+    that are more than JSON.
     """
 
     arrow: Any
     mode: Mode = "PERMISSIVE"
     corrupt: str = "_corrupt_record"
-    json_field: str | None = None
+    row_field: str | None = None
     is_debezium: bool = False
     null_value: bytes | None = None
     zone: str | None = None
     home: str = time_zones.UTC
     epochs: int | None = None
     requires_fields: bool = False
+    reader: ValueReader | None = None
 
     @classmethod
-    def of(cls, schema: spark.StructType, options: ReadOptions | None = None, home: str = time_zones.UTC) -> ReadSchema:
+    def of(
+        cls,
+        schema: spark.StructType,
+        options: ReadOptions | None = None,
+        home: str = time_zones.UTC,
+        reader: ValueReader | None = None,
+    ) -> ReadSchema:
         """Return the schema, if every column can be read: else RESERVED_COLUMN or UNSUPPORTED_TYPE."""
         corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
@@ -85,15 +103,16 @@ class ReadSchema:
                     fail("RESERVED_COLUMN", column=corrupt, type=kind.simpleString(), expected="string")
             elif not is_fields_map(field) and not has_text(kind):
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="read from a field")
-        arrow = _arrow_schema(schema)
+        arrow = arrow_schema(schema)
         if options is None:
             return cls(arrow)
         null_value = None if options.null_value is None else options.null_value.encode()
         epochs = epochs_of(options.timestamp_format)
         requires = options.requires_fields
         debezium = options.value_format == "debezium"
+        row_field = options.row_field
         return cls(
-            arrow, options.mode, corrupt, options.json_field, debezium, null_value, options.zone, home, epochs, requires
+            arrow, options.mode, corrupt, row_field, debezium, null_value, options.zone, home, epochs, requires, reader
         )
 
     def in_session(self) -> ReadSchema:
@@ -113,8 +132,8 @@ class ReadSchema:
         """Return the fields of an entry that columns are made of; None: all of them."""
         if self.is_debezium or any(field.name == FIELDS and pa.types.is_map(field.type) for field in self.arrow):
             return None
-        if self.json_field is not None:
-            return [self.json_field.encode()]
+        if self.row_field is not None:
+            return [self.row_field.encode()]
         if self.corrupt in self.arrow.names:
             return None
         return [name.encode() for name in dict.fromkeys(self.field_columns())]
@@ -163,6 +182,8 @@ class ReadSchema:
         if texts is None:
             return {}
         kinds = {field.name: self._read_as(field.type) for field in self.arrow if not self._is_special(field)}
+        if self.reader is not None:
+            return self.reader.members(texts, kinds) if kinds else {}
         if not self.is_debezium or debezium.KEY not in kinds:
             return json_values.members(texts, kinds) if kinds else {}
         key = {debezium.KEY: self._typed(debezium.keys(page), kinds.pop(debezium.KEY))}
@@ -172,7 +193,7 @@ class ReadSchema:
         """Return the JSON object of each entry, as text, whose members are columns; None where columns are fields."""
         if self.is_debezium:
             return debezium.values(page)
-        return None if self.json_field is None else page.column(self.json_field.encode())
+        return None if self.row_field is None else page.column(self.row_field.encode())
 
     def _is_special(self, field: Any) -> bool:
         """Return whether a column is not a field of the entry."""
@@ -221,7 +242,7 @@ class ReadSchema:
 
     @cached_property
     def _null_is_number(self) -> bool:
-        """Whether the text that represents null is also a number."""
+        """Return whether the text that represents null is also a number."""
         return (
             self.null_value is not None and not values.from_text(pa.array([self.null_value]), pa.float64()).null_count
         )
@@ -257,8 +278,9 @@ class ReadSchema:
         return pa.array(records, self.arrow.field(self.corrupt).type)
 
     def _record(self, page: Page, row: int) -> str:
-        if self.json_field is not None:
-            return str((page.column(self.json_field.encode())[row].as_py() or b"").decode("utf-8", "replace"))
+        if self.row_field is not None:
+            value = page.column(self.row_field.encode())[row].as_py() or b""
+            return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
         # Of Debezium's formats as of any other fields the whole entry is the record.
         offsets, names, texts = page.fields()
         first, last = offsets[row].as_py(), offsets[row + 1].as_py()
@@ -272,7 +294,7 @@ class ReadSchema:
         entry, stream = page.ids()[row].as_py().decode(), _stream_at(origin, row)
         if field.name == FIELDS and pa.types.is_map(field.type):
             self._fail_in_map(page, row, stream, entry)
-        name = field.name if self.json_field is None else self.json_field
+        name = field.name if self.row_field is None else self.row_field
         if self.is_debezium:
             texts = debezium.keys(page) if name == debezium.KEY else debezium.values(page)
         else:
@@ -326,7 +348,7 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-def _arrow_schema(schema: spark.StructType) -> Any:
+def arrow_schema(schema: spark.StructType) -> Any:
     """Return the schema that Spark expects of a batch. Only some releases of its function take the zone as
     an argument.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +21,19 @@ from spark_streams.errors import fail
 from streamclient.codec.encode import Column
 
 
+class ValueWriter(Protocol):
+    """Makes one value of each row."""
+
+    def values(self, names: list[str], columns: list[Any], count: int) -> Any:
+        """Return each row as a value; a binary array."""
+
+
 @dataclass(frozen=True)
 class WriteSchema:
     """The columns of a write. `fields`: names of the columns that become fields; `has_...`: which others there are.
 
-    `null_value`: written for nulls; None omits them. `json_field`: the one field that holds all columns as a JSON
-    object, or None. `zone`: the zone in which times are written.
+    `null_value`: written for nulls; None omits them. `row_field`: the one field that holds all columns as a value of
+    `writer`, without one as a JSON object; None if each column is a field. `zone`: the zone of written times.
     """
 
     fields: tuple[str, ...]
@@ -34,15 +41,16 @@ class WriteSchema:
     has_id: bool
     has_stream: bool
     null_value: str | None = None
-    json_field: str | None = None
+    row_field: str | None = None
     zone: str = time_zones.UTC
+    writer: ValueWriter | None = None
 
     @classmethod
     def of(
         cls,
         schema: spark.StructType,
         null_value: str | None = None,
-        json_field: str | None = None,
+        row_field: str | None = None,
         zone: str | None = None,
     ) -> WriteSchema:
         """Return the schema, if every column can be written: else RESERVED_COLUMN, UNSUPPORTED_TYPE or
@@ -56,7 +64,7 @@ class WriteSchema:
             kind = field.dataType
             if field.name in OWN:  # the server makes those of an entry
                 check_own(field)
-            elif is_fields_map(field) and json_field is None:
+            elif is_fields_map(field) and row_field is None:
                 has_map = True
             elif isinstance(kind, spark.NullType):
                 continue  # it has no values
@@ -67,13 +75,14 @@ class WriteSchema:
         if not names and not has_map:
             fail("NO_FIELD_COLUMNS", columns=", ".join(schema.fieldNames()) or "there are none")
         there = schema.fieldNames()
-        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, json_field, zone or time_zones.UTC)
+        return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, row_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
         """Return the fields that are the same in all rows."""
-        if self.json_field is not None:
+        if self.row_field is not None:
             columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
-            return [(self.json_field.encode(), json_writer.rows(list(self.fields), columns, batch.num_rows))]
+            rows = json_writer.rows if self.writer is None else self.writer.values
+            return [(self.row_field.encode(), rows(list(self.fields), columns, batch.num_rows))]
         return [(name.encode(), self._filled(to_text(batch.column(name), self.zone))) for name in self.fields]
 
     def _filled(self, texts: Any) -> Any:

@@ -24,16 +24,20 @@ class CommonOptions:
         "literally. A write without it needs the column `_stream`, which then names each row's stream.",
         aliases=("path",),
     )
-    value_format: Literal["fields", "json", "debezium"] = option(
+    value_format: Literal["fields", "json", "avro", "protobuf", "debezium"] = option(
         "valueFormat",
-        choice("fields", "json", "debezium"),
+        choice("fields", "json", "avro", "protobuf", "debezium"),
         "fields",
         "`fields`: a column is the entry's field of the same name. `json`: one field, `valueField`, holds all columns "
-        "as a JSON object. `debezium` (reading only): a column is a member of the change event that Debezium's Redis "
-        "sink wrote, in its format `compact` or `extended`; `_key` is the event's key.",
+        "as a JSON object. `avro`, `protobuf`: it holds them as a record or message, whose schema options name "
+        "(`pystreams[avro]`, `pystreams[protobuf]`). `debezium` (reading only): a column is a member of the change "
+        "event that Debezium's Redis sink wrote, in its format `compact` or `extended`; `_key` is the event's key.",
     )
     value_field: str = option(
-        "valueField", TEXT, "value", "Field that holds the JSON object. Only with `valueFormat=json`."
+        "valueField",
+        TEXT,
+        "value",
+        "Field that holds all columns. Only with `valueFormat` json, avro or protobuf.",
     )
     null_value: str | None = option(
         "nullValue",
@@ -56,6 +60,6 @@ class CommonOptions:
             conflict(self, "null_value", "value_format")
 
     @property
-    def json_field(self) -> str | None:
-        """The field that holds all columns as a JSON object; None if each column is a field."""
-        return self.value_field if self.value_format == "json" else None
+    def row_field(self) -> str | None:
+        """The field that holds all columns as one value; None if each column is a field."""
+        return self.value_field if self.value_format in ("json", "avro", "protobuf") else None

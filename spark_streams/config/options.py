@@ -16,6 +16,7 @@ from spark_streams.config import foreign
 from spark_streams.config.column_options import ColumnOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.read import GroupOptions, LimitOptions, RangeOptions, ReadOptions
+from spark_streams.config.schema_options import SchemaOptions
 from spark_streams.config.write import GuaranteeOptions, TargetOptions, TrimOptions, WriteOptions
 from spark_streams.errors import fail
 from streamclient.config.address import Address, Embedded
@@ -26,6 +27,7 @@ from streamclient.config.option import Option, options_of, refuse
 SECTIONS: tuple[type[Any], ...] = (
     ConnectOptions,
     CommonOptions,
+    SchemaOptions,
     RangeOptions,
     GroupOptions,
     LimitOptions,
@@ -154,7 +156,8 @@ def check_values(given: Mapping[str, str]) -> None:
 def says_schema(given: Iterable[str]) -> bool:
     """Return whether an option is among these that decides what the schema is if the user gives none."""
     table = options_of(ReadOptions)
-    deciding = {table[field].name.lower() for field in ("infers", "fields_type")}
+    fields = ("infers", "fields_type", "value_format", "registry_url", "value_schema", "value_schema_file")
+    deciding = {table[field].name.lower() for field in fields}
     return any(name.lower() in deciding for name in given)
 
 

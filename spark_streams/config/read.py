@@ -14,6 +14,7 @@ from spark_streams.config import globs, positions, time_zones
 from spark_streams.config.column_options import ColumnOptions
 from spark_streams.config.common import CommonOptions
 from spark_streams.config.positions import Positions
+from spark_streams.config.schema_options import SchemaOptions
 from spark_streams.errors import fail
 from streamclient.config.kinds import DURATION, FLAG, NAMES, TEXT, Kind, choice, whole
 from streamclient.config.option import check_exclusive, conflict, name_of, option, parsed, refuse
@@ -285,7 +286,7 @@ class LimitOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, CommonOptions):
+class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, SchemaOptions, CommonOptions):
     """Options of a reader. Times are in milliseconds."""
 
     def __post_init__(self) -> None:
@@ -296,7 +297,8 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Commo
         check_exclusive(self, "ending_offsets", "ending_timestamp")
         if not self.streams and self.pattern is None:
             fail("MISSING_STREAM")
-        if self.infers and self.value_format == "debezium":
+        self.check_schemas(self.value_format, writes=False)
+        if self.infers and self.value_format not in ("fields", "json"):
             conflict(self, "infers", "value_format")
         if self.zone_of_tasks is not None and self.read_from != "az":
             refuse(self, "zone_of_tasks", "it needs readFrom=az")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_streams.config.common import CommonOptions
+from spark_streams.config.schema_options import SchemaOptions
 from streamclient.config.kinds import DURATION, FLAG, STREAM_ID, TEXT, Kind, choice, whole
 from streamclient.config.option import check_exclusive, conflict, name_of, option, refuse
 from streamwire.stream_id import StreamId
@@ -131,13 +132,14 @@ class TrimOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, CommonOptions):
+class WriteOptions(TrimOptions, TargetOptions, GuaranteeOptions, SchemaOptions, CommonOptions):
     """Options of a writer. `stream` is None if each row names its own. Times are in milliseconds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.value_format == "debezium":
             refuse(self, "value_format", "it is for reading only: nothing but Debezium writes that")
+        self.check_schemas(self.value_format, writes=True)
         check_exclusive(self, "minid", "retention")
         for name, needed in (("key_column", "partitions"), ("partitions", "key_column"), ("partitions", "stream")):
             if getattr(self, name) is not None and getattr(self, needed) is None:

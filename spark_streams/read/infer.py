@@ -34,7 +34,7 @@ def schema(options: ReadOptions, address: Address) -> StructType:
             connection.close()  # the next page may already be requested, and is not needed
     if not entries:
         fail("CANNOT_INFER_SCHEMA", streams=options.pattern or ", ".join(streams))
-    return inference.schema(entries, options.json_field, options.null_value)
+    return inference.schema(entries, options.row_field, options.null_value)
 
 
 def _entries(page: Page, most: int) -> list[Entry]:

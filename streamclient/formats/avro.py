@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import functools
 import io
 import json
 import math
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from streamclient.errors import error
@@ -19,17 +21,45 @@ from streamclient.formats.schemas import Schema, UndecodableError, package
 WRONG = (EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
-def parsed(schema: Schema, source: str) -> Any:
-    """Return the schema as `fastavro` takes it. Raises SCHEMA_UNUSABLE; `source` says where the schema is from."""
+@dataclass(frozen=True)
+class Parsed:
+    """A schema as `fastavro` takes it, and the types that it names, by their full names."""
+
+    schema: Any
+    named: dict[str, Any]
+
+
+@functools.lru_cache(maxsize=1000)
+def parsed(schema: Schema, source: str, *, raw: bool = False) -> Parsed:
+    """Return the schema, parsed. Raises SCHEMA_UNUSABLE; `source` says where the schema is from.
+
+    `raw`: without logical types, whose values then stay numbers and texts; all but decimals.
+    """
     fastavro = package("fastavro")
     problems = package("fastavro.schema")
     named: dict[str, Any] = {}
     try:
         for each in _in_order(schema):
-            made = fastavro.parse_schema(json.loads(each.text), named)
+            text = json.loads(each.text)
+            made = fastavro.parse_schema(_raw(text) if raw else text, named)
     except (problems.SchemaParseException, problems.UnknownType, *WRONG) as cause:
         raise error("SCHEMA_UNUSABLE", source=source, reason=f"{type(cause).__name__}: {cause}") from cause
-    return made
+    return Parsed(made, named)
+
+
+def _raw(schema: Any) -> Any:
+    """Return the schema without logical types but decimals."""
+    if isinstance(schema, list):
+        return [_raw(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: value for name, value in schema.items() if name != "logicalType" or value == "decimal"}
+    for name in ("type", "items", "values"):
+        if name in kept:
+            kept[name] = _raw(kept[name])
+    if isinstance(kept.get("fields"), list):
+        kept["fields"] = [_raw(each) for each in kept["fields"]]
+    return kept
 
 
 def _in_order(schema: Schema) -> list[Schema]:

@@ -108,7 +108,7 @@ class Decoder:
         if schema.kind == "JSON":
             return lambda data: Decoded(_json(data), "json", schema_id), schema
         if schema.kind == "AVRO":
-            parsed = avro.parsed(schema, source)
+            parsed = avro.parsed(schema, source).schema
             read = avro.reader(parsed)
             name = parsed.get("name") if isinstance(parsed, dict) else None
             return lambda data: Decoded(avro.as_json(read(data)), "avro", schema_id, name), schema

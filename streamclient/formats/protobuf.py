@@ -102,7 +102,7 @@ class Messages:
         return self.at(path), path
 
     def at(self, path: tuple[int, ...]) -> Any:
-        """Return the class of the message with this path. UndecodableError if there is none."""
+        """Return the class of the message with this path. UndecodableError if it does not exist."""
         try:
             found = self._file.message_type[path[0]]
             names = [found.name]
@@ -126,6 +126,15 @@ class Messages:
             )
         except (formatter.Error, TypeError, ValueError) as cause:  # an Any of an unknown message, a time out of range
             raise UndecodableError(str(cause)) from cause
+
+    def from_json(self, full: str, text: str) -> Any:
+        """Return the message of that full name for its JSON. ValueError if the text is not that."""
+        formatter = package("google.protobuf.json_format")
+        made = package("google.protobuf.message_factory").GetMessageClass(self._pool.FindMessageTypeByName(full))()
+        try:
+            return formatter.Parse(text, made, descriptor_pool=self._pool)
+        except formatter.Error as cause:
+            raise ValueError(str(cause)) from cause
 
     def _add(self, schema: Schema, name: str | None) -> Any:
         """Add a file with its imports to the pool, and return its descriptor. `name`: under which others import it."""
@@ -165,7 +174,7 @@ def parse(kind: Any, data: bytes) -> Any:
 
 
 def _paths(file: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Return full names of a file's messages, and where they are in it."""
+    """Return full names of a file's messages, with their paths."""
 
     def below(messages: Any, prefix: str, path: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for at, each in enumerate(messages):

@@ -96,12 +96,18 @@ class Registry:
         return Registered(self._schema(answer, path), int(answer["id"]), int(answer["version"]))
 
     def register(self, subject: str, schema: Schema) -> int:
-        """Return the ID of a schema in a subject, where it is registered if it is new. Raises SCHEMA_INCOMPATIBLE."""
+        """Register a schema in a subject, and return its ID, old or new. Raises SCHEMA_INCOMPATIBLE."""
         body: dict[str, Any] = {"schema": schema.text, "schemaType": schema.kind}
         if schema.references:
             body["references"] = [self._registered(each) for each in schema.references]
         answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body, subject=subject)
         return int(answer["id"])
+
+    def id_of(self, subject: str, schema: Schema) -> int | None:
+        """Return the ID of a schema in a subject; None if the subject does not have it."""
+        body = {"schema": schema.text, "schemaType": schema.kind}
+        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", body, missing=True)
+        return None if answer is None else int(answer["id"])
 
     def _registered(self, reference: Reference) -> dict[str, Any]:
         """Return a reference as a registry wants it; without a subject it is registered under its own name."""
@@ -188,7 +194,7 @@ class Registry:
             ) from cause
 
     def _refused(self, refused: urllib.error.HTTPError, request: str, subject: str) -> None:
-        """Raise the error of an answer that is none."""
+        """Raise the error for an answer with an error's status."""
         text = refused.read().decode("utf-8", "replace")
         try:
             reason = str(json.loads(text)["message"])
@@ -203,7 +209,7 @@ class Registry:
 
 @dataclass
 class _Cache:
-    """What a process has asked a registry for. `unknown`: until when an ID is known to be missing."""
+    """Schemas of a registry by ID. `unknown`: seconds of the clock until which an ID counts as missing."""
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     unknown: dict[int, float] = field(default_factory=dict)

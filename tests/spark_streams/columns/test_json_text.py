@@ -147,3 +147,13 @@ def test_plain_columns_have_their_plain_text() -> None:
     """A column that is not nested is written as `values` has it."""
     column = pa.array([1.5, None])
     assert to_text(column).to_pylist() == values.to_text(column).to_pylist()
+
+
+def test_a_null_struct_of_fields_that_may_not_be_null() -> None:
+    """Spark marks the fields of `named_struct` so; a null around them, also in a list, is no error."""
+    kind = pa.struct([pa.field("at", pa.timestamp("us", "UTC"), nullable=False)])
+    times = pa.array([0, None], pa.timestamp("us", "UTC"))
+    column = pa.StructArray.from_arrays([times], fields=list(kind), mask=pa.array([False, True]))
+    assert json_writer.column(column).to_pylist() == ['{"at":"1970-01-01T00:00:00Z"}', None]
+    listed = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), column)
+    assert json_writer.column(listed).to_pylist() == ['[{"at":"1970-01-01T00:00:00Z"},null]']

@@ -62,7 +62,7 @@ def there_and_back(rows: list[dict[str, Any]], **said: str) -> Any:
     """The rows, written to entries and read again."""
     given_options = {"stream": "s", "url": "redis://127.0.0.1:1", **said}
     read = ReadSchema.of(SCHEMA, options.read_options(given_options))
-    write = WriteSchema.of(SCHEMA, json_field=options.write_options(given_options).json_field)
+    write = WriteSchema.of(SCHEMA, row_field=options.write_options(given_options).row_field)
     columns = write.columns(pa.RecordBatch.from_pylist(rows, schema=read.arrow))
     assert b"nothing" not in [name for name, _ in columns]
     entries = []

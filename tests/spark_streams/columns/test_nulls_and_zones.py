@@ -35,7 +35,7 @@ def there_and_back(column: Any, **said: str) -> list[Any]:
     """The column written as the field x and read again, by either decoder."""
     kind = from_arrow_type(column.type, prefer_timestamp_ntz=True)
     given = options.write_options({"stream": "s", **said})
-    schema = WriteSchema.of(t.StructType().add("x", kind), given.null_value, given.json_field, given.zone)
+    schema = WriteSchema.of(t.StructType().add("x", kind), given.null_value, given.row_field, given.zone)
     (field,) = schema.columns(pa.RecordBatch.from_arrays([column], ["x"]))
     entries = [{b"y": b"", **({} if text is None else {field[0]: text})} for text in field[1].to_pylist()]
     reading = ReadSchema.of(t.StructType().add("x", kind), options.read_options({"stream": "s", **said}))

@@ -172,7 +172,8 @@ def test_prose_names_options_that_exist() -> None:
     others = {"exactlyOnce", "foreachBatch", "outputMode", "preferReplica", "saveAsTable"}
     texts = [option.meaning for option in DECLARED]
     texts += [f"{condition.text} {condition.advice}" for condition in errors.CONDITIONS.values()]
-    found = {word for text in texts for word in re.findall(r"\b(?:tls\.)?[a-z]+(?:[A-Z][a-z]+)+\b", text)}
+    pattern = r"\b(?:tls\.)?(?:schemaRegistry\.\w+|[a-z]+(?:[A-Z][a-z]+)+)\b"
+    found = {word for text in texts for word in re.findall(pattern, text)}
     assert found - names - others == set()
 
 

@@ -1,0 +1,107 @@
+"""The options about schemas of values, for reads and writes. Knows no server and no registry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_streams.errors import fail
+from streamclient.config.kinds import DURATION, FLAG, TEXT
+from streamclient.config.option import check_exclusive, conflict, option, refuse
+
+_OF_REGISTRY = (
+    "registry_user",
+    "registry_password",
+    "registry_token",
+    "registry_ca",
+    "registry_timeout",
+    "subject",
+    "registers",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaOptions:
+    """Schemas of values: `valueFormat` avro, protobuf, or json with a registry."""
+
+    value_schema: str | None = option(
+        "valueSchema",
+        TEXT,
+        None,
+        "Schema of the values. `avro`: as JSON; when reading with a registry it is the reader's schema, to which all "
+        "values are resolved. `protobuf`: a FileDescriptorSet as Base64, or the text of a `.proto` file.",
+    )
+    value_schema_file: str | None = option(
+        "valueSchemaFile",
+        TEXT,
+        None,
+        "File with that schema, on the driver's machine: `.avsc`, a FileDescriptorSet (`protoc --include_imports "
+        "--descriptor_set_out`) or `.proto`. In place of `valueSchema`.",
+    )
+    value_message: str | None = option(
+        "valueMessage",
+        TEXT,
+        None,
+        "Message of the Protobuf schema, by its full or its last name.",
+        default_text="the first of the schema's file",
+    )
+    registry_url: str | None = option(
+        "schemaRegistry.url",
+        TEXT,
+        None,
+        "Registry with Confluent's interface, `http://` or `https://`. Values then begin with a zero byte and the ID "
+        "of their schema. Without it, values have no header.",
+    )
+    registry_user: str | None = option("schemaRegistry.user", TEXT, None, "User at the registry, or API key.")
+    registry_password: str | None = option(
+        "schemaRegistry.password", TEXT, None, "Password at the registry, or API secret.", secret=True
+    )
+    registry_token: str | None = option(
+        "schemaRegistry.token", TEXT, None, "Bearer token, in place of user and password.", secret=True
+    )
+    registry_ca: str | None = option(
+        "schemaRegistry.caFile",
+        TEXT,
+        None,
+        "File with the CA certificates to trust for the registry, on every machine that runs tasks.",
+        default_text="those of `tls.caFile`, else the system's",
+    )
+    registry_timeout: int = option(
+        "schemaRegistry.timeoutMs", DURATION, 10_000, "Longest wait for an answer of the registry; a duration."
+    )
+    subject: str | None = option(
+        "schemaRegistry.subject",
+        TEXT,
+        None,
+        "Subject of the stream's schemas. Its latest schema is the reader's schema, and that of a DataFrame without "
+        "one, if `valueSchema` is not set; writing registers schemas there.",
+        default_text="`<stream>-value`",
+    )
+    registers: bool = option(
+        "schemaRegistry.register",
+        FLAG,
+        True,
+        "Writing: whether a new schema is registered. If false, rows are written with the subject's latest schema, or "
+        "with `valueSchema` if the subject has it.",
+    )
+
+    def check_schemas(self, value_format: str, *, writes: bool) -> None:
+        """Raise CONFLICTING_OPTIONS, INVALID_OPTION or SCHEMA_MISSING if these do not fit each other and the format."""
+        check_exclusive(self, "value_schema", "value_schema_file")
+        check_exclusive(self, "registry_token", "registry_user")
+        for name in _OF_REGISTRY:
+            if self.registry_url is None and getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                refuse(self, name, "it needs schemaRegistry.url as well")
+        if value_format not in ("avro", "protobuf", "json"):
+            for name in ("value_schema", "value_schema_file", "registry_url"):
+                if getattr(self, name) is not None:
+                    conflict(self, name, "value_format")
+        if value_format == "json" and self.registry_url is None:
+            for name in ("value_schema", "value_schema_file"):
+                if getattr(self, name) is not None:
+                    refuse(self, name, "values in JSON have a schema only with schemaRegistry.url")
+        if value_format != "protobuf" and self.value_message is not None:
+            conflict(self, "value_message", "value_format")
+        has_schema = (self.value_schema, self.value_schema_file, self.registry_url) != (None, None, None)
+        # A schema of Avro can be made of the rows; one of Protobuf has numbers, which rows do not.
+        if not has_schema and (value_format == "protobuf" or (value_format == "avro" and not writes)):
+            fail("SCHEMA_MISSING", format=value_format)

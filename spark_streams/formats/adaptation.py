@@ -1,0 +1,147 @@
+"""Arrays of the types that a schema gives, as arrays of the types that columns have, and the reverse for writing.
+
+Numbers fit if no digit is lost, times if they are in range, structs by the names of their fields (missing ones are
+null). A text is read as a field's text is; a string column takes the text of any value, of a nested one its JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_streams.columns import json_reference, json_writer, values, variants
+from spark_streams.columns.json_reference import Converted
+from spark_streams.columns.types.table import is_nested
+
+_WRONG = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+_REFUSED = (*_WRONG, TypeError)
+_TIMES = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_time, pa.types.is_duration)
+_FAMILIES = (
+    *[(each, each) for each in (pa.types.is_boolean, *_TIMES)],
+    *[
+        (number, other)
+        for number in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+        for other in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    ],
+)
+
+
+def adapted(column: Any, kind: Any) -> Converted:
+    """Return the array as that type, null for values that do not fit; and which these are (None: none)."""
+    try:
+        return as_type(column, kind), None
+    except _REFUSED:
+        if not can_adapt(column.type, kind):
+            return pa.nulls(len(column), kind), pc.is_valid(column) if column.null_count < len(column) else None
+    made = _in_halves(column, kind)
+    wrong = pc.and_(pc.is_valid(column), pc.is_null(made))
+    return made, wrong if pc.any(wrong, min_count=0).as_py() else None
+
+
+def can_adapt(source: Any, kind: Any) -> bool:
+    """Return whether some values of the one type fit the other."""
+    try:
+        as_type(pa.array([], source), kind)
+    except _REFUSED:
+        return False
+    return True
+
+
+def _in_halves(column: Any, kind: Any) -> Any:
+    """Return the array as that type. The half that has no misfit is done at once."""
+    if len(column) == 1:
+        try:
+            return as_type(column, kind)
+        except _WRONG:
+            return pa.nulls(1, kind)
+    middle = len(column) // 2
+    parts = []
+    for part in (column.slice(0, middle), column.slice(middle)):
+        whole = pa.concat_arrays([part, part.slice(0, 0)])  # its own offsets: nested arrays are taken apart
+        try:
+            parts.append(as_type(whole, kind))
+        except _WRONG:
+            parts.append(_in_halves(whole, kind))
+    return pa.concat_arrays(parts)
+
+
+def as_type(column: Any, kind: Any) -> Any:
+    """Return the array as that type. ArrowInvalid if a value does not fit, TypeError if no value can."""
+    source, types = column.type, pa.types
+    if source == kind:
+        return column
+    if types.is_null(source) or types.is_null(kind):
+        return pa.nulls(len(column), kind)
+    if variants.is_variant(kind):
+        return _read(json_reference.from_text(pc.cast(json_writer.column(column), pa.binary()), kind))
+    if types.is_string(kind):
+        return _texts(column)
+    if types.is_string(source):
+        return (
+            _read(json_reference.from_text(pc.cast(column, pa.binary()), kind))
+            if is_nested(kind)
+            else _parsed(column, kind)
+        )
+    if types.is_struct(source) and types.is_struct(kind):
+        at = {field.name: index for index, field in enumerate(source)}
+        inner = [
+            as_type(column.field(at[field.name]), field.type) if field.name in at else pa.nulls(len(column), field.type)
+            for field in kind
+        ]
+        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=pc.is_null(column))
+    if types.is_list(source) and types.is_list(kind):
+        inner = as_type(column.values, kind.value_type)
+        return pa.ListArray.from_arrays(column.offsets, inner, type=kind, mask=pc.is_null(column))
+    if types.is_map(source) and types.is_map(kind):
+        made = pa.MapArray.from_arrays(
+            _offsets(column), as_type(column.keys, kind.key_type), as_type(column.items, kind.item_type)
+        )
+        return made.cast(kind)
+    return _scalars(column, kind)
+
+
+def _offsets(column: Any) -> Any:
+    """Return the offsets of a map's array, null at the start of a null."""
+    if not column.null_count:
+        return column.offsets
+    gone = pa.concat_arrays([pc.is_null(column), pa.array([False])])
+    return pc.if_else(gone, pa.scalar(None, pa.int32()), column.offsets)
+
+
+def _scalars(column: Any, kind: Any) -> Any:
+    source, types = column.type, pa.types
+    if types.is_binary(source) and types.is_binary(kind):
+        return column
+    if types.is_integer(source) and types.is_duration(kind):
+        return pc.cast(pc.cast(column, pa.int64()), kind)
+    if types.is_duration(source) and types.is_integer(kind):
+        return pc.cast(pc.cast(column, pa.int64()), kind)
+    if is_nested(source) or is_nested(kind) or not any(one(source) and other(kind) for one, other in _FAMILIES):
+        raise TypeError(f"{source} as {kind}")
+    if types.is_temporal(kind):
+        return pc.cast(column, options=pc.CastOptions(kind, allow_time_truncate=True))
+    if types.is_integer(source) and types.is_decimal(kind):
+        column = pc.cast(column, pa.decimal128(19, 0))
+    return pc.cast(column, kind)
+
+
+def _texts(column: Any) -> Any:
+    if pa.types.is_binary(column.type):
+        return pc.cast(column, pa.string())
+    return json_writer.column(column) if is_nested(column.type) else pc.cast(values.to_text(column), pa.string())
+
+
+def _parsed(column: Any, kind: Any) -> Any:
+    if pa.types.is_binary(kind):
+        return pc.cast(column, kind)
+    return _read((values.from_text(pc.cast(column, pa.binary()), kind), None), column)
+
+
+def _read(found: Converted, column: Any = None) -> Any:
+    """Return the array, if every text was read."""
+    made, wrong = found
+    if wrong is not None or (column is not None and made.null_count > column.null_count):
+        raise pa.ArrowInvalid("a text is not of the type")
+    return made

@@ -1,0 +1,184 @@
+"""Rows as records of Avro: from the values of a page to columns, and from columns to values."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from spark_streams.columns.json_reference import Converted
+from spark_streams.errors import fail
+from spark_streams.formats import avro_types
+from spark_streams.formats.adaptation import as_type, can_adapt
+from spark_streams.formats.avro_types import AvroType, AvroTypes
+from spark_streams.formats.base import Rows, columns_of, spark_fields, stored, value_refused
+from streamclient.formats import avro
+from streamclient.formats.registry import Registry
+from streamclient.formats.schemas import Schema, UndecodableError, header, package, split
+
+
+@dataclass(frozen=True)
+class AvroReader:
+    """Reads values in Avro. `schema`: the reader's; without it, values are read as they were written.
+
+    `registry`: has the schema that wrote a value, which the value's header names. Without it values have no header.
+    """
+
+    schema: Schema | None
+    registry: Registry | None
+    source: str
+
+    def fields(self) -> list[spark.StructField]:
+        """Return the columns of the reader's schema."""
+        assert self.schema is not None
+        return spark_fields({name: kind.arrow for name, kind in _plan(self.schema, self.source).fields.items()})
+
+    def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+        """Return the columns with these names and types; see `json_reference.members`."""
+        rows = Rows()
+        plain = None if self.schema is None or self.registry is not None else _plan(self.schema, self.source)
+        for value in texts.to_pylist():
+            if not value:
+                rows.add(None)
+                continue
+            try:
+                if plain is not None:
+                    rows.add(plain.read(value), plain)
+                else:
+                    schema_id, payload = split(value)
+                    read, plan = _resolved(schema_id, self)
+                    rows.add(read(payload), plan)
+            except UndecodableError:
+                rows.add(None, wrong=True)
+        return columns_of(rows, kinds, _arrays)
+
+    def text(self, value: bytes) -> str:
+        """Return a value as Base64."""
+        return base64.b64encode(value).decode()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a schema makes of a value: `read` a record, `fields` the types of its fields."""
+
+    read: Callable[[bytes], Any]
+    fields: dict[str, AvroType]
+    changed: Callable[[Any], Any] | None
+
+    __hash__ = object.__hash__
+
+
+@functools.lru_cache(maxsize=1000)
+def _plan(schema: Schema, source: str) -> _Plan:
+    found = avro.parsed(schema, source)
+    record = _record(found, source)
+    fields = AvroTypes(found.named).fields(record)
+    changed = avro_types.members({name: kind.read for name, kind in fields.items()})
+    return _Plan(avro.reader(avro.parsed(schema, source, raw=True).schema), fields, changed)
+
+
+def _record(found: avro.Parsed, source: str) -> Any:
+    """Return the record that a schema is."""
+    if not isinstance(found.schema, dict) or found.schema["type"] != "record":
+        fail("SCHEMA_UNUSABLE", source=source, reason="it is not that of a record")
+    return found.schema
+
+
+@functools.lru_cache(maxsize=10_000)
+def _resolved_known(schema: Schema, schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any], _Plan]:
+    source = f"{schema_id} at {reader.registry}"
+    if reader.schema is None:
+        plan = _plan(schema, source)
+        return plan.read, plan
+    writer = avro.parsed(schema, source, raw=True).schema
+    return avro.reader(writer, avro.parsed(reader.schema, reader.source, raw=True).schema), _plan(
+        reader.schema, reader.source
+    )
+
+
+def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any], _Plan]:
+    """Return what reads values of the schema with this ID, and the plan for what comes of it."""
+    assert reader.registry is not None
+    schema = reader.registry.schema(schema_id)
+    if schema is None or schema.kind != "AVRO":
+        raise UndecodableError(f"no schema of Avro with the ID {schema_id}")
+    return _resolved_known(schema, schema_id, reader)
+
+
+def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
+    """Return these fields of records as arrays of the schema's types; those that it has not are left out."""
+    if plan.changed is not None:
+        rows = [plan.changed(row) for row in rows]
+    there = [name for name in names if name in plan.fields]
+    kind = pa.struct([(name, plan.fields[name].arrow) for name in there])
+    return dict(zip(there, pa.array(rows, kind).flatten(), strict=True))
+
+
+@dataclass(frozen=True)
+class AvroWriter:
+    """Writes rows as values in Avro. `schema_id`: of the registry, for the header; None without one."""
+
+    schema: Schema
+    schema_id: int | None
+    source: str
+
+    def check(self, fields: Any) -> None:
+        """Raise SCHEMA_UNUSABLE if rows with these Arrow fields cannot be written with the schema."""
+        record = _record(avro.parsed(self.schema, self.source), self.source)
+        kinds = _plan(self.schema, self.source).fields
+        there = {field.name: field.type for field in fields}
+        for name, kind in there.items():
+            if name not in kinds:
+                reason = f"it has no field for the column '{name}'; its fields are {', '.join(kinds)}"
+            elif not kinds[name].is_writable:
+                reason = f"the field '{name}' is a union of several types, or a record inside itself"
+            elif not can_adapt(kind, kinds[name].arrow):
+                reason = f"the column '{name}' is {kind}, which does not fit the field's {kinds[name].arrow}"
+            else:
+                continue
+            fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
+        for field in record["fields"]:
+            if field["name"] not in there and "default" not in field and not _may_be_null(field["type"]):
+                reason = f"the field '{field['name']}' has no default, and the rows have no such column"
+                fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
+
+    def values(self, names: list[str], columns: list[Any], count: int) -> Any:
+        """Return each row as a value; a binary array. Raises VALUE_NOT_WRITABLE."""
+        plan = _plan(self.schema, self.source)
+        parsed = avro.parsed(self.schema, self.source, raw=True).schema
+        found = [_stored(name, column, plan.fields[name]) for name, column in zip(names, columns, strict=True)]
+        write = package("fastavro").schemaless_writer
+        head = b"" if self.schema_id is None else header(self.schema_id)
+        buffer = io.BytesIO()
+        offsets = [0]
+        for row, each in enumerate(zip(*found, strict=True) if found else [()] * count):
+            buffer.write(head)
+            try:
+                write(buffer, parsed, dict(zip(names, each, strict=True)))
+            except avro.WRONG as cause:
+                raise value_refused("Avro", row, cause) from cause
+            offsets.append(buffer.tell())
+        return pa.BinaryArray.from_buffers(
+            pa.binary(),
+            count,
+            [None, pa.py_buffer(pa.array(offsets, pa.int32()).buffers()[1]), pa.py_buffer(buffer.getvalue())],
+        )
+
+
+def _may_be_null(kind: Any) -> bool:
+    return kind == "null" or (isinstance(kind, list) and "null" in kind)
+
+
+def _stored(name: str, column: Any, kind: AvroType) -> list[Any]:
+    """Return a column's values as `fastavro` takes them."""
+    try:
+        found = stored(as_type(column, kind.arrow))
+    except pa.ArrowInvalid as cause:
+        raise value_refused("Avro", None, f"column '{name}': {cause}") from cause
+    return found if kind.write is None else [kind.write(value) for value in found]

@@ -1,0 +1,137 @@
+"""The parts that formats share: rows of several schemas as columns, values as they are stored, types of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+
+from spark_streams.columns import json_writer, variants
+from spark_streams.columns.json_reference import Converted
+from spark_streams.columns.names import has_text
+from spark_streams.columns.types.table import with_scalars
+from spark_streams.errors import PystreamsError, error
+from spark_streams.formats.adaptation import adapted
+
+
+class Rows:
+    """The values of a page, one for each entry, grouped by the plan that made them."""
+
+    def __init__(self) -> None:
+        self.wrong: list[int] = []
+        self.count = 0
+        self.groups: dict[Any, tuple[list[int], list[Any]]] = {}
+
+    def add(self, value: Any, plan: Any = None, *, wrong: bool = False) -> None:
+        """Add the next entry's value: made by a plan, missing, or one that could not be decoded."""
+        if plan is not None:
+            places, values = self.groups.setdefault(plan, ([], []))
+            places.append(self.count)
+            values.append(value)
+        elif wrong:
+            self.wrong.append(self.count)
+        self.count += 1
+
+
+def columns_of(
+    rows: Rows, kinds: Mapping[str, Any], arrays: Callable[[Any, list[Any], list[str]], dict[str, Any]]
+) -> dict[str, Converted]:
+    """Return columns of rows. `arrays`: from a plan, its values and names to arrays, of the names that it has."""
+    names = list(kinds)
+    undecoded = pa.array([False] * rows.count)
+    if rows.wrong:
+        flags = [False] * rows.count
+        for at in rows.wrong:
+            flags[at] = True
+        undecoded = pa.array(flags)
+    parts: dict[str, list[Converted]] = {name: [] for name in names}
+    order: list[int] = []
+    for plan, (places, values) in rows.groups.items():
+        order += places
+        found = arrays(plan, values, names)
+        for name, kind in kinds.items():
+            part = found.get(name)
+            parts[name].append((pa.nulls(len(places), kind), None) if part is None else adapted(part, kind))
+    return {
+        name: _whole(parts[name], kinds[name], order, rows.count, undecoded if rows.wrong else None) for name in names
+    }
+
+
+def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, undecoded: Any) -> Converted:
+    """Return a column of its parts. `order`: the rows of the parts' values; the others are null."""
+    if not parts:
+        return pa.nulls(count, kind), undecoded
+    if len(parts) == 1 and len(order) == count:
+        return parts[0]  # no row was left out, so none was undecoded
+    column = pa.concat_arrays([column for column, _ in parts])
+    place: list[int | None] = [None] * count
+    for index, row in enumerate(order):
+        place[row] = index
+    taken = pa.array(place, pa.int32())
+    column = column.take(taken)
+    if all(wrong is None for _, wrong in parts):
+        return column, undecoded
+    wrong = pa.concat_arrays(
+        [pa.repeat(pa.scalar(False), len(part)) if wrong is None else wrong for part, wrong in parts]
+    )
+    wrong = pc.fill_null(wrong.take(taken), False)
+    return column, wrong if undecoded is None else pc.or_(wrong, undecoded)
+
+
+def stored(column: Any) -> list[Any]:
+    """Return the values of an array, with numbers in place of dates, times and durations."""
+    kind = json_writer.nullable(with_scalars(column.type, _stored_kind))
+    return column.to_pylist() if kind == column.type else column.cast(kind).to_pylist()  # type: ignore[no-any-return]
+
+
+def _stored_kind(kind: Any) -> Any:
+    types = pa.types
+    if types.is_date32(kind) or types.is_time32(kind):
+        return pa.int32()
+    return pa.int64() if types.is_timestamp(kind) or types.is_time64(kind) or types.is_duration(kind) else kind
+
+
+def spark_fields(kinds: Mapping[str, Any]) -> list[spark.StructField]:
+    """Return columns of these Arrow types. Types that this Spark does not have are strings."""
+    return [spark.StructField(name, spark_type(kind)) for name, kind in kinds.items()]
+
+
+_SPARK: tuple[tuple[Callable[[Any], bool], str], ...] = (
+    (pa.types.is_boolean, "BooleanType"),
+    (pa.types.is_int32, "IntegerType"),
+    (pa.types.is_integer, "LongType"),
+    (pa.types.is_float32, "FloatType"),
+    (pa.types.is_floating, "DoubleType"),
+    (pa.types.is_string, "StringType"),
+    (pa.types.is_binary, "BinaryType"),
+    (pa.types.is_date, "DateType"),
+    (pa.types.is_time, "TimeType"),
+    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is None, "TimestampNTZType"),
+    (pa.types.is_timestamp, "TimestampType"),
+    (pa.types.is_duration, "DayTimeIntervalType"),
+)
+
+
+def spark_type(kind: Any) -> spark.DataType:
+    """Return the type of a column for values of an Arrow type."""
+    types = pa.types
+    if types.is_list(kind):
+        return spark.ArrayType(spark_type(kind.value_type))
+    if types.is_map(kind):
+        return spark.MapType(spark_type(kind.key_type), spark_type(kind.item_type))
+    if types.is_struct(kind) and not variants.is_variant(kind):
+        return spark.StructType([spark.StructField(field.name, spark_type(field.type)) for field in kind])
+    if types.is_decimal(kind):
+        return spark.DecimalType(kind.precision, kind.scale)
+    name = next((name for is_kind, name in _SPARK if is_kind(kind)), "StringType")
+    made: spark.DataType = getattr(spark, name, spark.StringType)()
+    return made if has_text(made) else spark.StringType()
+
+
+def value_refused(form: str, row: int | None, cause: object) -> PystreamsError:
+    """Return the error for a row that cannot be a value of its schema."""
+    where = "A row" if row is None else f"Row {row} of a chunk"
+    return error("VALUE_NOT_WRITABLE", row=where, format=form, reason=cause)

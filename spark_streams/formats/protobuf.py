@@ -1,0 +1,332 @@
+"""Rows as messages of Protobuf: from the values of a page to columns, and from columns to values.
+
+Messages are parsed in C; their fields are then taken column by column. A field without presence has its zero, one with
+presence (messages, `optional`, members of a oneof) is null if it is not there. Google's types: Timestamp and Duration
+are times, wrappers are nullable values, Struct, Value, ListValue and Any are JSON texts.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from spark_streams.columns.json_reference import Converted
+from spark_streams.columns.types.strings import dump
+from spark_streams.errors import fail
+from spark_streams.formats.adaptation import as_type, can_adapt
+from spark_streams.formats.base import Rows, columns_of, spark_fields, stored, value_refused
+from streamclient.formats import protobuf
+from streamclient.formats.protobuf import Messages
+from streamclient.formats.registry import Registry
+from streamclient.formats.schemas import Schema, UndecodableError, header, package, split, split_indexes
+
+_MICROS, _NANOS = 1_000_000, 1_000
+_GROUP, _MESSAGE, _ENUM = 10, 11, 14
+#: By the numbers of descriptors.
+_ARROW = {
+    1: pa.float64(),  # double
+    2: pa.float32(),  # float
+    3: pa.int64(),  # int64
+    4: pa.decimal128(20, 0),  # uint64
+    5: pa.int32(),  # int32
+    6: pa.decimal128(20, 0),  # fixed64
+    7: pa.int64(),  # fixed32
+    8: pa.bool_(),  # bool
+    9: pa.string(),  # string
+    12: pa.binary(),  # bytes
+    13: pa.int64(),  # uint32
+    _ENUM: pa.string(),
+    15: pa.int32(),  # sfixed32
+    16: pa.int64(),  # sfixed64
+    17: pa.int32(),  # sint32
+    18: pa.int64(),  # sint64
+}
+_GOOGLE = "google.protobuf."
+_JSON = ("Struct", "Value", "ListValue", "Any", "Empty")
+_WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+
+
+@dataclass(frozen=True)
+class ProtobufReader:
+    """Reads messages. `schema`: whose message gives the columns, and reads values without a header.
+
+    `registry`: has the schema that wrote a value, which the value's header names. `message`: its name in the schema.
+    """
+
+    schema: Schema | None
+    registry: Registry | None
+    source: str
+    message: str | None = None
+
+    def fields(self) -> list[spark.StructField]:
+        """Return the columns of the schema's message."""
+        return spark_fields({name: each.arrow for name, each in self._own().fields.items()})
+
+    def _own(self) -> _Plan:
+        assert self.schema is not None
+        kind, _ = _messages(self.schema, self.source).message(self.message)
+        return _plan(_messages(self.schema, self.source), kind)
+
+    def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+        """Return the columns with these names and types; see `json_reference.members`."""
+        rows = Rows()
+        own = self._own() if self.registry is None else None
+        for value in texts.to_pylist():
+            if value is None or (not value and own is None):
+                rows.add(None)
+                continue
+            try:
+                if own is not None:
+                    rows.add(protobuf.parse(own.kind, value), own)
+                else:
+                    schema_id, rest = split(value)
+                    path, payload = split_indexes(rest)
+                    plan = _resolved(schema_id, path, self)
+                    rows.add(protobuf.parse(plan.kind, payload), plan)
+            except UndecodableError:
+                rows.add(None, wrong=True)
+        return columns_of(rows, kinds, _arrays)
+
+    def text(self, value: bytes) -> str:
+        """Return a value as Base64."""
+        return base64.b64encode(value).decode()
+
+
+@functools.lru_cache(maxsize=1000)
+def _messages(schema: Schema, source: str) -> Messages:
+    return Messages(schema, source)
+
+
+@dataclass(frozen=True)
+class _Field:
+    """One field of a message: its type, and from messages (or None in their place) to an array of it."""
+
+    arrow: Any
+    take: Callable[[Sequence[Any]], Any]
+    #: From a stored value to one for the message's constructor; None: as it is.
+    give: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is done with messages of a class."""
+
+    kind: Any
+    fields: dict[str, _Field]
+
+    __hash__ = object.__hash__
+
+
+def _resolved(schema_id: int, path: tuple[int, ...], reader: ProtobufReader) -> _Plan:
+    assert reader.registry is not None
+    schema = reader.registry.schema(schema_id)
+    if schema is None or schema.kind != "PROTOBUF":
+        raise UndecodableError(f"no schema of Protobuf with the ID {schema_id}")
+    messages = _messages(schema, f"{schema_id} at {reader.registry}")
+    return _plan(messages, messages.at(path))
+
+
+@functools.lru_cache(maxsize=1000)
+def _plan(messages: Messages, kind: Any) -> _Plan:
+    return _Plan(kind, _fields(kind.DESCRIPTOR, messages, ()))
+
+
+def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any]:
+    """Return these fields of messages as arrays of the schema's types; those that it has not are left out."""
+    return {name: plan.fields[name].take(messages) for name in names if name in plan.fields}
+
+
+def _fields(descriptor: Any, messages: Messages, inside: tuple[str, ...]) -> dict[str, _Field]:
+    """Return the fields of a message. `inside`: the messages around it."""
+    return {each.name: _field(each, messages, (*inside, descriptor.full_name)) for each in descriptor.fields}
+
+
+def _field(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
+    name, of = field.name, attrgetter(field.name)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return _map(field, messages, inside)
+    inner = _value(field, messages, inside)
+    if field.is_repeated:
+        give = inner.give
+        return _Field(
+            pa.list_(inner.arrow),
+            lambda rows: _lists([None if row is None else of(row) for row in rows], inner),
+            None if give is None else lambda values: [give(value) for value in values],
+        )
+    if not field.has_presence:
+        return _Field(
+            inner.arrow, lambda rows: inner.take([None if row is None else of(row) for row in rows]), inner.give
+        )
+    default = field.default_value if field.has_default_value else None
+    return _Field(
+        inner.arrow,
+        lambda rows: inner.take([None if row is None else of(row) if row.HasField(name) else default for row in rows]),
+        inner.give,
+    )
+
+
+def _lists(rows: list[Any], inner: _Field) -> Any:
+    """Return repeated values as an array of lists."""
+    values = inner.take([value for row in rows if row is not None for value in row])
+    return pa.ListArray.from_arrays(_bounds(rows), values)
+
+
+def _bounds(rows: list[Any]) -> Any:
+    """Return where each row's values begin and end; null for a row without a message."""
+    ends = np.cumsum([0, *(0 if row is None else len(row) for row in rows)])
+    gone = np.array([*(row is None for row in rows), False], bool)
+    return pa.array(ends, pa.int32(), mask=gone)
+
+
+def _map(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
+    key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+    keys, items = _value(key, messages, inside), _value(value, messages, inside)
+    of, give = attrgetter(field.name), items.give
+
+    def take(rows: Sequence[Any]) -> Any:
+        found = [None if row is None else of(row) for row in rows]
+        names = keys.take([name for each in found if each is not None for name in each])
+        values = items.take([each[name] for each in found if each is not None for name in each])
+        return pa.MapArray.from_arrays(_bounds(found), names, values)
+
+    def given(pairs: Any) -> Any:
+        return {name: item if give is None else give(item) for name, item in pairs}
+
+    return _Field(pa.map_(keys.arrow, items.arrow), take, given)
+
+
+def _value(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
+    """Return how values of a field's type are taken, one by one, whether it is repeated or not."""
+    if field.type in (_GROUP, _MESSAGE):
+        return _message(field.message_type, messages, inside)
+    arrow = _ARROW[field.type]
+    if field.type == _ENUM:
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return _Field(
+            arrow, lambda values: pa.array([None if v is None else names.get(v, str(v)) for v in values], arrow)
+        )
+    if pa.types.is_decimal(arrow):
+        return _Field(arrow, lambda values: pa.array(values, arrow), int)
+    return _Field(arrow, lambda values: pa.array(values, arrow))
+
+
+def _message(descriptor: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
+    full = descriptor.full_name
+    google = full.removeprefix(_GOOGLE) if full.startswith(_GOOGLE) else ""
+    if google == "Timestamp":
+        return _Field(pa.timestamp("us", "UTC"), _times(pa.timestamp("us", "UTC")), _seconds)
+    if google == "Duration":
+        return _Field(pa.duration("us"), _times(pa.duration("us")), _duration)
+    if google.removesuffix("Value") in _WRAPPERS:
+        inner = _value(descriptor.fields_by_name["value"], messages, inside)
+        return _Field(
+            inner.arrow,
+            lambda values: inner.take([None if value is None else value.value for value in values]),
+            lambda value: {"value": value if inner.give is None else inner.give(value)},
+        )
+    fields = {} if google in _JSON or full in inside else _fields(descriptor, messages, inside)
+    if not fields:
+        return _Field(
+            pa.string(),
+            lambda values: pa.array([None if v is None else dump(messages.as_json(v)) for v in values], pa.string()),
+            lambda text: messages.from_json(full, text),
+        )
+    arrow = pa.struct([(name, each.arrow) for name, each in fields.items()])
+
+    def take(values: Sequence[Any]) -> Any:
+        gone = pa.array([value is None for value in values], pa.bool_())
+        return pa.StructArray.from_arrays(
+            [each.take(values) for each in fields.values()], fields=list(arrow), mask=gone
+        )
+
+    return _Field(arrow, take, lambda value: _keywords(value, fields))
+
+
+def _keywords(value: Mapping[str, Any], fields: Mapping[str, _Field]) -> dict[str, Any]:
+    """Return the members of a message for its constructor, without nulls."""
+    found = {}
+    for name, each in value.items():
+        if each is not None:
+            give = fields[name].give
+            found[name] = each if give is None else give(each)
+    return found
+
+
+def _times(arrow: Any) -> Callable[[Sequence[Any]], Any]:
+    """Return a function from Timestamps or Durations to an array of microseconds; null for those out of range."""
+
+    def take(values: Sequence[Any]) -> Any:
+        micros = [None if value is None else value.seconds * _MICROS + value.nanos // _NANOS for value in values]
+        return pa.array([each if each is None or abs(each) < 2**63 else None for each in micros], pa.int64()).view(
+            arrow
+        )
+
+    return take
+
+
+def _seconds(micros: int) -> dict[str, int]:
+    seconds, rest = divmod(micros, _MICROS)
+    return {"seconds": seconds, "nanos": rest * _NANOS}
+
+
+def _duration(micros: int) -> dict[str, int]:
+    """Return a Duration, both of whose parts have the same sign."""
+    seconds, rest = divmod(abs(micros), _MICROS)
+    sign = -1 if micros < 0 else 1
+    return {"seconds": sign * seconds, "nanos": sign * rest * _NANOS}
+
+
+@dataclass(frozen=True)
+class ProtobufWriter:
+    """Writes rows as messages. `schema_id`: of the registry, for the header; None without one."""
+
+    schema: Schema
+    schema_id: int | None
+    source: str
+    message: str | None = None
+
+    def check(self, fields: Any) -> None:
+        """Raise SCHEMA_UNUSABLE if rows with these Arrow fields cannot be written with the schema."""
+        known = self._plan()[0].fields
+        for field in fields:
+            if field.name not in known:
+                reason = f"the message has no field for the column '{field.name}'; its fields are {', '.join(known)}"
+            elif not can_adapt(field.type, known[field.name].arrow):
+                kind = known[field.name].arrow
+                reason = f"the column '{field.name}' is {field.type}, which does not fit the field's {kind}"
+            else:
+                continue
+            fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
+
+    def _plan(self) -> tuple[_Plan, tuple[int, ...]]:
+        messages = _messages(self.schema, self.source)
+        kind, path = messages.message(self.message)
+        return _plan(messages, kind), path
+
+    def values(self, names: list[str], columns: list[Any], count: int) -> Any:
+        """Return each row as a value; a binary array. Raises VALUE_NOT_WRITABLE."""
+        plan, path = self._plan()
+        found = []
+        for name, column in zip(names, columns, strict=True):
+            try:
+                found.append(stored(as_type(column, plan.fields[name].arrow)))
+            except pa.ArrowInvalid as cause:
+                raise value_refused("Protobuf", None, f"column '{name}': {cause}") from cause
+        head = b"" if self.schema_id is None else header(self.schema_id, path)
+        made: list[bytes] = []
+        for row in zip(*found, strict=True) if found else itertools.repeat((), count):
+            try:
+                message = plan.kind(**_keywords(dict(zip(names, row, strict=True)), plan.fields))
+                made.append(head + message.SerializeToString(deterministic=True))  # a replay has the same bytes
+            except (ValueError, TypeError, AttributeError, package("google.protobuf.message").EncodeError) as cause:
+                raise value_refused("Protobuf", len(made), cause) from cause
+        return pa.array(made, pa.binary())

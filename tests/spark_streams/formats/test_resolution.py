@@ -1,0 +1,157 @@
+"""Which schema a query has: of its options, a file, or a registry's subject."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pystreams.testing import SchemaRegistry, schema_registry
+from spark_streams.config.options import read_options, write_options
+from spark_streams.errors import PystreamsError
+from spark_streams.formats import resolution
+from streamclient.formats import protobuf
+from streamclient.formats.registry import Registry
+
+ORDER = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+PROTO = 'syntax = "proto3"; message Order { int64 id = 1; } message Bill { string who = 1; }'
+FIELDS = [pa.field("id", pa.int64())]
+URL = {"url": "redis://127.0.0.1:1", "stream": "orders"}
+
+
+@pytest.fixture
+def server() -> Iterator[SchemaRegistry]:
+    with schema_registry() as running:
+        yield running
+
+
+def columns(**said: str) -> list[str]:
+    """The columns of a read without a schema of its own, after the connector's own."""
+    found = resolution.schema(read_options({**URL, **said}))
+    assert found is not None
+    assert found.fieldNames()[:3] == ["_id", "_stream", "_timestamp"]
+    return found.fieldNames()[3:]
+
+
+def condition(made: Any) -> str:
+    with pytest.raises(PystreamsError) as raised:
+        made()
+    return raised.value.condition
+
+
+def writer(**said: str) -> Any:
+    return resolution.writer(write_options({**URL, **said}), FIELDS)
+
+
+def test_a_schema_of_an_option_or_a_file_gives_the_columns(tmp_path: Path) -> None:
+    """Of Avro and Protobuf, the latter as descriptors or as text."""
+    (tmp_path / "order.avsc").write_text(ORDER)
+    (tmp_path / "order.proto").write_text(PROTO)
+    descriptors = (
+        b"\x0a"
+        + bytes([len(base64.b64decode(protobuf.serialized(PROTO)))])
+        + base64.b64decode(protobuf.serialized(PROTO))
+    )
+    assert columns(valueFormat="avro", valueSchema=ORDER) == ["id"]
+    assert columns(valueFormat="avro", valueSchemaFile=str(tmp_path / "order.avsc")) == ["id"]
+    assert columns(valueFormat="protobuf", valueSchema=PROTO) == ["id"]
+    assert columns(valueFormat="protobuf", valueSchemaFile=str(tmp_path / "order.proto"), valueMessage="Bill") == [
+        "who"
+    ]
+    assert columns(valueFormat="protobuf", valueSchema=base64.b64encode(descriptors).decode(), valueMessage="Bill") == [
+        "who"
+    ]
+
+
+def test_a_registry_has_the_schema_of_the_streams_subject(server: SchemaRegistry) -> None:
+    """By default the stream's name and -value; another one by option; several streams need the option."""
+    said = {"valueFormat": "avro", "schemaRegistry.url": server.url}
+    assert condition(lambda: columns(**said)) == "SUBJECT_MISSING"
+    server.add("orders-value", ORDER)
+    server.add("bills", '{"type": "record", "name": "Bill", "fields": [{"name": "who", "type": "string"}]}')
+    assert columns(**said) == ["id"]
+    assert columns(**said, **{"schemaRegistry.subject": "bills"}) == ["who"]
+    several = read_options({"url": URL["url"], "streams": "a,b", **said})
+    assert condition(lambda: resolution.schema(several)) == "SUBJECT_MISSING"
+    assert condition(lambda: columns(**{**said, "valueFormat": "protobuf"})) == "SCHEMA_UNUSABLE"
+    assert columns(**{**said, "valueFormat": "avro", "valueSchema": ORDER.replace('"id"', '"number"')}) == ["number"]
+
+
+def test_writing_registers_the_schema_of_the_rows(server: SchemaRegistry) -> None:
+    """Once; with schemaRegistry.register=false the latest one is used, and must be there."""
+    said = {"valueFormat": "avro", "schemaRegistry.url": server.url}
+    assert condition(lambda: writer(**said, **{"schemaRegistry.register": "false"})) == "SUBJECT_MISSING"
+    first = writer(**said)
+    assert (first.schema_id, writer(**said).schema_id) == (1, 1)
+    assert writer(**said, **{"schemaRegistry.register": "false"}) == first
+    assert condition(lambda: writer(**said, valueSchema=ORDER)) == "SCHEMA_INCOMPATIBLE"
+    server.compatibility = "NONE"
+    unknown = {**said, "valueSchema": ORDER, "schemaRegistry.register": "false"}
+    assert condition(lambda: writer(**unknown)) == "SUBJECT_MISSING"
+    assert writer(**said, valueSchema=ORDER).schema_id == 2
+    assert writer(**unknown).schema_id == 2
+
+
+def test_the_schema_of_a_message_is_registered(server: SchemaRegistry) -> None:
+    """Descriptors go to the registry; without a schema of its own a write has the subject's."""
+    said = {"valueFormat": "protobuf", "schemaRegistry.url": server.url}
+    assert condition(lambda: writer(**said)) == "SUBJECT_MISSING"
+    first = writer(**said, valueSchema=PROTO)
+    assert (first.schema_id, writer(**said).schema_id) == (1, 1)
+
+
+def test_json_has_a_schema_only_with_a_registry(server: SchemaRegistry) -> None:
+    """Its schema is made of the rows, and gives the columns of a read."""
+    assert writer(valueFormat="json") is None
+    assert resolution.schema(read_options({**URL, "valueFormat": "json"})) is None
+    said = {"valueFormat": "json", "schemaRegistry.url": server.url}
+    assert writer(**said).schema_id == 1
+    assert columns(**said) == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"valueFormat": "avro"}, "SCHEMA_MISSING"),
+        ({"valueFormat": "protobuf"}, "SCHEMA_MISSING"),
+        ({"valueFormat": "avro", "valueSchema": ORDER, "valueSchemaFile": "x"}, "CONFLICTING_OPTIONS"),
+        ({"valueFormat": "fields", "valueSchema": ORDER}, "CONFLICTING_OPTIONS"),
+        ({"valueFormat": "debezium", "schemaRegistry.url": "http://x"}, "CONFLICTING_OPTIONS"),
+        ({"valueFormat": "avro", "valueSchema": ORDER, "valueMessage": "A"}, "CONFLICTING_OPTIONS"),
+        ({"valueFormat": "avro", "valueSchema": ORDER, "inferSchema": "true"}, "CONFLICTING_OPTIONS"),
+        ({"valueFormat": "avro", "valueSchema": ORDER, "schemaRegistry.user": "ann"}, "INVALID_OPTION"),
+        ({"valueFormat": "json", "valueSchema": "{}"}, "INVALID_OPTION"),
+        ({"valueFormat": "avro", "schemaRegistry.url": "redis://x"}, "INVALID_OPTION"),
+        ({"valueFormat": "avro", "valueSchemaFile": "/nowhere"}, "SCHEMA_UNUSABLE"),
+        ({"valueFormat": "avro", "valueSchema": "[]"}, "SCHEMA_UNUSABLE"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(said: dict[str, str], found: str) -> None:
+    """Before anything is read, with the option's name."""
+    assert condition(lambda: resolution.schema(read_options({**URL, **said}))) == found
+
+
+def test_the_registry_has_the_options_of_its_login() -> None:
+    """User, password, token, timeout and CA; that of the server if there is no other. No password is shown."""
+    said = {
+        **URL,
+        "url": "rediss://127.0.0.1:1",
+        "tls.caFile": "/ca",
+        "valueFormat": "avro",
+        "schemaRegistry.url": "https://registry/path/",
+        "schemaRegistry.user": "ann",
+        "schemaRegistry.password": "secret",
+        "schemaRegistry.timeoutMs": "2s",
+    }
+    made = resolution._registry(read_options(said))
+    assert isinstance(made, Registry)
+    assert (made.url, made.user, made.password, made.seconds) == ("https://registry/path", "ann", "secret", 2.0)
+    assert made.tls.ca_file == "/ca"
+    assert "secret" not in repr(made) + repr(read_options(said))
+    own = resolution._registry(read_options({**said, "schemaRegistry.caFile": "/own"}))
+    assert own is not None
+    assert own.tls.ca_file == "/own"
