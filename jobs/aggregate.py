@@ -3,10 +3,10 @@ r"""Streams to figures: aggregates over windows of event time, or entries that f
     spark-submit jobs/aggregate.py --stream orders --schema 'customer string, price double, at timestamp' \
         --time at --window 5m --watermark 10m --by customer --agg 'sum(price) as total' --to stream:totals
 
-A window's figures are written once, when no entry is expected for it any more: when an entry has come that is later
-than the window's end by the watermark. Later ones are left out. --sql takes the whole computation as a query of the
+A window's figures are written once, when no more entries are expected for it: when an entry arrives that is later than
+the window's end by the watermark. Entries after that are dropped. --sql defines the whole computation as a query of the
 view `events`; --having keeps the figures that fulfil a condition. Without --agg and --sql the job is for alerts:
-entries that fulfil --where go to the target as they come.
+entries that fulfil --where go to the target as they arrive.
 """
 
 from __future__ import annotations
@@ -41,28 +41,26 @@ from pystreams.jobs.targets import Target, to_flag, work_of
         default="_timestamp",
         show_default=True,
         metavar="COLUMN",
-        help="The event time; `_timestamp` is the ID's.",
+        help="Column with the event time; `_timestamp` is the time in the ID.",
     ),
-    click.option("--window", metavar="DURATION", help="The length of a window."),
+    click.option("--window", metavar="DURATION", help="Length of a window."),
+    click.option("--slide", metavar="DURATION", help="Time between the starts of windows; by default their length."),
     click.option(
-        "--slide", metavar="DURATION", help="From one window's beginning to the next; without it, its length."
+        "--watermark", default="10m", show_default=True, metavar="DURATION", help="Maximum lateness of an entry."
     ),
+    click.option("--by", multiple=True, metavar="COLUMN", help="Column to group by; may be repeated."),
     click.option(
-        "--watermark", default="10m", show_default=True, metavar="DURATION", help="How late an entry may come."
+        "--agg", multiple=True, metavar="SQL", help="Figure to compute, such as 'avg(price) as mean'; may be repeated."
     ),
-    click.option("--by", multiple=True, metavar="COLUMN", help="Aggregate by this column; may be repeated."),
-    click.option(
-        "--agg", multiple=True, metavar="SQL", help="A figure, such as 'avg(price) as mean'; may be repeated."
-    ),
-    click.option("--sql", metavar="QUERY", help="In place of all that: a query of the view `events`."),
-    click.option("--where", metavar="SQL", help="Only entries that fulfil this."),
-    click.option("--having", metavar="SQL", help="Only results that fulfil this."),
+    click.option("--sql", metavar="QUERY", help="Alternative to these options: a query of the view `events`."),
+    click.option("--where", metavar="SQL", help="Condition on entries."),
+    click.option("--having", metavar="SQL", help="Condition on results."),
     click.option(
         "--output-mode",
         type=click.Choice(("append", "update")),
         default="append",
         show_default=True,
-        help="update: a window's figures whenever they change.",
+        help="append: final figures of a window; update: figures whenever they change.",
     ),
 )
 @reading_flags
@@ -84,13 +82,13 @@ def aggregate(
 ) -> None:
     """Compute figures of streams, by windows of time and keys, or select the entries that need attention."""
     if sql is not None and (agg or window or by):
-        raise click.UsageError("--sql is the whole computation: leave out --agg, --window and --by.")
+        raise click.UsageError("--sql defines the whole computation: remove --agg, --window and --by.")
     if agg and window is None and output_mode == "append":
-        raise click.UsageError("Figures without --window are never final: add it, or --output-mode update.")
+        raise click.UsageError("Figures without --window are never final: add --window, or --output-mode update.")
     if not agg and (window or by or slide):
-        raise click.UsageError("Name the figures: --agg 'count(*) as n'.")
+        raise click.UsageError("Choose the figures, such as --agg 'count(*) as n'.")
     if not agg and sql is None and where is None:
-        raise click.UsageError("Say what to compute (--agg, --sql), or which entries are alerts (--where).")
+        raise click.UsageError("Choose a computation (--agg, --sql), or a condition for alerts (--where).")
     events = run.stream_of(reading, own_columns=True)
     if where is not None:
         events = events.where(where)
@@ -114,7 +112,9 @@ def aggregate(
 
 
 def _alerts(events: DataFrame) -> DataFrame:
-    """The entries with their origin as columns: `_id` and `_stream` would be the alert's own."""
+    """Return the entries with their origin in columns of other names, since `_id` and `_stream` would be the alert's
+    own.
+    """
     return events.withColumnsRenamed({"_id": "source_id", "_stream": "source_stream"}).drop("_timestamp", "_deliveries")
 
 

@@ -1,12 +1,12 @@
-"""Streams to files: Parquet by day, and entries leave the stream when they are there.
+"""Streams to files: Parquet by day; archived entries can be removed from the stream.
 
     spark-submit jobs/archive.py --stream orders --to s3a://lake/orders --trigger 30s --trim-behind
 
 An entry is a row: its ID, its stream, the time in its ID, and its fields (a map, or with --schema columns). Rows are in
 the archive exactly once, by the day (UTC) of `_timestamp`: ARCHIVE/day=2024-06-01/. Small files of a day are merged
-(--compact). With --trim-behind the group of the job removes entries from the stream after the batch that has them is
-on the disk and in the query's log, and none that another group has yet to read; a batch that a restart repeats is still
-in the stream. Delta and Iceberg tables are written by their own sinks, where the session has the package.
+(--compact). With --trim-behind the job's group removes entries from the stream after their batch is on disk and in the
+query's log, but none that another group has yet to read; a batch that a restart repeats is still in the stream. Delta
+and Iceberg tables are written by their own sinks, if the session has the package.
 """
 
 from __future__ import annotations
@@ -37,24 +37,28 @@ _DAY_MS = 86_400_000
 )
 @combined(
     click.option(
-        "--to", "directory", metavar="URI", required=True, help="The archive's directory; Iceberg's CATALOG.DB.TABLE."
+        "--to",
+        "directory",
+        metavar="URI",
+        required=True,
+        help="Directory of the archive; for Iceberg CATALOG.DB.TABLE.",
     ),
     click.option(
         "--format",
         "form",
         default="parquet",
         show_default=True,
-        help="parquet, or delta, iceberg: their package must be there.",
+        help="Table format; delta and iceberg need their packages.",
     ),
     click.option("--trim-behind", is_flag=True, help="Remove entries from the streams once they are in the archive."),
-    click.option("--binary", is_flag=True, help="Fields as bytes: entries of any content."),
+    click.option("--binary", is_flag=True, help="Store fields as bytes, for entries of any content."),
     click.option(
         "--compact",
         type=click.IntRange(0),
         default=20,
         show_default=True,
         metavar="N",
-        help="Merge a day's small files when there are so many; 0: never.",
+        help="Number of small files of a day that triggers a merge; 0: never.",
     ),
     click.option(
         "--file-size",
@@ -62,7 +66,7 @@ _DAY_MS = 86_400_000
         default=128,
         show_default=True,
         metavar="MIB",
-        help="Smaller files are small.",
+        help="Size in MiB below which a file counts as small.",
     ),
 )
 @reading_flags
@@ -81,10 +85,10 @@ def archive(
     schema = reading.schema
     if trim_behind and schema is not None:
         raise click.UsageError(
-            "--trim-behind would lose the fields that --schema does not name: leave one of them out."
+            "--trim-behind would lose the fields that --schema does not name: remove one of the two."
         )
     if binary and schema is not None:
-        raise click.UsageError("--binary is for the map of all fields, --schema for columns: leave one of them out.")
+        raise click.UsageError("--binary is for the map of all fields, --schema for columns: remove one of the two.")
     directory = directory.rstrip("/")
     check_place(directory)
     if form != "iceberg":  # its target is a table of a catalog, not a directory
@@ -94,11 +98,11 @@ def archive(
         own_columns=True,
         trimOnCommit="true" if trim_behind else None,
         fieldsType="binary" if schema is None else None,
-        mode="FAILFAST",  # an entry must not be trimmed for a null
+        mode="FAILFAST",  # an entry must not be trimmed if a value became null
     )
     if "day" in map(str.lower, entries.columns):
         raise click.UsageError(
-            "The column 'day' is the archive's own: read that field without --schema, as one of many."
+            "The column 'day' is the archive's own: read that field without --schema, in the map of fields."
         )
     if schema is None and not binary:
         entries = entries.withColumn("fields", _texts())
@@ -122,7 +126,9 @@ def archive(
 
 
 def _texts() -> Column:
-    """The fields as text. A value that is none stops the job: read as text it would be null, and be trimmed."""
+    """Return the fields as text. A value that is not UTF-8 stops the job: it would be read as null, and then be
+    trimmed.
+    """
     words = F.concat(F.map_keys("fields"), F.map_values("fields"))
     refusal = F.raise_error(F.format_string(str(error("ARCHIVE_NOT_TEXT", entry="%s", stream="%s")), "_id", "_stream"))
     whole = F.forall(words, lambda word: F.is_valid_utf8(word.cast("string")))

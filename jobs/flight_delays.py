@@ -1,8 +1,8 @@
-"""New York's departures of 2013 as a stream: delays by airport and visibility, and an alert for each one very late.
+"""New York's departures of 2013 as a stream: delays by airport and visibility, and alerts for long delays.
 
     spark-submit jobs/flight_delays.py [--url redis://host:port]
 
-What it does:
+The job
 
 1. writes the weather stations' hourly readings to the stream `weather` (a batch write);
 2. starts two streaming queries on the stream `flights`, each with a consumer group of its own, that join every
@@ -12,11 +12,11 @@ What it does:
 3. replays all departures into `flights`, in order of time, while the queries run (batch writes);
 4. waits until everything is processed and acknowledged, prints the table, and checks every figure against pandas.
 
-One stream feeds two queries, not one query with two outputs: each has its own offsets, its own group and its own
+One stream feeds two queries, rather than one query with two outputs: each has its own offsets, group and
 guarantee. The statistics are exact even when a batch is repeated, because Spark's state counts each entry once and a
 hash is overwritten with absolute figures; each alert is written once.
 
-Owns the pipeline. The data, the second opinion and the table are those of `pystreams.jobs.flights`.
+Owns the pipeline. The data, the check by pandas and the table are in `pystreams.jobs.flights`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FLIGHT_SCHEMA = (
 WEATHER_SCHEMA = "origin string, time_hour string, visib double"
 ALERT_SCHEMA = FLIGHT_SCHEMA + ", visib double, visibility string"
 
-LATE_MINUTES = 15  # what the US Department of Transportation counts as late
+LATE_MINUTES = 15  # delay that the US Department of Transportation counts as late
 VERY_LATE_MINUTES = 180
 
 REPLAY_CHUNK = 50_000  # departures written by one batch write
@@ -162,7 +162,7 @@ def start_alerts(job: Run, departures: DataFrame, checkpoint: str) -> StreamingQ
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left on the server, and what it took."""
+    """Outcome of a run: contents of the server, and duration."""
 
     statistics: dict[check.Group, check.Figures]
     alerts: list[check.Alert]
@@ -176,7 +176,7 @@ class Outcome:
 def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
     """Write, replay, process; return when every entry is processed and acknowledged.
 
-    A run with the checkpoint of an earlier one continues it: the streams' lengths say what is written already.
+    A run with the checkpoint of an earlier one continues it: the lengths of streams show what is already written.
     """
     job.spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "10000")  # all: they count the entries read
     before = lengths(job)
@@ -273,7 +273,7 @@ def entries_read(query: StreamingQuery) -> int:
 
 
 def problems(outcome: Outcome, limit: int | None) -> list[str]:
-    """Say, one line each, what in a run's outcome is not as it must be; an empty list means that all is well."""
+    """Return a line for each error in a run's outcome; an empty list means success."""
     expected = check.joined(limit)
     expected_alerts = check.alerts(expected)
     wanted = {FLIGHTS: len(expected), WEATHER: check.weather_rows(), ALERTS: expected_alerts.total()}
@@ -308,11 +308,11 @@ def show(outcome: Outcome) -> None:
 
 
 def verdict(wrong: list[str]) -> int:
-    """Print what is wrong, or that nothing is; return the job's exit code."""
+    """Print the errors, or that there are none; return the job's exit code."""
     for problem in wrong:
         print("WRONG:", problem)
     if not wrong:
-        print("Every figure and every alert equals what pandas computes.")
+        print("Every figure and every alert equals the result of pandas.")
     return 1 if wrong else 0
 
 
@@ -343,15 +343,15 @@ def checkpoint_directory(job: Run) -> Iterator[str]:
     ),
 )
 @combined(
-    click.option("--checkpoint", metavar="URI", help="Where the queries' progress is kept; a run with it continues."),
-    click.option("--limit", type=click.IntRange(1), metavar="N", help="Replay the first N departures only."),
+    click.option("--checkpoint", metavar="URI", help="Directory of the queries' progress; a run with it continues."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of departures to replay."),
 )
 def flight_delays(job: Run, limit: int | None) -> None:
     """Delays of New York's departures of 2013, live, and every figure checked against pandas."""
     with checkpoint_directory(job) as checkpoint:
         outcome = run(job, checkpoint, limit)
     if job.stop.asked.is_set():
-        job.say("stopped; a run with the same --checkpoint goes on")
+        job.say("stopped; a run with the same --checkpoint continues")
         return
     show(outcome)
     if verdict(problems(outcome, limit)):

@@ -1,9 +1,9 @@
-"""Files to streams: CSV, JSON or Parquet, also of a directory that grows.
+"""Files to streams: CSV, JSON or Parquet, including directories that grow.
 
     spark-submit jobs/ingest.py --from s3a://lake/orders/ --format csv --stream orders --checkpoint
     s3a://lake/checkpoints/orders
 
-Each row becomes an entry, each column a field; nulls are left out. A column `_id` gives the entries their IDs. Without
+Each row becomes an entry, each column a field; nulls are omitted. A column `_id` sets the entries' IDs. Without
 --schema all values are the texts of the file (Parquet has its own types). A file is read once, when it is first seen:
 move finished files into the directory. Rows are in the streams exactly once, in the order of the files' names and of
 the rows in them; --parallel gives that order up for more writers.
@@ -25,16 +25,16 @@ from pystreams.jobs.flags import combined, query_flags
 from pystreams.jobs.job import job
 from pystreams.jobs.run import Run
 
-# A row that cannot be read, or is no row of the schema, is an error, and no entry without some of its fields.
+# A row that cannot be read or does not fit the schema is an error, rather than an entry with missing fields.
 _TEXTS: dict[str, dict[str, Any]] = {
     "csv": {"header": True, "mode": "FAILFAST"},
     "json": {"primitivesAsString": True, "mode": "FAILFAST"},
     "parquet": {},
 }
-# A header that differs from the schema is an error, not columns that change places.
+# A header that differs from the schema is an error, rather than exchanged columns.
 _CHECKED: dict[str, dict[str, Any]] = {**_TEXTS, "csv": {**_TEXTS["csv"], "enforceSchema": False}}
 
-#: Columns beside those of the files: which file a row is of, and its place there.
+#: Columns in addition to those of the files: the file of a row, and its position there.
 _FILE, _ROW = "_pystreams_file", "_pystreams_row"
 
 
@@ -48,26 +48,27 @@ _FILE, _ROW = "_pystreams_file", "_pystreams_row"
     ),
 )
 @combined(
-    click.option("--from", "source", metavar="URI", required=True, help="A file, a directory, or a glob."),
-    click.option("--format", "form", type=click.Choice(list(_TEXTS)), required=True, help="The files' format."),
-    click.option("--stream", required=True, metavar="NAME", help="The stream; with --partitions the streams' prefix."),
+    click.option("--from", "source", metavar="URI", required=True, help="File, directory or glob."),
+    click.option("--format", "form", type=click.Choice(list(_TEXTS)), required=True, help="Format of the files."),
+    click.option("--stream", required=True, metavar="NAME", help="Stream; with --partitions, prefix of the streams."),
     click.option(
-        "--partitions", type=click.IntRange(1), metavar="N", help="Distribute rows over NAME:{0}, NAME:{1}, ..."
+        "--partitions",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of streams NAME:{0}, NAME:{1}, ... over which rows are distributed.",
     ),
-    click.option("--key", metavar="COLUMN", help="Rows with equal keys go to the same of the --partitions."),
-    click.option("--retention", metavar="DURATION", help="Remove entries that are older, such as 7d."),
-    click.option("--schema", metavar="DDL", help="The files' columns: 'customer string, price double'."),
+    click.option("--key", metavar="COLUMN", help="Column whose equal values go to the same partition."),
+    click.option("--retention", metavar="DURATION", help="Age from which entries are removed, such as 7d."),
+    click.option("--schema", metavar="DDL", help="Columns of the files, such as 'customer string, price double'."),
     click.option(
         "--file-option",
         "file_options",
         multiple=True,
         metavar="NAME=VALUE",
-        help="An option of Spark's reader of files, such as nullValue=NA.",
+        help="Option of Spark's file reader, such as nullValue=NA.",
     ),
     click.option("--max-files", type=click.IntRange(1), metavar="N", help="Maximum number of files in a batch."),
-    click.option(
-        "--parallel", is_flag=True, help="One writer for each part of the files; rows of different parts mix."
-    ),
+    click.option("--parallel", is_flag=True, help="Use one writer per part of the files; rows of different parts mix."),
 )
 @query_flags
 def ingest(
@@ -83,16 +84,16 @@ def ingest(
     max_files: int | None,
     parallel: bool,
 ) -> None:
-    """Write the rows of files to streams, each once, and those of files that come later."""
+    """Write the rows of files to streams, each once, including files that arrive later."""
     if (partitions is None) != (key is None):
-        raise click.UsageError("--partitions and --key need each other.")
+        raise click.UsageError("--partitions and --key require each other.")
     given = dict(_pair(word) for word in file_options)
     columns = schema if schema is not None else _columns(run, source, form, given)
     reader = run.spark.readStream.format(form).options(**{**_CHECKED[form], **given}).schema(columns)
     if max_files is not None:
         reader = reader.option("maxFilesPerTrigger", max_files)
     folder, _, name = source.rpartition("/")
-    if run.files.is_file(source):  # Spark's streams of files know directories and globs
+    if run.files.is_file(source):  # Spark's file streams accept only directories and globs
         reader, source = reader.option("pathGlobFilter", name), folder or "."
     rows = reader.load(source)
     if not parallel:
@@ -118,9 +119,9 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> StructType:
-    """The columns of the files that are there; those of the first run, once it has noted them beside its checkpoint.
+    """Return the columns of the existing files, or those that the first run has recorded next to its checkpoint.
 
-    NO_COLUMNS where no file says any.
+    Raises NO_COLUMNS if no file has any.
     """
     note = f"{run.claim_checkpoint()}/_ingest/columns.json"
     if run.files.exists(note):
@@ -138,7 +139,7 @@ def _columns(run: Run, source: str, form: str, options: dict[str, Any]) -> Struc
 
 
 def _in_order(batch: DataFrame) -> DataFrame:
-    """The rows by file name and place in the file, for one writer, whatever parts Spark cuts the files into."""
+    """Return the rows by file name and position in the file, for one writer, however Spark splits the files."""
     whole = batch.coalesce(1).withColumn(_ROW, F.monotonically_increasing_id())
     ordered = whole.sortWithinPartitions(f"{_FILE}.file_path", f"{_FILE}.file_block_start", _ROW)
     return ordered.drop(_FILE, _ROW)

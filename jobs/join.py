@@ -4,9 +4,9 @@ r"""Two streams to one: entries with equal keys whose times are close together.
         --right payments --right-schema 'order string, amount double' --on order --within 10m \
         --to stream:paid --checkpoint checkpoints/paid
 
-The key is there once. Other columns that both have are called `left_...` and `right_...`. With --kind left an entry of
-the left stream that has found none goes out alone, when the watermark says that none comes any more. Spark keeps the
-entries of both streams for that long.
+The key occurs once. Other columns that both sides have are called `left_...` and `right_...`. With --kind left an
+unmatched entry of the left stream is written alone when the watermark has passed. Spark keeps the entries of both
+streams for that long.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from pystreams.jobs.targets import Target, to_flag, work_of
 )
 @combined(
     to_flag,
-    click.option("--left", required=True, metavar="NAME", help="The first stream."),
+    click.option("--left", required=True, metavar="NAME", help="First stream."),
     click.option("--left-schema", required=True, metavar="DDL", help="Its columns."),
     click.option("--left-time", default="_timestamp", show_default=True, metavar="COLUMN", help="Its event time."),
-    click.option("--right", required=True, metavar="NAME", help="The second stream."),
+    click.option("--right", required=True, metavar="NAME", help="Second stream."),
     click.option("--right-schema", required=True, metavar="DDL", help="Its columns."),
     click.option("--right-time", default="_timestamp", show_default=True, metavar="COLUMN", help="Its event time."),
     click.option(
@@ -47,26 +47,28 @@ from pystreams.jobs.targets import Target, to_flag, work_of
         multiple=True,
         required=True,
         metavar="COLUMN",
-        help="A column that must be equal; may be repeated.",
+        help="Column that must be equal; may be repeated.",
     ),
-    click.option("--within", required=True, metavar="DURATION", help="How far apart the two times may be."),
+    click.option("--within", required=True, metavar="DURATION", help="Maximum difference of the two times."),
     click.option(
-        "--watermark", default="10m", show_default=True, metavar="DURATION", help="How late an entry may come."
+        "--watermark", default="10m", show_default=True, metavar="DURATION", help="Maximum lateness of an entry."
     ),
     click.option(
         "--kind",
         type=click.Choice(("inner", "left")),
         default="inner",
         show_default=True,
-        help="left: also entries that find none.",
+        help="inner, or left: also unmatched entries of the first stream.",
     ),
-    click.option("--group", metavar="NAME", help="The consumer group that shows how far the job is."),
-    click.option("--start", metavar="OFFSETS", default="earliest", show_default=True, help="Where a new query starts."),
+    click.option("--group", metavar="NAME", help="Consumer group that shows the job's progress."),
+    click.option(
+        "--start", metavar="OFFSETS", default="earliest", show_default=True, help="Start position of a new query."
+    ),
     click.option(
         "--max-entries",
         type=click.IntRange(1),
         metavar="N",
-        help="Maximum entries of each stream in a batch.",
+        help="Maximum entries per stream and batch.",
     ),
 )
 @query_flags
@@ -90,8 +92,8 @@ def join(
     """Join the entries of two streams that have equal keys and are close in time."""
 
     def side(stream: str, schema: str, time_column: str, prefix: str) -> DataFrame:
-        """A stream whose columns all have the prefix."""
-        # A source that waits for news holds up the other one.
+        """Return a stream whose columns all have the prefix."""
+        # A source that waits for new entries delays the other one.
         rows = run.stream_of(
             Reading((stream,), None, group, start, max_entries, schema), own_columns=True, idleWaitMs=10
         )
@@ -111,7 +113,7 @@ def join(
 
 
 def _named(joined: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    """Columns without their prefix where only one side has them; the keys once; where they come from, as IDs."""
+    """Return the columns without their prefix if only one side has them, the keys once, and the entries' IDs."""
     sides = {
         prefix: [name.removeprefix(prefix) for name in joined.columns if name.startswith(prefix)]
         for prefix in ("left_", "right_")

@@ -1,11 +1,11 @@
-"""How far consumer groups are behind: to a stream, the console, or a file of metrics for Prometheus.
+"""Lag of consumer groups: to a stream, the console, or a file of metrics for Prometheus.
 
     spark-submit jobs/lag.py --pattern 'orders:*' --to stream:lags --trigger 30s
 
-For each group: the entries that it has yet to be given (`lag`), how old the first of them is, those that are given and
-not acknowledged (`pending`), and a status: ok, warning, stall, stop, rewind. `metrics:FILE` is for node_exporter
-(--collector.textfile), replaced at once; its metrics are those of `pystreams metrics` about groups. With --above the
-job ends with status 3 if a group is further behind.
+For each group: its undelivered entries (`lag`), the age of the first of them, its delivered and unacknowledged entries
+(`pending`), and a status: ok, warning, stall, stop, rewind. `metrics:FILE` is for node_exporter (--collector.textfile),
+replaced atomically; its metrics are those of `pystreams metrics` about groups. With --above the job ends with status 3
+if a group has a larger lag.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOOKS = 5
 
 @dataclass(frozen=True)
 class Lag:
-    """A group at one time. Times are in milliseconds; what the server does not tell is None."""
+    """A group at one time. Times are in milliseconds; facts that the server does not report are None."""
 
     at: int
     stream: str
@@ -66,18 +66,22 @@ class Lag:
     ),
 )
 @combined(
-    click.option("--stream", "streams", multiple=True, metavar="NAME", help="A stream; may be repeated."),
+    click.option("--stream", "streams", multiple=True, metavar="NAME", help="Stream; may be repeated."),
     click.option(
-        "--pattern", default="*", show_default=True, metavar="GLOB", help="In place of --stream: all that match."
+        "--pattern",
+        default="*",
+        show_default=True,
+        metavar="GLOB",
+        help="Alternative to --stream: all matching streams.",
     ),
-    click.option("--group", metavar="NAME", help="Only groups of this name."),
+    click.option("--group", metavar="NAME", help="Name of the groups to report."),
     click.option(
         "--to",
         "target",
         default="console",
         show_default=True,
         metavar="console|stream:NAME|metrics:FILE",
-        help="Where the figures go.",
+        help="Destination of the figures.",
     ),
     click.option(
         "--maxlen",
@@ -87,27 +91,33 @@ class Lag:
         metavar="N",
         help="Approximate number of entries to keep, with stream:NAME.",
     ),
-    click.option("--above", type=click.IntRange(0), metavar="N", help="End with status 3 if a group has a larger lag."),
+    click.option("--above", type=click.IntRange(0), metavar="N", help="Lag above which the job ends with status 3."),
     click.option(
-        "--trigger", type=Trigger(), default="available-now", show_default=True, help="Look once, or every 30s."
+        "--trigger",
+        type=Trigger(),
+        default="available-now",
+        show_default=True,
+        help="Report once, or at an interval such as 30s.",
     ),
 )
 def lag(
     run: Run, streams: tuple[str, ...], pattern: str, group: str | None, target: str, maxlen: int, above: int | None
 ) -> None:
-    """Report how far the consumer groups of streams are behind."""
+    """Report the lag of consumer groups."""
     kind, _, place = target.partition(":")
     if kind not in _KINDS or (kind == "console") == bool(place):
         fail("INVALID_VALUE", name="--to", value=target, expected="it must be console, stream:NAME or metrics:FILE")
     if not run.once and not run.period:
-        fail("INVALID_VALUE", name="--trigger", value="0s", expected="it must be longer than nothing, such as 30s")
+        fail("INVALID_VALUE", name="--trigger", value="0s", expected="it must be longer than 0, such as 30s")
     history: dict[tuple[bytes, bytes], list[status.Sample]] = {}
     wanted = None if group is None else names.from_shell(group)
     while True:
         began = time.monotonic()
         with run.connection() as connection:
             for name in streams if run.once else ():
-                inventory.need(connection, names.from_shell(name))  # one that comes and goes is another matter
+                inventory.need(
+                    connection, names.from_shell(name)
+                )  # fails for a stream that does not exist at the start
             found = _look(connection, streams, pattern, wanted, history, Budget.deciding(above))
             if wanted is not None and not found and run.once:
                 where = ", ".join(streams) or pattern
@@ -139,14 +149,14 @@ def _look(
     history: dict[tuple[bytes, bytes], list[status.Sample]],
     budget: Budget,
 ) -> list[GroupRow]:
-    """The groups now, and the status of each. `history` has the last looks, by which the status is judged."""
+    """Return the groups and the status of each. `history`: the last samples, from which the status is computed."""
     chosen = map(names.from_shell, streams) if streams else inventory.scan(connection, names.from_shell(pattern))
     now = paged_calls.now_ms(connection)
     found = [
         each for each in groups.groups(connection, chosen, now, budget=budget) if wanted is None or each.name == wanted
     ]
     for gone in history.keys() - {(each.stream.name, each.name) for each in found}:
-        del history[gone]  # a group that comes back is another one
+        del history[gone]  # a group that is created again is a new one
     for each in found:
         looks = history.setdefault((each.stream.name, each.name), [])
         looks.append(each.sample)
@@ -174,7 +184,7 @@ def _lag_of(row: GroupRow) -> Lag:
 
 
 def _fields(found: Lag) -> list[str]:
-    """The figures as fields of an entry; what is unknown is left out."""
+    """Return the figures as fields of an entry, without unknown ones."""
     words: dict[str, Any] = {name: value for name, value in vars(found).items() if value is not None}
     return [
         text for name, value in words.items() for text in (name, str(value).lower() if name == "exact" else str(value))
@@ -196,14 +206,14 @@ def _show(run: Run, found: Sequence[Lag]) -> None:
 
 
 def _largest(found: Sequence[Lag]) -> str:
-    """How many groups there are, and the largest lag; `~` marks an estimate."""
+    """Return the number of groups and the largest lag; `~` marks an estimate."""
     worst = max(found, key=lambda each: each.lag or 0, default=None)
     figure = "0" if worst is None else numbers.count(worst.lag or 0, exact=worst.exact or worst.lag is None)
     return f"{len(found):,} groups, the largest lag {figure}"
 
 
 def _exposition(found: Sequence[GroupRow], database: str) -> str:
-    """The figures in Prometheus's text format, as the exporter has them: one dashboard, and one alert, for both."""
+    """Return the figures in Prometheus's text format, like the exporter, so that dashboards and alerts serve both."""
     samples: dict[Metric, list[str]] = {}
     for row in found:
         for metric, value, labels, _ in of_group(row, database, consumers=False):

@@ -1,10 +1,10 @@
-"""Dead letters back: entries that a query gave up go to the stream they came from, to be tried again.
+"""Dead letters back: entries that a query gave up return to their stream, to be tried again.
 
     spark-submit jobs/redrive.py --stream orders-failed --reason timeout --limit 1000 --dry-run
 
-Only letters that are there when the job starts; one that fails again comes back as a new letter, for the next run. A
-letter is added to its stream once and removed here once, however the job ends. On a cluster whose two streams are in
-different slots a kill may leave it in both, until the next run.
+Only letters that exist when the job starts are put back; an entry that fails again becomes a new letter, for the next
+run. A letter is added to its stream once and removed here once, however the job ends. On a cluster, if the two streams
+are in different slots, a kill may leave it in both until the next run.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _CHUNK = 500
     ),
 )
 @combined(
-    click.option("--stream", required=True, metavar="NAME", help="The stream of dead letters (deadLetterStream)."),
-    click.option("--reason", metavar="TEXT", help="Letters whose reason has this text."),
-    click.option("--from-stream", "origin", metavar="NAME", help="Letters from this stream."),
-    click.option("--older-than", "age", metavar="DURATION", help="Letters that are at least so old, such as 1h."),
-    click.option("--to", "target", metavar="NAME", help="Another stream than the one they came from."),
+    click.option("--stream", required=True, metavar="NAME", help="Stream of dead letters (deadLetterStream)."),
+    click.option("--reason", metavar="TEXT", help="Text that the reason must contain."),
+    click.option("--from-stream", "origin", metavar="NAME", help="Stream that the letters came from."),
+    click.option("--older-than", "age", metavar="DURATION", help="Minimum age of letters, such as 1h."),
+    click.option("--to", "target", metavar="NAME", help="Target instead of the stream that they came from."),
     click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of dead letters, oldest first."),
     click.option("--rate", type=Rate(), metavar="N", help="Maximum number of dead letters per second."),
-    click.option("--dry-run", is_flag=True, help="Say what would be put back, and change nothing."),
+    click.option("--dry-run", is_flag=True, help="Show what would be put back, and change nothing."),
 )
 def redrive(
     run: Run,

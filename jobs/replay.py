@@ -1,11 +1,11 @@
-"""An archive back into streams: by time, at a rate or at a factor of the original speed, each entry once.
+"""An archive back into streams: by time, at a rate or a multiple of the original speed, each entry once.
 
     spark-submit jobs/replay.py --from s3a://lake/orders --since 2024-06-01 --speed 60 --checkpoint s3a://lake/replays/1
 
 Entries go in the order of their IDs, with their own IDs or new ones, to the streams that they came from or to another
-one. The first run notes in the checkpoint what is to be replayed, in chunks; each chunk is a write with a `writeId` of
-its own. A run with the same checkpoint goes on behind the last chunk that was finished, and what is there of the next
-one is not written again. What is added to the archive after the first run has begun is not replayed.
+one. The first run records the entries to replay in the checkpoint, in chunks; each chunk is a write with a `writeId` of
+its own. A run with the same checkpoint continues after the last finished chunk, and does not repeat the written part of
+the next one. Entries added to the archive after the start of the first run are not replayed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from pystreams.jobs.parquet import check_place, in_order_of_ids, read
 from pystreams.jobs.run import Run
 from pystreams.values import times
 
-#: How much of the time that a rate or a speed gives goes into one chunk.
+#: Duration of a chunk at the given rate or speed, in seconds.
 _PACE_SECONDS = 2
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The entries of the seconds from `first` to `last` (since 1970), or `count` of them from the place `skip` on."""
+    """The entries of the seconds from `first` to `last` (since 1970), or `count` of them from the position
+    `skip` on.
+    """
 
     first: int
     last: int
@@ -53,25 +55,37 @@ class Chunk:
     ),
 )
 @combined(
-    click.option("--from", "archive", metavar="URI", required=True, help="The archive's directory."),
+    click.option("--from", "archive", metavar="URI", required=True, help="Directory of the archive."),
     click.option(
-        "--to", "target", metavar="NAME", help="The stream. Without it, each entry goes to the stream it came from."
+        "--to",
+        "target",
+        metavar="NAME",
+        help="Target stream. Without it, each entry goes to the stream that it came from.",
     ),
-    click.option("--checkpoint", metavar="URI", help="Where the replay notes how far it is; each replay has its own."),
-    click.option("--since", metavar="TIME", help="Only entries from this time on, by their IDs."),
-    click.option("--until", metavar="TIME", help="Only entries before this time."),
+    click.option("--checkpoint", metavar="URI", help="Directory of the replay's progress; each replay has its own."),
+    click.option("--since", metavar="TIME", help="Start time of the entries, by their IDs."),
+    click.option("--until", metavar="TIME", help="End time of the entries, exclusive."),
     click.option(
-        "--ids", type=click.Choice(("keep", "new")), default="keep", show_default=True, help="Which IDs they get."
+        "--ids",
+        type=click.Choice(("keep", "new")),
+        default="keep",
+        show_default=True,
+        help="Whether entries keep their IDs or get new ones.",
     ),
     click.option("--rate", type=Rate(), metavar="N", help="Maximum number of entries per second."),
     click.option(
         "--speed",
         type=Rate(),
         metavar="FACTOR",
-        help="As fast as they once came, times FACTOR.",
+        help="Multiple of the original speed.",
     ),
     click.option(
-        "--max-entries", "size", type=click.IntRange(1), default=50_000, show_default=True, help="Entries of a chunk."
+        "--max-entries",
+        "size",
+        type=click.IntRange(1),
+        default=50_000,
+        show_default=True,
+        help="Maximum entries per chunk.",
     ),
 )
 def replay(
@@ -85,7 +99,7 @@ def replay(
     speed: float | None,
     size: int,
 ) -> None:
-    """Write the entries of an archive to streams, each once, however often this is interrupted."""
+    """Write the entries of an archive to streams, each once, in spite of interruptions."""
     if rate is not None and speed is not None:
         raise click.UsageError("--rate and --speed exclude each other.")
     checkpoint, archive = run.need_checkpoint(), archive.rstrip("/")
@@ -138,7 +152,7 @@ def _plan(
     rate: float | None,
     speed: float | None,
 ) -> dict[str, Any]:
-    """The plan in the checkpoint, which is that of the first run: the chunks of rows, each written once."""
+    """Return the plan in the checkpoint, which the first run has made: the chunks of rows, each written once."""
     path = f"{checkpoint}/plan.json"
     if run.files.exists(path):
         plan: dict[str, Any] = json.loads(run.files.read_text(path))
@@ -147,7 +161,7 @@ def _plan(
         return plan
     if asked["target"] is not None and asked["ids"] == "keep" and rows.select("_stream").distinct().count() > 1:
         raise click.UsageError(
-            "The archive has several streams, whose IDs may be equal: add --ids new, or leave out --to."
+            "The archive has several streams, whose IDs may be equal: add --ids new, or remove --to."
         )
     size = size if rate is None else max(1, min(size, round(rate * _PACE_SECONDS)))
     span = None if speed is None else max(1, round(speed * _PACE_SECONDS))
@@ -172,12 +186,12 @@ def _shown(asked: Mapping[str, object]) -> str:
 
 
 def _second() -> Column:
-    """The second (since 1970) in an entry's ID."""
+    """Return the second (since 1970) in an entry's ID."""
     return F.floor(F.unix_millis("_timestamp") / 1000)
 
 
 def _chunks(rows: DataFrame, size: int, span: int | None) -> Iterator[Chunk]:
-    """Cut the entries into chunks of about `size`, and of `span` seconds of their time at most."""
+    """Cut the entries into chunks of about `size`, and of at most `span` seconds of their time."""
     counted = rows.groupBy(_second().alias("second")).count().orderBy("second")
     first, last, count = 0, 0, 0
     for second, entries in counted.toLocalIterator():
@@ -194,7 +208,7 @@ def _chunks(rows: DataFrame, size: int, span: int | None) -> Iterator[Chunk]:
 
 
 def _rows(rows: DataFrame, chunk: Chunk, *, single: bool) -> DataFrame:
-    """The rows of a chunk in the order of their IDs, for one writer."""
+    """Return the rows of a chunk in the order of their IDs, for one writer."""
     order = [*in_order_of_ids(), F.col("_stream")]
     some = rows.where(_second().between(chunk.first, chunk.last)).drop("day")
     if chunk.skip is not None:

@@ -68,7 +68,7 @@ def test_wrong_users_stop_the_start(directory: Path) -> None:
         (("--aclfile", str(file), "--user", "a"), "users are declared in the configuration and in an aclfile"),
         (("--user", "a", "+foo"), "user a: Error in ACL SETUSER modifier '+foo': Unknown command"),
         (("--user", "a", "--user", "a"), "Duplicate user 'a' found"),
-        (("--rename-command", "GET", "x"), "rename-command is not supported; ACL rules say who may call which command"),
+        (("--rename-command", "GET", "x"), "rename-command is not supported; ACL rules control who may call"),
     )
     base = ("--port", "0", "--dir", str(directory), "--save", "")
     for (_, says), said in zip(cases, refused([(*base, *arguments) for arguments, _ in cases]), strict=True):
