@@ -72,7 +72,7 @@ def commands() -> str:
     here += [f"| `{one.name.upper().replace('|', ' ')}` | Costs {one.complexity} |\n" for one in segments]
     blocks = [
         _table("The engine's own", "command | complexity", own_rows),
-        "\nWhat they do and reply: [The engine's own commands](extensions.md).\n",
+        "\nEffects and replies: [The engine's own commands](extensions.md).\n",
         _table("Different on the engine", "command | here", here),
         "\n## As in Redis\n\nA line begins with the first release of Redis with the command; `...`: one or more.\n",
     ]

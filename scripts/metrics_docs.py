@@ -1,4 +1,4 @@
-"""Write the table of metrics into docs/reference/metrics.md: `python scripts/metrics_docs.py` after changing one.
+"""Write the metrics into docs/reference/metrics.md: `python scripts/metrics_docs.py` after changing one.
 
 A test fails where the two differ.
 """
@@ -14,21 +14,20 @@ from scripts.generated import ROOT, Part
 PART = Part(ROOT / "docs" / "reference" / "metrics.md", r"<!-- metrics: .*? -->\n", "<!-- end of metrics -->")
 
 
-def _tables(metrics: Iterable[Metric]) -> str:
-    """Return a table for each set of labels, in the order in which they first occur."""
+def _lists(metrics: Iterable[Metric]) -> str:
+    """Return a list for each set of labels, in the order in which they first occur."""
     groups: dict[tuple[str, ...], list[Metric]] = {}
     for metric in metrics:
         groups.setdefault(metric.labels, []).append(metric)
     blocks = []
     for labels, members in groups.items():
         head = f"With {' '.join(f'`{label}`' for label in labels)}:\n\n" if labels else ""
-        rows = "".join(f"| `{one.name}` | {one.help.rstrip('.').replace('|', chr(92) + '|')} |\n" for one in members)
-        blocks.append(f"{head}| metric | value |\n|---|---|\n{rows}")
+        blocks.append(head + "".join(f"* `{one.name}`: {one.help.rstrip('.')}\n" for one in members))
     return "\n".join(blocks)
 
 
 def written() -> str:
-    """Return today's tables, one for each subject, and the list of INFO's fields with their metrics."""
+    """Return today's lists, one for each subject, and that of INFO's fields with their metrics."""
     fields = set(table.OF_INFO.values())
     subjects = (
         ("Streams and groups", table.OF_STREAMS.values()),
@@ -36,7 +35,7 @@ def written() -> str:
         ("The server", [metric for metric in table.OF_SERVER if metric not in fields]),
         ("The exporter", table.OF_EXPORTER),
     )
-    tables = "".join(f"\n## {title}\n\n{_tables(metrics)}" for title, metrics in subjects)
+    tables = "".join(f"\n## {title}\n\n{_lists(metrics)}" for title, metrics in subjects)
     lines = "".join(
         f"{metric.name}\n" if metric.name == f"redis_{field}" else f"{metric.name}={field}\n"
         for field, metric in table.OF_INFO.items()
