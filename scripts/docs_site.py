@@ -7,6 +7,7 @@ the HTML that it wrote.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -73,6 +74,22 @@ def unlisted(folder: Path) -> Iterator[str]:
     yield from (f"{name}: in the navigation of mkdocs.yml, but no page" for name in sorted(listed - pages))
 
 
+#: Makes workers of a source that is in the script itself: a page of a folder may load no worker, but make one.
+_WORKER = """if (location.protocol === "file:") {{
+  const make = window.Worker, source = {source};
+  window.Worker = function () {{ return new make(URL.createObjectURL(new Blob([source]))); }};
+}}
+"""
+
+
+def search_from_a_folder(site: Path) -> None:
+    """Let the search work in pages opened as files, which may fetch neither its index nor its worker."""
+    (site / "search.js").write_text(f"var __index = {(site / 'search.json').read_text()};\n")
+    (worker,) = (site / "assets" / "javascripts" / "workers").glob("search.*.js")
+    (bundle,) = (site / "assets" / "javascripts").glob("bundle.*.js")
+    bundle.write_text(_WORKER.format(source=json.dumps(worker.read_text())) + bundle.read_text())
+
+
 def build(folder: Path) -> list[str]:
     """Build the site of ``folder``, which has mkdocs.yml and docs/, into its site/; return what is wrong."""
     shutil.rmtree(folder / "site", ignore_errors=True)
@@ -81,6 +98,7 @@ def build(folder: Path) -> list[str]:
     if run.returncode:
         said, _, _ = re.sub(r"\x1b\[[0-9;]*m", "", run.stderr + run.stdout).partition("Traceback")
         return [said.strip()]
+    search_from_a_folder(folder / "site")
     return [*unlisted(folder), *faults(folder / "site")]
 
 
