@@ -44,9 +44,10 @@ test-jobs: install ## run every job on engine and Redis, and kill it: each row m
 crash: install ## kill the engine 300 times while it writes, and compare its data with a model
 	CRASH_KILLS=$${CRASH_KILLS:-300} $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/crash
 
-lint: $(READY) ## ruff: rules and format
+lint: $(READY) ## ruff: rules and format; phrases of texts that users see (scripts/prose.py)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
+	$(BIN)/python -m scripts.prose
 
 check: $(READY) ## mypy, strict; import-linter: which room may import which (docs/design/architecture.md)
 	$(BIN)/mypy

@@ -213,9 +213,10 @@ class Options(TypedDict, total=False):
     columnNameOfCorruptRecord: str
     """String column that receives such an entry as JSON, if the schema has the column. Default: _corrupt_record."""
     timestampFormat: Literal["iso", "epoch", "seconds", "milliseconds", "microseconds"]
-    """What a number in a timestamp column means. `iso`: nothing, but `20130704` is a date. `seconds`, `milliseconds`,
-    `microseconds`: that many since 1970. `epoch`: since 1970 too, but only with eight digits or more, which say the
-    unit (seconds below 10^11, milliseconds below 10^14). Numbers in JSON are always epochs. Default: iso."""
+    """Meaning of numbers in timestamp columns. `iso`: none, except that `20130704` is a date. `seconds`,
+    `milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more digits:
+    seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always epochs. Default:
+    iso."""
     writeMode: Literal["exactlyOnce", "atomic", "staged", "append"]
     """How often a repeated row is written. `exactlyOnce`: once; each chunk of rows is a transaction. `atomic`: the
     same, with one transaction for all rows of a task and stream. `staged`: once, even if a batch is repeated with other

@@ -54,9 +54,9 @@ class ColumnOptions:
         "timestampFormat",
         choice("iso", "epoch", "seconds", "milliseconds", "microseconds"),
         "iso",
-        "What a number in a timestamp column means. `iso`: nothing, but `20130704` is a date. `seconds`, "
-        "`milliseconds`, `microseconds`: that many since 1970. `epoch`: since 1970 too, but only with eight digits or "
-        "more, which say the unit (seconds below 10^11, milliseconds below 10^14). Numbers in JSON are always epochs.",
+        "Meaning of numbers in timestamp columns. `iso`: none, except that `20130704` is a date. `seconds`, "
+        "`milliseconds`, `microseconds`: time since 1970 in this unit. `epoch`: time since 1970 with eight or more "
+        "digits: seconds below 10^11, milliseconds below 10^14, else microseconds. Numbers in JSON are always epochs.",
     )
 
     @property

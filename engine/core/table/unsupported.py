@@ -18,7 +18,7 @@ class Unsupported:
 UNSUPPORTED = (
     Unsupported(
         "bit commands",
-        "a Redis beside the engine; flags fit into a hash or a set",
+        "a Redis next to the engine; flags fit into a hash or a set",
         ("bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit"),
     ),
     Unsupported(
@@ -28,7 +28,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "geo commands",
-        "a Redis beside the engine",
+        "a Redis next to the engine",
         (
             *("geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember"),
             *("georadiusbymember_ro", "geosearch", "geosearchstore"),
@@ -37,7 +37,7 @@ UNSUPPORTED = (
     Unsupported("the longest common subsequence", "the client computes it from two GETs", ("lcs",)),
     Unsupported(
         "vector sets",
-        "a Redis beside the engine",
+        "a Redis next to the engine",
         (
             *("vadd", "vcard", "vdim", "vemb", "vgetattr", "vinfo", "vismember", "vlinks", "vrandmember", "vrange"),
             *("vrem", "vsetattr", "vsim"),
@@ -45,7 +45,7 @@ UNSUPPORTED = (
     ),
     Unsupported(
         "arrays",
-        "a hash with the indexes as fields, or a Redis beside the engine",
+        "a hash with the indexes as fields, or a Redis next to the engine",
         (
             *("arcount", "ardel", "ardelrange", "arget", "argetrange", "argrep", "arinfo", "arinsert", "arlastitems"),
             *("arlen", "armget", "armset", "arnext", "arop", "arring", "arscan", "arseek", "arset"),

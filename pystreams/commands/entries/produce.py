@@ -71,7 +71,7 @@ def produce(
     if (bool(fields) + (file is not None) + (generate is not None)) != 1:
         raise click.UsageError("Give fields, or --file, or --generate.")
     if rate is not None and not math.isfinite(rate):
-        raise click.UsageError("--rate is no number of entries.")
+        raise click.UsageError("--rate must be a finite number of entries.")
     if (key_column is None) != (partitions is None):
         raise click.UsageError("--key-column and --partitions belong together.")
     target = Target(stream, key_column, partitions, maxlen)

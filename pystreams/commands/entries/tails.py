@@ -69,11 +69,12 @@ def tail(
     message: str | None,
     registry: str | None,
 ) -> None:
-    """Show entries of streams, named or by globs, in the order of their IDs. No group is involved.
+    """Show entries of streams, named or by globs, in the order of their IDs, without a group.
 
     A condition compares fields with numbers and texts: ==, !=, <, <=, >, >=, in, and, or, not; field('a-b') names a
-    field that is no word. With --decode it also sees the members of decoded values. Values that cannot be decoded are
-    shown as they are. `--decode auto` recognises JSON, MessagePack, and with a registry what names its schema.
+    field that is not a word. With --decode it also sees the members of decoded values. Values that cannot be decoded
+    are shown as they are. `--decode auto` recognises JSON, MessagePack, and with a registry values that name their
+    schema.
     """
     position = positions.parse(start, "--from")
     wanted = None if condition is None else conditions.parse(condition)

@@ -233,8 +233,8 @@ def nack(
 ) -> None:
     """Give entries back, so that the next claim of any consumer gets them.
 
-    By XNACK on the engine and Redis 8.8. Other servers are told that the entries were left alone for a day, so that
-    whoever claims by idle time takes them.
+    By XNACK on the engine and Redis 8.8. On other servers the idle time is set to a day, so that claims by idle time
+    include them.
     """
 
     def act(page: list[Pending]) -> int:
