@@ -54,7 +54,7 @@ def _shortened(sentence: str) -> str:
     title, _, rest = sentence.partition(": ")
     if rest and len(title) < _TITLE_WIDTH:
         sentence = rest
-    return re.split(r": |; | \(|, which |, as ", sentence)[0]
+    return re.split(r": |; | \(|, (?:which|so|with|started|whatever) |,? such as |, as ", sentence)[0]
 
 
 def written() -> str:
