@@ -28,7 +28,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 #: Extras of an installation, without Spark.
 EXTRAS = "engine,metrics,dashboard,files,otel,lua,top"
 
-#: What a user does first: add an entry to the embedded engine. Prints where the package is.
+#: First steps of a user: add an entry to the embedded engine. Prints the path of the package.
 _EMBEDDED = """
 import spark_streams
 from spark_streams.embedded import launcher
@@ -168,10 +168,10 @@ def write_sbom(python: Path, target: Path) -> int:
 
 
 def main() -> None:
-    """Build, check, install, and say the hashes."""
+    """Build, check, install, and print the hashes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--directory", type=Path, default=ROOT / "dist", help="where the files go; emptied first")
-    parser.add_argument("--build-only", action="store_true", help="neither twine, installations nor an SBOM")
+    parser.add_argument("--directory", type=Path, default=ROOT / "dist", help="directory of the files; emptied first")
+    parser.add_argument("--build-only", action="store_true", help="skip twine, installations and the SBOM")
     parser.add_argument("--every-python", action="store_true", help="fail if a supported Python is missing")
     given = parser.parse_args()
     target: Path = given.directory.resolve()

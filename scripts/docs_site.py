@@ -1,8 +1,8 @@
 """Build the documentation site: `python scripts/docs_site.py`, or `make docs`. The result is in site/.
 
-Fails where a link, an anchor or a picture leads nowhere, a page is not in the navigation, or a page makes the browser
-load something from another machine. Zensical says the first of these for links between pages; the rest is looked up in
-the HTML that it wrote.
+Fails if a link, an anchor or a picture has no target, a page is not in the navigation, or a page makes the browser
+load something from another machine. Zensical reports broken links between pages; the rest is checked in
+its HTML.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from urllib.parse import unquote, urlsplit
 
 from scripts.generated import ROOT
 
-#: Attributes that make a browser fetch something, by element. An `a` fetches nothing before somebody follows it.
+#: Attributes that make a browser fetch something, by element. An `a` fetches nothing until it is followed.
 _FETCHED = {"img": "src", "script": "src", "link": "href", "source": "src", "iframe": "src", "video": "src"}
 
 
 class _Page(HTMLParser):
-    """What a page links to, what it loads, and where one can jump to in it."""
+    """Links, loaded resources and anchors of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class _Page(HTMLParser):
 
 
 def faults(site: Path) -> Iterator[str]:
-    """Yield what is wrong with the pages below ``site``, a line each."""
+    """Yield a line for each problem of the pages below ``site``."""
     pages = {path: _Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
     styles = {path: re.findall(r"url\(['\"]?(https?:[^)'\"]*)", path.read_text()) for path in site.rglob("*.css")}
     for path, addresses in styles.items():
@@ -66,7 +66,7 @@ def faults(site: Path) -> Iterator[str]:
 
 
 def unlisted(folder: Path) -> Iterator[str]:
-    """Yield the pages below ``folder``/docs that the navigation leaves out, and its entries that are no page."""
+    """Yield the pages below ``folder``/docs that the navigation leaves out, and its entries without a page."""
     _, _, navigation = (folder / "mkdocs.yml").read_text().partition("\nnav:\n")
     listed = set(re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE))
     pages = {str(path.relative_to(folder / "docs")) for path in (folder / "docs").rglob("*.md")}

@@ -1,4 +1,4 @@
-"""A part of a page that a script writes: what stands between two marks, which are comments of the page's own."""
+"""Generated part of a page: the text between two marks, which are comments in the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Part:
     end: str
 
     def replaced(self, text: str, written: str) -> str:
-        """Return the page's ``text`` with ``written`` in this part. It ends the script where there is no such part."""
+        """Return the page's ``text`` with ``written`` in this part. Ends the script if there is no such part."""
         place = re.compile(f"({self.begin})(.*?)({self.end})", re.DOTALL)
         text, places = place.subn(lambda found: f"{found[1]}{written}{found[3]}", text)
         if places != 1:

@@ -1,6 +1,7 @@
-"""Write the golden files of a release into tests/golden/VERSION: what this code stores, for every later one to read.
+"""Write the golden files of a release into tests/golden/VERSION: data in the forms that this version stores, for every
+later one to read.
 
-Run it once per release, when the version has been set; the files of an earlier release are never written again.
+Run it once per release, after setting the version; the files of an earlier release are never written again.
 """
 
 from __future__ import annotations

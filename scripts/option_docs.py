@@ -1,4 +1,5 @@
-"""Write what follows from the connector's options: the tables of docs/reference/options.md, and `builder.Options`.
+"""Write the files that follow from the connector's options: the tables of docs/reference/options.md, and
+`builder.Options`.
 
 Run `python scripts/option_docs.py` after changing one. A test fails if a page or `builder.py` differs.
 """

@@ -1,9 +1,9 @@
 """Newer Redis and Valkey servers for tests and benchmarks, from newer suites of the machine's own Debian mirror.
 
-    scripts/peers list           what can be had, what is here, and why a suite cannot be had
+    scripts/peers list           available peers, unpacked peers, and why a suite is not available
     scripts/peers get [NAME...]  download and unpack peers, all of them without names
-    scripts/peers path [NAME]    where the server of an unpacked peer is, to be given as REDIS_SERVER; without a name,
-                                 all unpacked peers with theirs
+    scripts/peers path [NAME]    path of an unpacked peer's server, for REDIS_SERVER; without a name,
+                                 all unpacked peers with their paths
 
 Needs apt-get, dpkg-deb and a Debian machine, but no root. The mirror and its signing keys are those in the machine's
 package sources. apt runs with lists, caches and sources of its own in `.peers/apt`, so the machine's packages and
@@ -38,12 +38,12 @@ _ABOUT = "peer.json"
 
 
 class PeerError(Exception):
-    """Why a peer cannot be had, as a message for the user."""
+    """A peer is not available; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Mirror:
-    """Where the machine gets its packages, and the keyring that signs them; empty where apt's own trust is used."""
+    """Package mirror of the machine, and the keyring that signs it; empty if apt's own trust is used."""
 
     uri: str
     keyring: str = ""
@@ -79,7 +79,7 @@ def release(version: str) -> tuple[int, ...]:
 def mirror_of(targets: str, codename: str) -> tuple[str, str]:
     """Return the mirror's address, and the file that names it, from ``apt-get indextargets``.
 
-    It is the one of the machine's own release; where that has no source, the first one of Debian.
+    It is the one of the machine's own release, or the first one of Debian if that has no source.
     """
     stanzas = [dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE)) for stanza in targets.split("\n\n")]
     main = [one for one in stanzas if one.get("Component") == "main" and one.get("Repo-URI")]
@@ -91,7 +91,7 @@ def mirror_of(targets: str, codename: str) -> tuple[str, str]:
 
 
 def keyring_of(sources: str, uri: str) -> str:
-    """Return the keyring that a source file gives for an address; empty where it gives none."""
+    """Return the keyring in a source file for an address; empty without one."""
     bare = uri.rstrip("/")
     for stanza in re.split(r"\n\s*\n", sources):
         if bare in stanza and (found := re.search(r"^Signed-By:\s*(/\S+)", stanza, re.MULTILINE | re.IGNORECASE)):
@@ -120,7 +120,7 @@ def offers_in(madison: str, suite: str) -> list[Offer]:
 
 
 def newest(offers: Iterable[Offer]) -> dict[str, Offer]:
-    """One offer for each name, the newest release of it, and of equal ones the first; sorted by product and release."""
+    """Return an offer per name: the newest release, the first of equal ones; sorted by product and release."""
     best: dict[str, Offer] = {}
     for offer in offers:
         if offer.name not in best or offer.release > best[offer.name].release:
@@ -129,23 +129,23 @@ def newest(offers: Iterable[Offer]) -> dict[str, Offer]:
 
 
 def to_download(simulation: str, packages: Iterable[str]) -> list[str]:
-    """What has to be unpacked, as ``name=version``, from what ``apt-get install --simulate`` would install.
+    """Return the packages to unpack, as ``name=version``, of those that ``apt-get install --simulate`` would install.
 
-    That is the product's packages and all libraries.
+    These are the product's packages and all libraries.
     """
     installed = re.findall(r"^Inst (\S+) (?:\[.*?\] )?\((\S+) ", simulation, re.MULTILINE)
     return [f"{name}={version}" for name, version in installed if name.startswith("lib") or name in packages]
 
 
 def complaint(output: str) -> str:
-    """Return the first error in apt's output; the last line where it says none."""
+    """Return the first error in apt's output; the last line without one."""
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line[2:].strip() for line in lines if line.startswith("E:")] or lines[-1:] or ["no reason was given"]
     return errors[0]
 
 
 def output_of(command: list[str], environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """What a command prints; a PeerError with its complaint where it fails."""
+    """Return a command's output. If it fails, raise a PeerError with its message."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=cwd)
     if done.returncode:
         raise PeerError(f"{Path(command[0]).name}: {complaint(done.stderr or done.stdout)}")
@@ -168,13 +168,13 @@ class Apt:
         self.home = home
         for folder in ("lists/partial", "archives/partial", "sources", "settings"):
             (home / folder).mkdir(parents=True, exist_ok=True)
-        (home / "status").touch()  # no package counts as installed, so every library is looked for in the suite
+        (home / "status").touch()  # no package counts as installed, so that every library comes from the suite
         self._environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(self._settings())}
 
     def _settings(self) -> Path:
         """Write apt's first file of settings.
 
-        Those of the machine are used as well (a proxy, for example), but for files with programs that run after apt.
+        The machine's settings (a proxy, for example) are used as well, except files with programs that run after apt.
         """
         parts = self.home / "settings"
         for path in parts.iterdir():
@@ -227,7 +227,7 @@ class Apt:
         return {backports: (self.codename(),), **SUITES} if self.codename() else dict(SUITES)
 
     def offers(self, suite: str, refresh: bool) -> list[Offer]:
-        """Return the servers of a suite. Its lists are fetched where they are missing, or where ``refresh`` says so."""
+        """Return the servers of a suite. Its lists are fetched if they are missing, or if ``refresh`` is set."""
         source = self.home / "sources" / f"{suite}.sources"
         known = self.home / "sources" / f"{suite}.servers"
         text = source_text(self.mirror, (suite, *self.suites()[suite]))
@@ -256,7 +256,7 @@ class Peers:
 
     @functools.cached_property
     def apt(self) -> Apt:
-        """What finds peers; made when first needed, so that unpacked ones need no apt."""
+        """Access to apt; created on first use, so that unpacked peers need no apt."""
         return Apt(self.home / "apt")
 
     def here(self) -> list[str]:
@@ -269,12 +269,12 @@ class Peers:
         if name not in self.here():
             raise PeerError(
                 f"there is no unpacked peer {name!r} (here: {', '.join(self.here()) or 'none'}); "
-                f"scripts/peers list shows what can be had, scripts/peers get {name} unpacks it"
+                f"scripts/peers list shows the available ones, scripts/peers get {name} unpacks it"
             )
         return self.home / name / "bin" / "redis-server"
 
     def offered(self, refresh: bool = False) -> tuple[dict[str, Offer], dict[str, str]]:
-        """What can be had, by name, and why not from the other suites."""
+        """Return the available peers by name, and for the other suites why they have none."""
         offers: list[Offer] = []
         missing: dict[str, str] = {}
         for suite in self.apt.suites():
@@ -288,7 +288,7 @@ class Peers:
         return newest(offers), missing
 
     def get(self, offer: Offer) -> None:
-        """Download and unpack a peer, in place of what was there under its name. One that fails counts as missing."""
+        """Download and unpack a peer, replacing an existing one. One that fails counts as missing."""
         with tempfile.TemporaryDirectory(prefix="new-", dir=self.home) as temporary:
             packages, new = Path(temporary) / "packages", Path(temporary) / "peer"
             packages.mkdir()
@@ -306,7 +306,7 @@ class Peers:
             (final / _ABOUT).write_text(json.dumps(about, indent=2) + "\n")
 
     def about(self, name: str) -> Mapping[str, str]:
-        """What was written down about an unpacked peer: ``version``, ``suite``, ``server``."""
+        """Return the recorded facts about an unpacked peer: ``version``, ``suite``, ``server``."""
         known: dict[str, str] = json.loads((self.home / name / _ABOUT).read_text())
         return known
 
@@ -330,7 +330,7 @@ def wrap(peer: Path) -> None:
 
 
 def show(peers: Peers, refresh: bool) -> None:
-    """Print what can be had and what is here."""
+    """Print the available and the unpacked peers."""
     offered, missing = peers.offered(refresh)
     here = peers.here()
     print(f"{'name':14}{'package':28}{'suite':22}here")
@@ -341,12 +341,12 @@ def show(peers: Peers, refresh: bool) -> None:
 
 
 def reasons(missing: Mapping[str, str]) -> list[str]:
-    """Lines about the suites that cannot be had."""
+    """Return lines about the suites that are not available."""
     return [f"not from {suite}: {why}\n" for suite, why in missing.items()]
 
 
 def fetch(peers: Peers, names: list[str], refresh: bool) -> bool:
-    """Unpack peers that are not here yet, all that are offered without names; whether that went well."""
+    """Unpack peers that are not here yet, or all available ones without names. Return whether that succeeded."""
     if names and not refresh and set(names) <= set(peers.here()):
         return True
     offered, missing = peers.offered(refresh)
@@ -370,13 +370,13 @@ def fetch(peers: Peers, names: list[str], refresh: bool) -> bool:
 
 
 def main() -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="scripts/peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("action", choices=("list", "get", "path"))
     parser.add_argument("names", nargs="*", metavar="NAME", help="a peer, such as valkey-8.1")
-    parser.add_argument("--refresh", action="store_true", help="fetch the suites' package lists anew")
+    parser.add_argument("--refresh", action="store_true", help="fetch the suites' package lists again")
     options = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
     peers = Peers(PLACE)

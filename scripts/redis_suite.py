@@ -3,11 +3,11 @@
     scripts/redis-suite [--release 8.6] [UNIT...]
 
 The sources come from the machine's Debian mirror, as those of `scripts/peers` do, and are unpacked in `.peers/suite`;
-nothing of them belongs to this project. In the place of `src/redis-server` stands a program that starts the engine of
+nothing of them belongs to this project. `src/redis-server` is replaced by a program that starts the engine of
 this checkout and prints the line that the suite waits for. UNIT is a name such as `unit/type/stream`; without one, all
-units run that concern what the engine has. Needs tclsh, redis-cli, redis-benchmark and apt-get.
+units run that concern features of the engine. Needs tclsh, redis-cli, redis-benchmark and apt-get.
 
-Each unit's output is kept next to the sources. docs/reference/redis-suite.md says of each failure what it is.
+Each unit's output is kept next to the sources. docs/reference/redis-suite.md explains each failure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITES = {"7.0": "bookworm", "8.0": "testing", "8.6": "experimental"}
 _SECONDS = 300
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-#: What the engine has; not the bus of a cluster, modules, bits, geo, HyperLogLog, tracking and eviction.
+#: Units about the engine's features; not the bus of a cluster, modules, bits, geo, HyperLogLog, tracking and eviction.
 UNITS = (
     *(f"unit/type/{name}" for name in ("stream", "stream-cgroups", "string", "incr", "list", "list-2", "list-3")),
     *(f"unit/type/{name}" for name in ("set", "zset", "hash", "hash-field-expire")),
@@ -44,7 +44,7 @@ UNITS = (
     *("integration/block-repl", "integration/failover", "integration/shutdown", "integration/logging"),
     *("integration/psync2", "integration/psync2-reg", "integration/redis-cli", "integration/redis-benchmark"),
 )
-#: The suite waits for this line of its server; the engine's own line is another one.
+#: Program that prints the ready line for which the suite waits, instead of the engine's own line.
 _SERVER = """#!{python}
 import os, sys
 
@@ -66,7 +66,7 @@ sys.exit(main.main(sys.argv[1:]))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one unit: its cases that passed and failed, and whether it ended before its last case."""
+    """Outcome of one unit: its passed and failed cases, and whether it ended before its last case."""
 
     unit: str
     passed: int
@@ -132,7 +132,7 @@ def sources(release: str) -> Path:
 
 
 def install(folder: Path) -> None:
-    """Put the engine in the place of the suite's server, and the machine's tools in that of the others."""
+    """Replace the suite's server by the engine, and its tools by the machine's."""
     server = folder / "src" / "redis-server"
     server.write_text(_SERVER.format(python=sys.executable, root=str(ROOT)))
     server.chmod(0o755)

@@ -14,7 +14,7 @@ PART = Part(ROOT / "docs" / "reference" / "permissions.md", r"<!-- rules: .*? --
 
 
 def written() -> str:
-    """Return today's rules, in the words that errors show too."""
+    """Return today's rules, in the wording of errors."""
     indent = "    "
     lines: list[str] = []
     for what, rules in RULES.items():

@@ -1,6 +1,6 @@
 """Pictures of every screen of the dashboard, for the docs: `python scripts/screenshots.py [DIRECTORY]`.
 
-Starts an engine with data that look like a small shop's, the dashboard with an hour of history, and Chromium.
+Starts an engine with the data of a small shop, the dashboard with an hour of history, and Chromium.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STREAMS = {
     "emails": 7.5,
     "returns": 0.3,
 }
-#: Groups: stream, name, entries of lag, pending entries, consumers, whether they call.
+#: Groups: stream, name, lag, pending entries, consumers, whether the consumers call.
 GROUPS = (
     ("orders", "billing", 0, 12, 4, True),
     ("orders", "warehouse", 180, 64, 3, True),
@@ -88,7 +88,7 @@ def fields(stream: str, chance: random.Random) -> dict[str, str | int | float]:
 
 
 def fill(client: redis.Redis) -> None:
-    """Streams whose entries were added over the last hour, their groups, and dead letters."""
+    """Add streams with entries of the last hour, their groups, and dead letters."""
     chance = random.Random(7)
     now = round(time.time() * 1000)
     for stream, rate in STREAMS.items():
@@ -119,7 +119,7 @@ def fill(client: redis.Redis) -> None:
     reports(client, chance, now)
     reasons = (
         "delivered more than 5 times",
-        "amount is no number: 'n/a'",
+        "amount is not a number: 'n/a'",
         "customer is missing",
         "delivered more than 5 times",
     )
@@ -135,7 +135,7 @@ def fill(client: redis.Redis) -> None:
 
 
 def reports(client: redis.Redis, chance: random.Random, now: int) -> None:
-    """What StreamMonitor would have kept of three queries."""
+    """Add reports of three queries, like those of StreamMonitor."""
     queries = (
         ("revenue-per-minute", 840, 120, "billing"),
         ("orders-to-delta", 910, 38, "warehouse"),
@@ -172,7 +172,7 @@ def reports(client: redis.Redis, chance: random.Random, now: int) -> None:
 
 
 def live(port: int, ended: Event) -> None:
-    """Go on adding entries, and reading as the groups that get on: in a process of its own."""
+    """Keep adding entries, and reading for the groups that advance; runs in a process of its own."""
     client = redis.Redis(port=port)
     chance = random.Random(11)
     due = dict.fromkeys(STREAMS, 0.0)
@@ -197,7 +197,7 @@ def live(port: int, ended: Event) -> None:
 
 
 def hour(history: History) -> None:
-    """What the sampler would have seen over the last hour."""
+    """Return the history of the last hour as the sampler would have recorded it."""
     now = round(time.time() * 1000)
     chance = random.Random(3)
     total = sum(STREAMS.values())
@@ -227,7 +227,7 @@ def hour(history: History) -> None:
 
 @contextlib.contextmanager
 def engine() -> Iterator[int]:
-    """An engine on a free port, in memory."""
+    """Run an engine on a free port, in memory."""
     command = [sys.executable, "-m", "engine", "--port", "0", "--save", "", "--slowlog-log-slower-than", "300"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -241,7 +241,7 @@ def engine() -> Iterator[int]:
 
 @contextlib.contextmanager
 def dashboard(url: str, history: History, *, changes: bool) -> Iterator[str]:
-    """The dashboard of a server, in a thread. Its URL."""
+    """Run the dashboard of a server in a thread; yield its URL."""
     address = options.server({"url": url})
     assert isinstance(address, Address)
     made = listen("127.0.0.1", 0)
@@ -293,7 +293,7 @@ def take(page: Page, url: str, screen: str, path: Path) -> None:
 
 
 def main() -> None:
-    """Take all pictures; with arguments behind the directory, those of these screens alone."""
+    """Take all pictures; with arguments after the directory, only those of these screens."""
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     wanted = sys.argv[2:] or list(SCREENS)
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Fill an empty server with streams in trouble, for docs/operations/ten-tasks.md: `python -m scripts.tasks_server`.
 
-The server is PYSTREAMS_URL's. A checkpoint of a Spark query on it is put into ./checkpoint, a report of it into
+The server is that of PYSTREAMS_URL. A checkpoint of a Spark query on it goes to ./checkpoint, and a report of it to
 the server.
 """
 
@@ -24,7 +24,7 @@ _DAY = 1_732_233_600_000  # 2024-11-22T00:00Z
 
 
 def _orders(server: redis.Redis, now: int) -> None:
-    """Three hours of orders. `billing` is at the end; `shipping` stopped at an order without a weight."""
+    """Add three hours of orders. `billing` is at the end; `shipping` stopped at an order without a weight."""
     for minute in range(180):
         fields = {"order": minute, "weight": "heavy" if minute == 90 else minute % 7}
         server.xadd("orders", fields, id=f"{now - (180 - minute) * _MINUTE}-0")
@@ -41,7 +41,7 @@ def _orders(server: redis.Redis, now: int) -> None:
 
 
 def _others(server: redis.Redis, now: int) -> None:
-    """Clicks with a group that gets on, visits of two days, two dead letters, and a user who may too little."""
+    """Add clicks with a group that advances, visits of two days, two dead letters, and a user with too few rights."""
     for second in range(20):
         server.xadd("clicks", {"page": "home"}, id=f"{now - (20 - second) * 1000}-0")
     server.xgroup_create("clicks", "site", id=f"{now - 3000}-0")
@@ -55,7 +55,7 @@ def _others(server: redis.Redis, now: int) -> None:
 
 
 def _report(server: redis.Redis, now: int) -> None:
-    """What the query's StreamMonitor has kept of its last batch."""
+    """Add a report of the query's last batch, like StreamMonitor's."""
     each = StreamReport(
         query="clicks-to-delta",
         batch=0,
@@ -79,7 +79,7 @@ def _report(server: redis.Redis, now: int) -> None:
 
 
 def _checkpoint(now: int, directory: Path) -> None:
-    """A query that reads `clicks` with the group `archive`, which somebody has moved back since."""
+    """Write the checkpoint of a query that reads `clicks` with the group `archive`, and move the group back."""
     source = Source("range", ("clicks",), group="archive", query="d3b0")
     end = Offsets({"clicks": StreamId(now - 5000, 0)}, {"clicks": 16}, source=source)
     for name in ("offsets", "commits"):
@@ -93,7 +93,7 @@ def main() -> int:
     """Fill the server; refuse one that has keys."""
     server = redis.Redis.from_url(os.environ["PYSTREAMS_URL"], decode_responses=True)
     if server.dbsize():
-        print("The server has keys already: take an empty one.", file=sys.stderr)
+        print("The server already has keys. Use an empty one.", file=sys.stderr)
         return 1
     now = int(time.time() * 1000)
     _orders(server, now)

@@ -105,7 +105,7 @@ class StreamMonitor(StreamingQueryListener):
             return monitor
         if isinstance(monitor._server, Embedded):
             fail("MONITOR_WITHOUT_URL")
-        # A client of Spark Connect hears of events in a thread, which would keep the program from ending. It is a
+        # A client of Spark Connect receives events in a thread, which would keep the program from ending. It is a
         # daemon where the one that starts it is.
         adding = threading.Thread(target=spark.streams.addListener, args=(monitor,), daemon=True)
         adding.start()

@@ -1,10 +1,10 @@
-"""Reports about queries: what `spark_streams.monitor` finds out about a batch, and its form in a stream.
+"""Reports about queries: the facts that `spark_streams.monitor` collects about a batch, and their form in a stream.
 
-One entry for each batch. Its fields are those of `QueryReport`: a text as it is, a number or a truth value as JSON
-writes it, and `each` as a JSON list of objects, whose members are the fields of `StreamReport`. What is unknown is left
-out. Who reads them ignores fields that he does not know (`from_fields` does). The entry's ID has the time.
+One entry per batch. Its fields are those of `QueryReport`: texts unchanged, numbers and truth values in JSON form, and
+`each` as a JSON list of objects, whose members are the fields of `StreamReport`. Unknown values are left out. Readers
+ignore unknown fields (`from_fields` does). The entry's ID has the time.
 
-Pure, and free of Spark: whoever shows reports reads them with this module.
+Pure, and independent of Spark: programs that show reports read them with this module.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def to_fields(report: QueryReport) -> list[str]:
 
 
 def from_fields(words: Sequence[bytes]) -> QueryReport | None:
-    """Return the report in an entry's fields; None if there is none in a form that is understood."""
+    """Return the report in an entry's fields; None if it is missing or has an unknown form."""
     known = {field.name for field in fields(QueryReport)}
     values: dict[str, Any] = {}
     try:

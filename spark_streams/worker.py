@@ -3,11 +3,10 @@
 The log of such a process is its standard error, which Spark copies to the executor's. Python prints warnings there
 without level and time unless a handler is set.
 
-After each task, and after each step of planning a batch read or write, Spark has Python's garbage collector look at
-every object of the process (`pyspark.daemon`). With Spark, pandas, pyarrow and this package loaded nearly all of them
-are parts of modules, and looking at them takes some 40 ms of processor time: more than a small batch does. `gc.freeze`
-puts what is there out of the collector's sight. Whatever is made later is collected as ever, and what nobody refers to
-any more is freed in any case.
+After each task, and after each step of planning a batch read or write, Spark runs Python's garbage collector over all
+objects of the process (`pyspark.daemon`). With Spark, pandas, pyarrow and this package loaded nearly all of them are
+parts of modules, and this takes about 40 ms of processor time, more than a small batch. `gc.freeze` excludes existing
+objects from the collector. Objects made later are collected as usual, and unreferenced objects are freed in any case.
 """
 
 from __future__ import annotations

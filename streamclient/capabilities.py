@@ -60,7 +60,7 @@ class Capabilities:
             self._commands.update((name, bool(found)) for name, found in zip(unknown, told, strict=True))
         return all(self._commands[name] for name in names)
 
-    def forget(self, name: str) -> None:
+    def mark_missing(self, name: str) -> None:
         """Record that the server does not have this command."""
         self._commands[name] = False
 

@@ -157,7 +157,7 @@ class Connection:
         if link is not None:
             link.close()
             self._links.pop(link.endpoint, None)
-        self.topology.forget()
+        self.topology.invalidate()
 
     def unreachable(self, cause: BaseException) -> PystreamsError:
         """Return the error SERVER_UNREACHABLE with that cause."""
@@ -200,7 +200,7 @@ class Connection:
 
     def _reliably(self, action: Callable[[], T]) -> T:
         try:
-            result = self.retry(action, self.topology.forget)
+            result = self.retry(action, self.topology.invalidate)
         except PystreamsError:
             raise
         except ValueError as cause:
@@ -273,7 +273,7 @@ class Connection:
 
     def _not_sent(self, cause: BaseException) -> None:
         """A server could not be reached: look for it again."""
-        self.topology.forget()
+        self.topology.invalidate()
         self.raise_permanent(cause)
 
     def _follow_ask(self, command: Command, reply: ResponseError) -> Any:

@@ -76,7 +76,7 @@ class Topology:
         ((_, role),) = self._first_answer([self.endpoint(None)], address.login, ("ROLE",))
         return [Endpoint(host.decode(), int(port)) for host, port, _ in role[2]] if role[0] == b"master" else []
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Drop the known locations, which may be wrong, so that they are requested again on demand."""
         self._ranges = None
         self._master = None

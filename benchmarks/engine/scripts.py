@@ -55,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.scripts", description=__doc__)
     parser.add_argument("--requests", type=int, default=40_000, help="number of runs of `return 1`")
     parser.add_argument("--pipeline", type=int, default=16, help="number of requests per pipeline")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds; the best one counts")
     options = parser.parse_args()
     found = [
         [

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--entries", type=int, default=200_000)
     parser.add_argument("--groups", nargs="+", default=list(GROUPS), choices=list(GROUPS))
     parser.add_argument("--servers", nargs="+", default=["engine", "redis"], choices=["engine", "redis"])
-    parser.add_argument("--repeats", type=int, default=3, help="runs of which the best counts")
+    parser.add_argument("--repeats", type=int, default=3, help="number of runs; the best one counts")
     parser.add_argument("--idle", type=float, metavar="SECONDS", help="measure an idle query for this time instead")
     given = parser.parse_args()
     for name in given.servers:

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-#: The priority of the hook among Hadoop's shutdown hooks, of which Spark is one (40).
+#: Priority of the hook among Hadoop's shutdown hooks; Spark's own has 40.
 _BEFORE_SPARK = 1000
 #: Seconds that the JVM waits for the running batch.
 PATIENCE_SECONDS = 600

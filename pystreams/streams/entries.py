@@ -30,7 +30,7 @@ def pages(
             return
         after = StreamId.parse(page[-1][0])
         left = None if left is None else left - len(page)
-        size.learn(len(page), _bytes(page))
+        size.update(len(page), _bytes(page))
 
 
 def pages_back(
@@ -48,7 +48,7 @@ def pages_back(
             return
         upto = StreamId.parse(page[-1][0]).before()
         left = None if left is None else left - len(page)
-        size.learn(len(page), _bytes(page))
+        size.update(len(page), _bytes(page))
 
 
 def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> tuple[StreamId, int]:
@@ -64,7 +64,7 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
         if len(page) < asked:
             return ZERO, passed
         upto = StreamId.parse(page[-1][0]).before()
-        size.learn(len(page), _bytes(page))
+        size.update(len(page), _bytes(page))
 
 
 def forward(connection: Connection, stream: bytes, after: StreamId, count: int) -> tuple[StreamId, int]:

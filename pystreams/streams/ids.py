@@ -102,7 +102,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
     whole: list[tuple[bytes, list[Any], int]] = []
     for name, state, groups, used in asked:
         if isinstance(state, ResponseError) and "WRONGTYPE" not in str(state):
-            connection.capabilities.forget("PS.NTH")
+            connection.capabilities.mark_missing("PS.NTH")
             return {}
         if not isinstance(state, list) or not isinstance(groups, list):
             found[name] = state if state is not None else ResponseError("ERR no such key")
@@ -112,7 +112,7 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
             connection.capabilities.learn_size(to_shell(name), used // state[1] if state[1] else 0)
     lasts = _last_ids(connection, [(name, state) for name, state, _ in whole])
     if lasts is None:
-        connection.capabilities.forget("PS.NTH")
+        connection.capabilities.mark_missing("PS.NTH")
         return {}
     for (name, state, groups), last in zip(whole, lasts, strict=True):
         generated, length, first, added, deleted, _ = state

@@ -249,7 +249,7 @@ def fail_over(connection: Connection, seconds: float) -> Endpoint:
 
 def _master(connection: Connection, before: Endpoint) -> Endpoint | None:
     """Return the master at this moment; None while it is not known."""
-    connection.topology.forget()
+    connection.topology.invalidate()
     try:
         if connection.address.kind == "sentinel":
             return connection.topology.endpoint(None)

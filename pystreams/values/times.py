@@ -45,7 +45,7 @@ def moment(text: str) -> int | None:
 
 
 def iso(milliseconds: int) -> str | None:
-    """Return the time in UTC; None where it is beyond the year 9999, as IDs that are no times may be."""
+    """Return the time in UTC; None beyond the year 9999, as for IDs that are not times."""
     if milliseconds > _LATEST_MS:
         return None
     at = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)

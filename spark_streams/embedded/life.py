@@ -8,8 +8,8 @@
          ^                         |                   | ENGINE_ENDED             | ENGINE_ENDED
          +------ENGINE_ENDED-------+                   +-------> ENDED <----------+
 
-The supervisor runs the machine: `run` asks its host for events and tells it of each state that is entered. What a
-state means in processes and files is the host's business; this module has no I/O, and its clock is an argument.
+The supervisor runs the machine: `run` asks its host for events and reports each entered state to it. The
+host owns the processes and files of a state; this module has no I/O, and its clock is an argument.
 """
 
 from __future__ import annotations

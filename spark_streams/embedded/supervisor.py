@@ -88,8 +88,8 @@ def _port_url(host: str, port: int) -> str:
 class Notices:
     """Messages about the engine's end to the driver's user: on the driver's standard error, and in the log.
 
-    The file is opened again, so a pipe that is full blocks nobody. It is closed with the last word: until then whoever
-    reads the driver's standard error to its end waits.
+    The file is opened again, so that a full pipe does not block other users. It is closed after the last message:
+    programs that read the driver's standard error to its end wait until then.
     """
 
     def __init__(self, driver: Process) -> None:

@@ -65,7 +65,7 @@ class AvroReader:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a schema makes of a value: `read` a record, `fields` the types of its fields."""
+    """Decoding of values of a schema: `read` returns a record, `fields` has the types of its fields."""
 
     read: Callable[[bytes], Any]
     fields: dict[str, AvroType]

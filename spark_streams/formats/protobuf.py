@@ -118,7 +118,7 @@ class _Field:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is done with messages of a class."""
+    """Function that is applied to messages of a class."""
 
     kind: Any
     fields: dict[str, _Field]

@@ -73,10 +73,10 @@ class Entries(Protocol):
         ...
 
     def look_ahead(self, stream: str, after: StreamId, count: int, upto: StreamId) -> Counted | None:
-        """Count `count` entries for `learn`. None if there are fewer, or if the server counts cheaply."""
+        """Count `count` entries for `preload`. None if there are fewer, or if the server counts cheaply."""
         ...
 
-    def learn(self, stream: str, after: StreamId, counted: Counted) -> None:
+    def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
         """Use these counts of entries after a position, so that `nths` and `splits` need no request."""
         ...
 

@@ -67,7 +67,7 @@ class RedisEntries:
         ((_, found),) = self.nths([(stream, after, count, upto)])
         return self._counted.get((stream, after)) if found == count else None
 
-    def learn(self, stream: str, after: StreamId, counted: Counted) -> None:
+    def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
         self._counted[stream, after] = counted
 
     def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:

@@ -101,7 +101,7 @@ class EngineEntries:
         del stream, after, count, upto  # PS.NTH is quick
         return None
 
-    def learn(self, stream: str, after: StreamId, counted: Counted) -> None:
+    def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
         """Ignore the counts: PS.NTH is quick."""
 
 

@@ -52,7 +52,7 @@ class GroupReads:
         Redis 7 counts the entries that a group reads, as long as none are deleted in between. A page whose connection
         breaks is not sent again: it may have been delivered.
 
-        Returns the argument for `Entries.learn`. None if the group is not at `after`, which changes nothing, or if it
+        Returns the argument for `Entries.preload`. None if the group is not at `after`, which changes nothing, or if it
         is uncertain that it has passed these entries and no others: its position is unknown then.
         """
         begun = self._group_of(stream, group)

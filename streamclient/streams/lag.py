@@ -99,7 +99,7 @@ class _Count:
             return ("XREVRANGE", self.stream, f"({self.left}", "-", "COUNT", count), count, count * size
         return ("XRANGE", self.stream, f"({self.right}", str(self.state.last_id), "COUNT", count), count, count * size
 
-    def learn(self, reply: Any, command: Command, count: int, known: Capabilities) -> tuple[int, int]:
+    def record(self, reply: Any, command: Command, count: int, known: Capabilities) -> tuple[int, int]:
         """Record a page's reply. Returns the number of its entries and their bytes."""
         if isinstance(reply, ResponseError):
             if command[0] == "EVAL":
@@ -113,7 +113,7 @@ class _Count:
         else:
             number, size = len(reply), sum(len(word) for _, words in reply for word in words or ())
             last = StreamId.parse(reply[-1][0]) if reply else None
-            self.size.learn(max(1, number), size)
+            self.size.update(max(1, number), size)
         if self.backward:
             self.before += number
             self.left = last or self.left
@@ -157,7 +157,7 @@ def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, 
         while page := _page(left, known, share, budget, spared):
             replies = connection.pipeline([command for _, command, _ in page])
             for (each, command, count), reply in zip(page, replies, strict=True):
-                number, size = each.learn(reply, command, count, known)
+                number, size = each.record(reply, command, count, known)
                 budget.entries -= max(1, number)
                 budget.bytes -= size
         open_counts = [each for each in open_counts if not each.is_settled(budget.enough)]

@@ -83,7 +83,7 @@ class Lookahead:
         if found.cuts and state.group is None:
             return
         if question.has_all(state):
-            server.entries.learn(question.stream, question.after, found)
+            server.entries.preload(question.stream, question.after, found)
 
     def _settle(self) -> None:
         """Wait for a running search. After a failure the query asks again, and gets the error then."""

@@ -39,14 +39,14 @@ def tasks_between(begin: Offsets, end: Offsets) -> list[tuple[Range, ...]]:
         rest: list[Range] = []
         for part in whole:
             stream = part.stream
-            anew = end.is_another(begin, stream)
-            after = max(part.after, end.begins.get(stream, ZERO if anew else begin.of(stream)))
+            replaced = end.is_another(begin, stream)
+            after = max(part.after, end.begins.get(stream, ZERO if replaced else begin.of(stream)))
             if after >= part.upto:
                 continue
             index = seen[stream] = seen.get(stream, -1) + 1
             count = part.count
             if not index:  # the first part may begin earlier
-                count = None if anew or stream in end.cuts else counts.get(stream)
+                count = None if replaced or stream in end.cuts else counts.get(stream)
             rest.append(Range(stream, after, part.upto, index, count))
         if rest:
             tasks.append(tuple(rest))

@@ -51,7 +51,7 @@ def pages(
         except ReplyError as refusal:
             if not is_refused(str(refusal)):
                 raise xrange.failure(connection, stream, _COMMAND, refusal) from None
-            connection.capabilities.forget(_COMMAND)
+            connection.capabilities.mark_missing(_COMMAND)
             yield from xrange.pages(connection, stream, after, upto, most, size=size)
             return
         if not found:
@@ -83,7 +83,7 @@ def _learn(size: PageSize, buffer: bytearray, found: Sequence[Block]) -> None:
     if len(whole) == len(found):
         first = whole[0]
         fields = xrange.fields_at(buffer, first.span[0]) if isinstance(first, Frames) else len(first.names)
-        size.learn(sum(block.count for block in whole), sum(block.frame_bytes for block in whole), fields)
+        size.update(sum(block.count for block in whole), sum(block.frame_bytes for block in whole), fields)
 
 
 def _last_id(buffer: bytearray, last: Block) -> StreamId | None:

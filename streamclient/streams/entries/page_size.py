@@ -27,7 +27,7 @@ class PageSize:
         """Whether a page has been seen."""
         return self._is_known
 
-    def learn(self, entries: int, size: int, fields: int = 0) -> None:
+    def update(self, entries: int, size: int, fields: int = 0) -> None:
         """Record a page of `entries` entries in `size` bytes, whose first entry has `fields` fields."""
         self._is_known = True
         wanted = _ENOUGH * size // max(1, entries) if fields >= _WIDE else 0

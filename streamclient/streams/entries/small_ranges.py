@@ -125,7 +125,7 @@ def _received(
     total = sum(count for _, count in found)
     if total:
         page = joined(bodies, total)
-        size.learn(total, sum(map(len, bodies)))
+        size.update(total, sum(map(len, bodies)))
         yield page, found
     for part in others:
         for page in column_reader.pages(connection, part.stream, part.after, part.upto, most, fields, size):

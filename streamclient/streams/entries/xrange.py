@@ -77,7 +77,7 @@ def pages(
         if count < 1:
             break
         full = count >= asked
-        size.learn(count, stop, fields_at(buffer, start))
+        size.update(count, stop, fields_at(buffer, start))
         guess = last_id(buffer, stop) if full and delivery is None else None
         if guess is not None and guess >= upto:
             guess = None
@@ -177,7 +177,7 @@ def _counted(
             break
         ahead: tuple[int, bytes] | None = None
         goes_on = count >= asked and total + count < most
-        size.learn(count, stop)
+        size.update(count, stop)
         guess = last_id(buffer, stop) if goes_on else None
         if guess is not None:
             ahead = ask(guess, most - total - count)

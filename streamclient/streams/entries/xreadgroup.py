@@ -137,7 +137,7 @@ def read_several(link: Link, reads: Sequence[Read], size: PageSize) -> tuple[Pag
             bodies.append(bytes(buffer[begin:end]) if count else b"")
     total = sum(count or 0 for count in counts)
     if total:
-        size.learn(total, sum(map(len, bodies)))
+        size.update(total, sum(map(len, bodies)))
     return (joined(bodies, total) if total else None), counts
 
 
@@ -156,7 +156,7 @@ def read_each(link: Link, reads: Sequence[Read], size: PageSize) -> list[list[Pa
             pages.append([page for page in each if page is not None])
     entries = sum(page.count for its in pages for page in its or ())
     if entries:
-        size.learn(entries, sum(end - at for of_consumer in spans for at, end, _ in of_consumer))
+        size.update(entries, sum(end - at for of_consumer in spans for at, end, _ in of_consumer))
     return pages
 
 

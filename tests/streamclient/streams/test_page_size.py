@@ -17,7 +17,7 @@ def test_wide_entries_share_what_a_page_costs(entry: int, entries: int) -> None:
     """A page has a megabyte; of entries of many fields 256 if these have eight megabytes at most, else fewer."""
     size = PageSize(10_000)
     for _ in range(3):
-        size.learn(size.now, size.now * entry, fields=1000)
+        size.update(size.now, size.now * entry, fields=1000)
     assert size.now == entries
     assert size.now * entry <= 8 * MB or entries == 1
     assert size.bytes <= 8 * MB
@@ -28,7 +28,7 @@ def test_large_values_share_nothing(entry: int, entries: int) -> None:
     """A page of few fields has a megabyte, whatever it is of, or one entry."""
     size = PageSize(10_000)
     for _ in range(3):
-        size.learn(size.now, size.now * entry, fields=2)
+        size.update(size.now, size.now * entry, fields=2)
     assert (size.now, size.bytes) == (entries, MB)
 
 
@@ -36,7 +36,7 @@ def test_the_option_is_kept() -> None:
     """No page has more entries than it may have, whatever entries there were before."""
     size = PageSize(40)
     assert size.now <= 40
-    size.learn(8, 800)
+    size.update(8, 800)
     assert size.now == 40
-    size.learn(0, 10)
+    size.update(0, 10)
     assert size.now >= 1
