@@ -14,7 +14,7 @@ from pystreams.connect.target import Wanted
 from pystreams.errors import error, status_of
 from pystreams.output.console import Column, Output
 from pystreams.streams import checkup, load
-from pystreams.streams.checkup import Verdict
+from pystreams.streams.findings import STYLES, Verdict
 from pystreams.streams.load import Measured
 from pystreams.values import numbers
 from streamwire import bootstrap
@@ -30,10 +30,11 @@ from streamwire import bootstrap
 )
 @click.argument("address", metavar="[URL]", required=False)
 def doctor(run: Run, address: str | None) -> None:
-    """Say what a server can do, what the connector does about it, and what to change.
+    """Check a server: abilities, security, durability, and the user's permissions, with advice.
 
-    Looks at the release, the user's permissions command by command, scripts, databases, eviction, memory, persistence
-    and replicas. Nothing is changed. Ends with status 3 if there is a problem.
+    Checks the release, clocks, permissions command by command, passwords, encryption, rights of the default user, files
+    (on the server's machine), scripts, databases, eviction, memory, persistence and replicas. Nothing is changed. Ends
+    with status 3 if there is a problem.
     """
     if address is not None:
         run.use(address)
@@ -49,7 +50,7 @@ def doctor(run: Run, address: str | None) -> None:
         ]
         run.out.document({"url": run.connection.address.shown, "findings": rows}, "findings")
     else:
-        columns = [Column("CHECK"), Column("VERDICT", styles=checkup.STYLES), Column("FOUND")]
+        columns = [Column("CHECK"), Column("VERDICT", styles=STYLES), Column("FOUND")]
         run.out.table(columns, [[each.what, each.verdict.value, each.found] for each in findings])
         told = [each for each in findings if each.advice and each.verdict != Verdict.OK]
         if told:

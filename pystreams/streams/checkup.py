@@ -1,4 +1,4 @@
-"""Check-up of a server: its kind, what this user may do, and settings that may harm streams. It changes nothing.
+"""Check-up of a server: kind, permissions, security, and settings that may harm streams. It changes nothing.
 
 A command is tried on a key that does not exist, in a form that has no effect. So the check also works for users who may
 not read their own ACL rules.
@@ -10,12 +10,15 @@ import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
+from pystreams.streams import security, servers
+from pystreams.streams.findings import Finding, Verdict
+from pystreams.streams.paged_calls import ask_server, info_lines
 from streamclient.commands import COMMANDS, KEY, Command, Need
-from streamclient.connection import Connection
+from streamclient.connection import BROKEN, Connection
+from streamclient.errors import PystreamsError
+from streamclient.routing import UNREACHABLE
 from streamclient.wire_errors import ResponseError
 
 _CLOCK_MS = 2000
@@ -24,57 +27,27 @@ _WAIT_MS = 50
 _USES = (Need.ANY, Need.APPEND, Need.WRITE_ONCE, Need.READ, Need.READ_GROUP)
 
 
-class Verdict(StrEnum):
-    """Severity of a finding."""
-
-    OK = "ok"
-    NOTE = "note"
-    WARNING = "warning"
-    PROBLEM = "problem"
-
-
-STYLES = {
-    Verdict.OK.value: "green",
-    Verdict.NOTE.value: "",
-    Verdict.WARNING.value: "yellow",
-    Verdict.PROBLEM.value: "bold red",
-}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One finding: its subject, its state, and advice: how the connector copes, or what to change."""
-
-    what: str
-    verdict: Verdict
-    found: str
-    advice: str = ""
-
-
 def check(connection: Connection) -> Iterator[Finding]:
     """Yield all findings, from the server's kind to this user's permissions."""
-    facts = _info(connection)
+    facts = info_lines(_try(connection, ("INFO",)))
+    reply = _try(connection, ("CONFIG", "GET", "*"))
+    texts = [] if isinstance(reply, ResponseError) else [each.decode("utf-8", "replace") for each in reply]
+    settings = dict(zip(texts[::2], texts[1::2], strict=True))
     yield _release(facts)
     yield _role(facts)
     yield _clock(connection)
+    yield from _clocks(connection)
     yield from _commands(connection)
     yield from _user(connection)
     yield _scripts(connection)
     yield _databases(connection)
-    yield from _settings(connection, facts)
+    yield from security.check(connection, facts, settings)
+    yield from _settings(settings, facts)
     yield from _replicas(connection, facts)
 
 
 def _try(connection: Connection, command: Command) -> Any:
     return connection.pipeline([command])[0]
-
-
-def _info(connection: Connection) -> dict[str, str]:
-    reply = _try(connection, ("INFO",))
-    if not isinstance(reply, bytes):
-        return {}
-    lines = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
-    return {name: value for name, _, value in lines}
 
 
 def _version(facts: Mapping[str, str]) -> tuple[int, ...]:
@@ -115,6 +88,33 @@ def _clock(connection: Connection) -> Finding:
     verdict = Verdict.OK if abs(off) < _CLOCK_MS else Verdict.WARNING
     advice = "" if verdict == Verdict.OK else "IDs follow the server's clock: synchronise both clocks by NTP."
     return Finding("clock", verdict, f"{off:+.0f} ms relative to this machine", advice)
+
+
+def _clocks(connection: Connection) -> Iterator[Finding]:
+    """Yield the difference between the clocks of several servers, each measured against this machine's."""
+    try:
+        nodes = servers.servers(connection, None, replicas=True)
+    except (*UNREACHABLE, PystreamsError):
+        return
+    offsets: dict[str, float] = {}
+    for node in nodes:
+        start = time.time()
+        try:
+            (reply,) = ask_server(connection, node, [("TIME",)])
+        except (*BROKEN, PystreamsError):
+            yield Finding("servers", Verdict.WARNING, f"{node} does not answer", "See its log.")
+            continue
+        if not isinstance(reply, ResponseError):
+            offsets[str(node)] = int(reply[0]) + int(reply[1]) / 1e6 - (start + time.time()) / 2
+    if len(offsets) < 2:
+        return
+    late, early = min(offsets, key=offsets.__getitem__), max(offsets, key=offsets.__getitem__)
+    apart = (offsets[early] - offsets[late]) * 1000
+    if apart < _CLOCK_MS:
+        yield Finding("clocks", Verdict.OK, f"{len(offsets)} servers, {apart:.0f} ms apart")
+        return
+    advice = "After a failover IDs and ages are wrong by this difference. Synchronise the clocks by NTP."
+    yield Finding("clocks", Verdict.WARNING, f"{early} is {apart:,.0f} ms ahead of {late}", advice)
 
 
 _SINCE = {
@@ -195,15 +195,8 @@ def _databases(connection: Connection) -> Finding:
     return Finding("databases", Verdict.OK, "SELECT works")
 
 
-def _settings(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:
-    reply = _try(connection, ("CONFIG", "GET", "*"))
-    refused = isinstance(reply, ResponseError)
-    settings = (
-        {}
-        if refused
-        else {k.decode(): v.decode("utf-8", "replace") for k, v in zip(reply[::2], reply[1::2], strict=True)}
-    )
-    if refused:
+def _settings(settings: Mapping[str, str], facts: Mapping[str, str]) -> Iterator[Finding]:
+    if not settings:
         advice = "Many clouds refuse it. Settings that INFO reports are read from there."
         yield Finding("settings", Verdict.NOTE, "CONFIG is refused", advice)
     policy = settings.get("maxmemory-policy") or facts.get("maxmemory_policy")
@@ -255,7 +248,8 @@ def _persistence(settings: Mapping[str, str], facts: Mapping[str, str]) -> Findi
 def _replicas(connection: Connection, facts: Mapping[str, str]) -> Iterator[Finding]:
     count = int(facts.get("connected_slaves", 0))
     if not count:
-        yield Finding("replicas", Verdict.OK, "none")
+        advice = "A lost machine loses all data since the last backup. Add a replica, and Sentinels for failover."
+        yield Finding("replicas", Verdict.WARNING, "none", advice)
         return
     reply = _try(connection, ("WAIT", 1, _WAIT_MS))
     if isinstance(reply, ResponseError) or not reply:
