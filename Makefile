@@ -13,7 +13,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(BIN)/python
 export SPARK_CONF_DIR := $(CURDIR)/conf
 
-.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-matrix test-peers test-redis-py dist clean
+.PHONY: help install java demo test test-long test-jobs crash lint check docs bench bench-full bench-kafka fuzz chaos test-cluster test-programs test-fresh test-images locks test-matrix test-peers test-redis-py dist clean
 
 help: ## list the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || grep '##' Makefile
@@ -86,6 +86,12 @@ test-fresh: ## run .ci/run on a bare Debian in a temporary folder (needs root an
 
 test-matrix: ## run the connector's tests on the oldest and the newest pair of Python and pyspark
 	@scripts/test-matrix
+
+test-images: install ## build the engine's image by buildah and run it on a read-only root (needs root, debootstrap and buildah; some minutes)
+	@scripts/test-images
+
+locks: $(READY) ## write conf/containers/requirements.lock: the versions and hashes of the images' packages (needs PyPI)
+	@scripts/locks
 
 test-peers: install ## run the contract tests on newer Redis and Valkey servers, those that scripts/peers has unpacked
 	@scripts/test-peers

@@ -352,7 +352,7 @@ def _change_users(
 
 @verb(
     "replication",
-    needs="+info +failover",
+    needs="+info +failover +client|pause +client|unpause +replicaof",
     changes=True,
     examples=(
         "pystreams server replication",
@@ -362,7 +362,10 @@ def _change_users(
 @click.option("--failover", is_flag=True, help="Make a replica the master: by Sentinel, or else by FAILOVER.")
 @click.option("--timeout", default="60s", show_default=True, help="Longest wait for the new master.")
 def replication(run: Run, failover: bool, timeout: str) -> None:
-    """Show each master and its replicas, with the bytes that they are behind; or make a replica the master."""
+    """Show each master and its replicas, with the bytes that they are behind; or make a replica the master.
+
+    A failover pauses writes until the replicas have all data, so that no acknowledged write is lost.
+    """
     seconds = times.duration(timeout, "--timeout") / 1000
     if failover:
         if run.connection.topology.is_cluster:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -228,17 +230,56 @@ def _replica(line: dict[str, str], written: int | None) -> Replica:
 
 
 def fail_over(connection: Connection, seconds: float) -> Endpoint:
-    """Have a replica become the master: by Sentinel, or else by FAILOVER. Return the new master.
+    """Have a replica become the master without losing a write. Return the new master.
 
-    Raises FAILOVER_UNFINISHED if the old master is still one after this many seconds.
+    Under Sentinel, writes are paused until every replica has all that the master had, and until the former master
+    follows the new one, because SENTINEL FAILOVER waits for neither. Elsewhere FAILOVER does the same by itself. Raises
+    FAILOVER_UNFINISHED if it takes longer than this many seconds; the pause ends after twice that time at the latest.
     """
     address, topology = connection.address, connection.topology
     before = topology.endpoint(None)
-    if address.kind == "sentinel":
-        _ask_a_sentinel(connection, ("SENTINEL", "FAILOVER", address.service))
-    else:
-        ask_one(connection, before, "FAILOVER")
     end = time.monotonic() + seconds
+    if address.kind != "sentinel":
+        ask_one(connection, before, "FAILOVER")
+        return _next_master(connection, before, end, seconds)
+    ask_one(connection, before, "CLIENT", "PAUSE", round(2 * seconds * 1000), "WRITE")
+    try:
+        _wait_for_replicas(connection, before, end, seconds)
+        _ask_a_sentinel(connection, ("SENTINEL", "FAILOVER", address.service))
+    except BaseException:
+        _accept_writes(connection, before)
+        raise
+    after = _next_master(connection, before, end, seconds)
+    # The pause also blocks the PUBLISH of Sentinels, and their REPLICAOF after it: they demote the former master only
+    # after the pause, and would lose the writes that it accepts in between.
+    ask_one(connection, before, "REPLICAOF", after.host, after.port)
+    _accept_writes(connection, before)
+    return after
+
+
+def _accept_writes(connection: Connection, node: Endpoint) -> None:
+    with suppress(*BROKEN, PystreamsError):
+        ask_one(connection, node, "CLIENT", "UNPAUSE")
+
+
+def _wait_for_replicas(connection: Connection, master: Endpoint, end: float, seconds: float) -> None:
+    """Wait until every connected replica has processed what the master has written so far."""
+    written: int | None = None
+    while time.monotonic() < end:
+        facts = info_lines(ask_one(connection, master, "INFO", "replication"))
+        written = number(facts["master_repl_offset"]) or 0 if written is None else written
+        offsets = [
+            int(dict(pair.split("=", 1) for pair in line.split(","))["offset"])
+            for name, line in facts.items()
+            if re.fullmatch("slave[0-9]+", name)
+        ]
+        if offsets and min(offsets) >= written:
+            return
+        time.sleep(_POLL_SECONDS)
+    fail("FAILOVER_UNFINISHED", node=master, seconds=round(seconds))
+
+
+def _next_master(connection: Connection, before: Endpoint, end: float, seconds: float) -> Endpoint:
     while time.monotonic() < end:
         now = _master(connection, before)
         if now is not None and now != before:

@@ -17,7 +17,7 @@ from trove_classifiers import classifiers
 
 from engine.version import ENGINE_VERSION
 from scripts import dist
-from tests import ROOT
+from tests import ROOT, servers
 from tests.packaging.distributions import surroundings
 from tests.suite.long import long_only
 from tests.suite.tools import needed
@@ -366,11 +366,33 @@ def test_the_tests_run_from_the_sdist(unpacked: Path) -> None:
     assert "skipped" not in result.stdout
 
 
-def test_the_image_has_every_dependency_in_one_version() -> None:
-    """conf/Dockerfile installs what wheel and engine depend on, pinned, without pyspark, which is Spark's own there."""
-    text = (ROOT / "conf" / "Dockerfile").read_text()
-    pinned = dict(re.findall(r"([a-z0-9]+)==([0-9][0-9.a-z]*)", text))
-    of_engine = PYPROJECT["project"]["optional-dependencies"]["engine"]
-    named = {re.split(r"[^a-z0-9]", each)[0] for each in [*PYPROJECT["project"]["dependencies"], *of_engine]}
-    assert pinned.keys() == named | {"pystreams"}
-    assert pinned["pystreams"] == PYPROJECT["project"]["version"]
+def test_the_images_have_every_dependency_with_its_hashes() -> None:
+    """The lock file has what wheel and extras depend on, without pyspark; pip checks the hashes (make locks)."""
+    folder = ROOT / "conf" / "containers"
+    blocks = re.split(r"^(?=\S)", (folder / "requirements.lock").read_text(), flags=re.MULTILINE)[1:]
+    locked = {block.split("=")[0] for block in blocks}
+    assert [block for block in blocks if "--hash=sha256:" not in block] == []
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    needed_by = [extras[each] for each in ("engine", "metrics", "dashboard", "lua")]
+    named = {re.split(r"[^a-z0-9-]", each)[0] for some in needed_by for each in some}
+    assert named <= locked
+    assert "pyspark" not in locked
+    for file in folder.glob("*.Containerfile"):
+        for line in re.findall(r"pip .*install.*", file.read_text()):
+            assert "--require-hashes" in line or "--no-deps --no-index" in line
+        assert re.search(r"^USER [1-9]", file.read_text(), re.MULTILINE), file
+
+
+def test_the_health_check_tells_a_server_from_none() -> None:
+    """A password that is asked for is an answer; a replica without its master is alive, and not ready."""
+    check = [sys.executable, str(ROOT / "conf" / "containers" / "health.py")]
+
+    def status(*words: str) -> int:
+        return subprocess.run([*check, *words], capture_output=True, check=False).returncode
+
+    flags = ("--requirepass", "hush", "--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no")
+    with servers.engine(*flags[:2]) as engine:
+        assert (status(str(engine.port)), status("--ready", str(engine.port))) == (0, 0)
+    with servers.engine(*flags[2:]) as engine:
+        assert (status(str(engine.port)), status("--ready", str(engine.port))) == (0, 1)
+    assert status(str(engine.port)) == 1

@@ -31,6 +31,8 @@ PACKAGES = {
     "zsh": "zsh",
     "fish": "fish",
     "promtool": "prometheus",
+    "systemd-analyze": "systemd",
+    "logrotate": "logrotate",
     "sed": "sed",
     "cat": "coreutils",
     "head": "coreutils",

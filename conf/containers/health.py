@@ -1,0 +1,34 @@
+"""Health check of a server in a container: python health.py [--ready] [PORT].
+
+Exits with 0 if the server answers PING within four seconds; a request for a password is an answer. With --ready, a
+server that is loading its data and a replica without its master fail.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+_NOT_READY = (b"-LOADING", b"-MASTERDOWN")
+
+
+def main(words: list[str]) -> int:
+    """Return the exit status."""
+    ready = "--ready" in words
+    port = next((int(word) for word in words if word.isdigit()), 6379)
+    try:
+        with socket.create_connection(("127.0.0.1", port), 4) as connection:
+            connection.settimeout(4)
+            connection.sendall(b"PING\r\n")
+            reply = connection.recv(64)
+    except OSError as cause:
+        sys.stdout.write(f"no answer at port {port}: {cause}\n")
+        return 1
+    if not reply or (ready and reply.startswith(_NOT_READY)):
+        sys.stdout.write(reply.decode("utf-8", "replace").strip() or "the connection was closed")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
