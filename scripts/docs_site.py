@@ -90,6 +90,12 @@ def search_from_a_folder(site: Path) -> None:
     bundle.write_text(_WORKER.format(source=json.dumps(worker.read_text())) + bundle.read_text())
 
 
+def keep_names_whole(site: Path) -> None:
+    """Mark code without blanks, so that docs/site.css can keep names from breaking at their hyphens."""
+    for path in site.rglob("*.html"):
+        path.write_text(re.sub(r"<code>(?=[^<\s]{1,60}</code>)", '<code class="name">', path.read_text()))
+
+
 def build(folder: Path) -> list[str]:
     """Build the site of ``folder``, which has mkdocs.yml and docs/, into its site/; return what is wrong."""
     shutil.rmtree(folder / "site", ignore_errors=True)
@@ -99,6 +105,7 @@ def build(folder: Path) -> list[str]:
         said, _, _ = re.sub(r"\x1b\[[0-9;]*m", "", run.stderr + run.stdout).partition("Traceback")
         return [said.strip()]
     search_from_a_folder(folder / "site")
+    keep_names_whole(folder / "site")
     return [*unlisted(folder), *faults(folder / "site")]
 
 
