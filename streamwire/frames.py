@@ -5,18 +5,26 @@ r"""Frames: entries exactly as XRANGE sends them.
     *2\r\n $15\r\n1518951480106-0\r\n  *4\r\n $9\r\nsensor-id\r\n $4\r\n1234\r\n ...
     `------------ head ------------'  `------------------- fields ------------------'
 
-Frames are *alike* if they have the same field names in the same order, as one producer's entries have. `follow` finds
-the parts of alike frames all at once.
+Frames are *uniform* if they have the same field names in the same order, as one producer's entries have. `uniform` and
+`tokens` prove many frames at once, by `streamwire.walker`; the scalar twin is any parser.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamwire.walker import Bulks, Walker
+import numpy as np
 
-#: What each frame begins with, up to the length of its ID.
-HEAD = b"*2\r\n$"
+from streamwire.digits import Ints
+from streamwire.entry_batch import EntryBatch, Values
+from streamwire.walker import Mismatch, Walker, marks
+
+_LINE_END = b"\r\n"
+_STAR = ord("*")
+#: The line end before a frame, and what it begins with, up to the length of its ID.
+_LEAD = b"\r\n*2\r\n$"
+#: Frames for each step of `tokens`, on average: with fewer a parser is faster.
+_FEWEST = 256
 
 #: The bytes between two words, by the length of the second; for longer words they are made when needed.
 _BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]
@@ -52,13 +60,83 @@ def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:
     return words
 
 
-def follow(walker: Walker, names: Sequence[bytes], lead: bytes = b"") -> tuple[Bulks, list[Bulks]]:
-    """Follow alike frames with these field names: return the IDs, and the values of each field.
+def begins(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints | None:
+    """Guess where each of the `count` frames in `buffer[start:stop]` begins; None without a guess. It is not proven.
 
-    The walker stands `lead` before the frames, and afterwards before the line ends of the last values. Raises Mismatch
-    as the walker does.
+    A line end must be before them, and `AFTER` bytes readable behind.
     """
+    data = np.frombuffer(buffer, np.uint8, stop - start, start)
+    stars = marks(data, _STAR) + start
+    if stars.size == 2 * count:
+        return stars[::2]
+    found = stars[Walker(buffer, stars - len(_LINE_END)).have(_LEAD)]
+    if found.size > count:
+        # The number of words of an entry with one field looks like the beginning of a frame.
+        walker = Walker(buffer, found - len(_LINE_END))
+        try:
+            walker.bulk(_LEAD)
+            found = found[walker.have(b"\r\n*")]
+        except Mismatch:
+            return None
+    return found if found.size == count else None
+
+
+def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> EntryBatch | None:
+    """Prove that frames with these field names lie from each of `edges` to the next; None if that is not so.
+
+    A line must be before the first frame, and `AFTER` bytes readable behind the last one.
+    """
+    if not names or buffer[edges[0] - 2 : edges[0]] != _LINE_END or buffer[edges[-1] - 2 : edges[-1]] != _LINE_END:
+        return None
     pieces = [b"\r\n$%d\r\n%b\r\n$" % (len(name), name) for name in names]
     pieces[0] = b"\r\n*%d%b" % (2 * len(names), pieces[0])
-    entry_ids = walker.bulk(lead + HEAD)
-    return entry_ids, [walker.bulk(piece) for piece in pieces]
+    # From the line end before each frame on, so that a frame's last line end is checked with the next frame's head.
+    walker = Walker(buffer, edges[:-1] - len(_LINE_END))
+    try:
+        found = [walker.bulk(piece) for piece in (_LEAD, *pieces)]
+    except Mismatch:
+        return None
+    if not np.array_equal(walker.at, edges[1:] - len(_LINE_END)):
+        return None
+    data = np.frombuffer(buffer, np.uint8)
+    entry_ids, *values = (Values.of_bulks(data, one) for one in found)
+    return EntryBatch(len(entry_ids), tuple(names), tuple(values), entry_ids)
+
+
+def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | None:
+    """Prove that frames with any fields lie from each of `edges` to the next; None if that is not so, or if too few
+    frames have many fields for this to be quick.
+
+    Return where each token begins and ends (an ID, then names and values), and the number of each frame's first token,
+    then the total. The buffer must be as `uniform` needs it.
+    """
+    if buffer[edges[0] - 2 : edges[0]] != _LINE_END or buffer[edges[-1] - 2 : edges[-1]] != _LINE_END:
+        return None
+    walker = Walker(buffer, edges[:-1] - len(_LINE_END))
+    try:
+        entry_ids, numbers = walker.bulk(_LEAD), walker.bulk(b"\r\n*")
+        words = np.broadcast_to(numbers.sizes, edges[1:].shape)
+        most = int(words.max())
+        first = np.zeros(edges.size, np.int64)
+        np.cumsum(words + 1, out=first[1:])
+        if words.min() < 2 or (words & 1).any() or first[-1] < _FEWEST * most:
+            return None
+        starts = np.empty(int(first[-1]), np.int64)
+        sizes = np.empty_like(starts)
+        starts[first[:-1]], sizes[first[:-1]] = entry_ids.begins, entry_ids.sizes
+        # Step by step the next word of all frames that have one: `place` is its number.
+        at, place, behind = numbers.begins - len(_LINE_END), first[:-1] + 1, edges[1:] - len(_LINE_END)
+        done = 0
+        for step in np.unique(words).tolist():
+            walker = Walker(buffer, at)
+            for _ in range(step - done):
+                bulk = walker.bulk(b"\r\n$")
+                starts[place], sizes[place] = bulk.begins, bulk.sizes
+                place = place + 1
+            going, done = words > step, step
+            if not np.array_equal(walker.at[~going], behind[~going]):
+                return None
+            at, place, behind, words = walker.at[going], place[going], behind[going], words[going]
+    except Mismatch:
+        return None
+    return starts, starts + sizes, first

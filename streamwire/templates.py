@@ -14,38 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamwire.digits import Ints
+from streamwire.entry_batch import Values
 from streamwire.walker import overlapping
 
 _LINE_END = b"\r\n"
 _POWERS = 10 ** np.arange(1, 10)
-
-
-class Values:
-    """One value per row: `data` has their bytes, `starts` where each begins, `lengths` its size.
-
-    `length`: the size of all of them, None if they differ.
-    """
-
-    __slots__ = ("_data", "_starts", "length", "lengths")
-
-    def __init__(self, data: NDArray[np.uint8], starts: NDArray[Any], lengths: NDArray[Any]) -> None:
-        self._data = data
-        self._starts = starts
-        self.lengths = lengths
-        first = int(lengths[0])
-        self.length = first if (lengths == first).all() else None
-
-    def variety(self) -> Ints:
-        """Return the lengths that occur, ascending."""
-        return np.flatnonzero(np.bincount(self.lengths))
-
-    def items(self, length: int, rows: Ints | None) -> Any:
-        """Return the values of these rows (None: all), which have this length, as items of that size."""
-        starts = self._starts if rows is None else self._starts[rows]
-        first, last = int(starts[0]), int(starts[-1])
-        if rows is None and last - first == length * (len(starts) - 1):  # back to back
-            return self._data[first : last + length].view(np.dtype((np.void, length)))
-        return overlapping(self._data, length)[starts]
 
 
 @dataclass(slots=True)

@@ -106,14 +106,14 @@ class Walker:
 
     def text(self, piece: bytes) -> None:
         """Skip `piece`, of one to eight bytes."""
-        self._require(_WORD)
-        if not self.count:
-            return
-        mask = _U((1 << 8 * len(piece)) - 1)
-        bad = (self.words(self.at) & mask) != _U(int.from_bytes(piece, "little"))
-        if bad.any():
-            self._drop(bad)
+        self.drop(~self.have(piece))
         self.at = self.at + len(piece)
+
+    def have(self, piece: bytes) -> Bools:
+        """Return which items go on with `piece`, of one to eight bytes."""
+        self._require(_WORD)
+        mask = _U((1 << 8 * len(piece)) - 1)
+        return np.asarray(self.words(self.at) & mask == _U(int.from_bytes(piece, "little")))
 
     def windows(self, at: Ints, size: int) -> Words:
         """Return the `size` bytes (a multiple of eight) at each offset as words, one row per offset."""
@@ -194,16 +194,17 @@ class Walker:
 
 
 def marks(data: NDArray[np.uint8], byte: int) -> Ints:
-    """Return offsets at which `byte` seems to stand: guesses at where items begin, for a `Walker` to prove.
+    """Return the offsets of `byte`: guesses at where items begin, for a `Walker` to prove.
 
-    The search looks at eight bytes at a time, since marks are usually further apart; two of them in the same eight
-    bytes give one wrong offset.
+    The search looks at eight bytes at a time, unless two of them have the same eight bytes.
     """
     mask = np.empty(data.size + -data.size % _WORD, np.bool_)
     mask[data.size :] = False
     np.equal(data, byte, out=mask[: data.size])
     words = mask.view(np.dtype("<u8"))
     at: Ints = (words != 0).nonzero()[0]
+    if at.size != np.count_nonzero(mask):
+        return mask.nonzero()[0]
     return at * _WORD + _byte_number(words[at])
 
 

@@ -1,4 +1,4 @@
-"""Reference decoder for `streamclient.codec.decode` and `streamclient.codec.uniform_frames`: frames parsed by hiredis.
+"""Reference decoder for `streamclient.codec.decode`: frames parsed by hiredis.
 
 The oracle of their tests, and the fallback for everything that they decline. Keep it plain, not fast; the columns must
 be same.
@@ -7,6 +7,7 @@ be same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import hiredis
@@ -46,6 +47,10 @@ class ScalarPage:
         self.count = len(entries)
         self._entries = entries
 
+    @cached_property
+    def _fields(self) -> list[dict[bytes, bytes]]:
+        return [_fields(pairs) for _, pairs in self._entries]
+
     def last_id(self) -> bytes:
         return self._entries[-1][0]
 
@@ -56,7 +61,7 @@ class ScalarPage:
         return milliseconds([entry_id for entry_id, _ in self._entries])
 
     def column(self, name: bytes) -> Any:
-        return pa.array([_fields(pairs).get(name) for _, pairs in self._entries], pa.binary())
+        return pa.array([fields.get(name) for fields in self._fields], pa.binary())
 
     def integers(self, name: bytes) -> Any:
         """None: the caller reads the texts."""
@@ -70,8 +75,7 @@ class ScalarPage:
         offsets: list[int] = [0]
         names: list[bytes] = []
         values: list[bytes] = []
-        for _, pairs in self._entries:
-            fields = _fields(pairs)
+        for fields in self._fields:
             names.extend(fields.keys())
             values.extend(fields.values())
             offsets.append(len(names))

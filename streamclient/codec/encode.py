@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streamwire.templates import Templates, Values
+from streamwire.entry_batch import Values
+from streamwire.templates import Templates
 
 #: A field's name, and a binary array of its values, where null means that the entry does not have the field.
 Column = tuple[bytes, Any]
@@ -96,7 +97,7 @@ def _stamped(key: bytes, ids: Any | None, columns: Sequence[Column], options: Se
     for name, values in columns:
         slots.append((before + _bulk(name) + b"$", _values(values)))
         before = b""
-    if any(values.length is None and _too_many(values) for _, values in slots):
+    if any(values.length is None and values.varieties() > _MOST_LENGTHS for _, values in slots):
         return None
     if sum(rows * (len(text) + _LENGTH_BYTES) + int(values.lengths.sum()) for text, values in slots) > _MOST_BYTES:
         return None
@@ -112,10 +113,6 @@ def _values(array: Any) -> Values:
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     return Values(np.frombuffer(b"" if data is None else data, np.uint8), bounds[:-1], np.diff(bounds))
-
-
-def _too_many(values: Values) -> bool:
-    return bool(values.lengths.max() >= 1 << 16 or len(values.variety()) > _MOST_LENGTHS)
 
 
 def _bytes(value: bytes) -> Any:

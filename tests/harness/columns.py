@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from engine.core.streams.entry_columns import Columns, gathered, spans
+from engine.core.streams.entry_columns import batch_of
+from streamwire.entry_batch import Values
 from streamwire.frames import fields_of
+
+#: The field names, and the values of each field.
+Columns = tuple[tuple[bytes, ...], list[list[bytes]]]
+
+
+def texts(values: Values) -> list[bytes]:
+    """Byte strings one by one."""
+    return [bytes(values.data[begin:end]) for begin, end in zip(values.starts, values.ends, strict=True)]
 
 
 def split(data: bytes | memoryview, offsets: Sequence[int]) -> Columns | None:
-    """The columns of frames, None if they are not alike; ``offsets`` as ``spans`` takes them."""
-    found = spans(data, offsets)
-    if found is None:
-        return None
-    names, _, fields = found
-    bounds = tuple(np.cumsum([0, *lengths.tolist()], dtype=np.int32) for _, lengths in fields)
-    return Columns(names, bounds, tuple(gathered(memoryview(data), starts, lengths) for starts, lengths in fields))
+    """The columns of frames, None if they are not uniform; ``offsets`` as ``batch_of`` takes them."""
+    batch = batch_of(data, offsets)
+    return None if batch is None else (batch.names, [texts(one) for one in batch.known])
 
 
 def split_slowly(frames: list[bytes]) -> Columns | None:
@@ -26,6 +29,4 @@ def split_slowly(frames: list[bytes]) -> Columns | None:
     names = tuple(rows[0][::2])
     if any(tuple(row[::2]) != names for row in rows):
         return None
-    fields = [[row[2 * number + 1] for row in rows] for number in range(len(names))]
-    bounds = tuple(np.cumsum([0, *map(len, values)], dtype=np.int32) for values in fields)
-    return Columns(names, bounds, tuple(map(b"".join, fields)))
+    return names, [[row[2 * number + 1] for row in rows] for number in range(len(names))]

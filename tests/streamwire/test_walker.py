@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamwire.frames import HEAD, fields_of, follow, frame
 from streamwire.walker import AFTER, BEFORE, Mismatch, Walker, marks
 
 WORDS = st.one_of(
@@ -25,23 +24,6 @@ def laid_out(items: list[bytes]) -> tuple[bytes, np.ndarray]:
 
 def word_at(buffer: bytes, bulks, row: int) -> bytes:
     return buffer[int(bulks.begins[row]) : int(bulks.ends[row])]
-
-
-@given(ROWS)
-def test_alike_frames_are_followed_to_their_ends(rows) -> None:
-    """IDs and values are those that were framed, and each frame ends at the start of the next one."""
-    names = [b"a", b"a longer name"]
-    frames = [
-        frame(b"%d-0" % number, [word for pair in zip(names, row, strict=True) for word in pair])
-        for number, row in enumerate(rows)
-    ]
-    buffer, offsets = laid_out(frames)
-    walker = Walker(buffer, offsets[:-1])
-    entry_ids, values = follow(walker, names)
-    walker.text(b"\r\n")
-    assert walker.at.tolist() == offsets[1:].tolist()
-    assert [word_at(buffer, entry_ids, row) for row in range(len(rows))] == [b"%d-0" % n for n in range(len(rows))]
-    assert [tuple(word_at(buffer, one, row) for one in values) for row in range(len(rows))] == rows
 
 
 @given(ROWS, st.data())
@@ -90,14 +72,9 @@ def test_an_item_without_room_around_it_is_a_mismatch() -> None:
 
 
 def test_marks_are_the_offsets_of_a_byte() -> None:
-    """Marks that are at least eight bytes apart are all found."""
-    data = bytearray(100)
-    for at in (0, 9, 31, 99):
-        data[at] = 42
-    assert marks(np.frombuffer(data, np.uint8), 42).tolist() == [0, 9, 31, 99]
-
-
-def test_a_frame_with_a_null_is_no_frame() -> None:
-    """A negative length raises instead of moving backwards."""
-    with pytest.raises(ValueError):
-        fields_of(HEAD + b"3\r\n1-1\r\n*2\r\n$-1\r\n$1\r\nx\r\n")
+    """Marks are found, whether or not they are at least eight bytes apart."""
+    for places in ([0, 9, 31, 99], [0, 1, 9, 14, 98, 99], []):
+        data = bytearray(100)
+        for at in places:
+            data[at] = 42
+        assert marks(np.frombuffer(data, np.uint8), 42).tolist() == places

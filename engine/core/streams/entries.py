@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.core.protocol.ids import U64_MAX, position
-from engine.core.streams.entry_columns import Columns
+from streamwire.entry_batch import EntryBatch
 
 #: Maximum total size of frames that are copied instead of viewed. A view keeps the whole buffer alive.
 _VIEW_BYTES = 512
@@ -93,7 +93,7 @@ class Plain:
         for index in range(low, high):
             yield self.id_at(index), self.frame_at(index)
 
-    def columns(self, low: int, high: int) -> Columns | None:  # noqa: ARG002  # as packed columns have it
+    def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # as packed columns have it
         """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
         return None
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX
-from engine.core.streams.entry_columns import spans
+from engine.core.streams.entry_columns import batch_of
 from engine.core.streams.listpack import Ints, int_sizes, listpack_int, listpack_word, word_sizes
 from streamwire.frames import fields_of
 
@@ -172,15 +172,13 @@ class _Costs:
     def of(cls, frames: list[bytes]) -> _Costs | None:
         """Return the costs of entries with these frames; None if they are not alike."""
         data = b"".join(frames)
-        found = spans(data, np.cumsum([0, *map(len, frames)]))
-        if found is None:
+        batch = batch_of(data, np.cumsum([0, *map(len, frames)]))
+        if batch is None:
             return None
-        names, _, values = found
-        buffer = np.frombuffer(data, np.uint8)
-        of_values = sum(
-            (word_sizes(buffer, begins, sizes) for begins, sizes in values), np.zeros(len(frames), np.int64)
-        )
-        of_words = sum((sizes for _, sizes in values), np.zeros(len(frames), np.int64)) + sum(map(len, names))
+        names, values = batch.names, batch.known
+        none = np.zeros(len(frames), np.int64)
+        of_values = sum((word_sizes(one.data, one.starts, one.lengths) for one in values), none)
+        of_words = sum((one.lengths for one in values), none) + sum(map(len, names))
         own_names = sum(map(listpack_word, names)) + listpack_int(len(names))
         return cls(
             list(names),

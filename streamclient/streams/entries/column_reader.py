@@ -90,4 +90,4 @@ def _last_id(buffer: bytearray, last: Block) -> StreamId | None:
     """Return the ID of a block's last entry; for frames it is only likely."""
     if isinstance(last, Frames):
         return xrange.last_id(buffer, last.span[1])
-    return StreamId.parse(blocks.ColumnPage(buffer, [last]).last_id())
+    return StreamId.parse(blocks.last_id(buffer, last))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_streams.columns import values
-from streamclient.codec import decode_reference, uniform_frames
+from streamclient.codec import decode, decode_reference
 from streamclient.codec.decode import decode_page
 from streamclient.codec.reply import Page
 from streamwire import digits
@@ -60,7 +60,7 @@ def test_it_reads_what_the_parser_reads(made: tuple[bytes, int, list[bytes]], be
     frames, count, names = made
     buffer, start, stop = before + frames + SLACK, len(before), len(before) + len(frames)
     slow = decode_reference.parse(buffer, start, stop, count)
-    page = uniform_frames.scan(buffer, start, stop, count)
+    page = decode.scan(buffer, start, stop, count)
     if page is not None:
         assert seen(page, names) == seen(slow, names)
         for name in names:
@@ -77,7 +77,7 @@ def test_usual_entries_are_read_this_way(made: tuple[bytes, int, list[bytes]]) -
     """Entries of one producer, with IDs made of today's time, are not declined."""
     frames, count, names = made
     usual = count >= 32 and b"1700000000000-0" in frames and b"n*" not in names
-    page = uniform_frames.scan(HEAD + frames + SLACK, len(HEAD), len(HEAD) + len(frames), count)
+    page = decode.scan(HEAD + frames + SLACK, len(HEAD), len(HEAD) + len(frames), count)
     assert (page is not None) >= usual
 
 
@@ -91,7 +91,7 @@ def test_a_damaged_page_is_never_misread(made: tuple[bytes, int, list[bytes]], d
         at = data.draw(st.integers(0, len(damaged) - 1))
         how = data.draw(st.integers(0, 2))
         damaged[at : at + (how < 2)] = b"" if how == 0 else data.draw(st.sampled_from([b"\n", b"*", b"9", b"$", b"x"]))
-    page = uniform_frames.scan(HEAD + bytes(damaged) + SLACK, len(HEAD), len(HEAD) + len(damaged), count)
+    page = decode.scan(HEAD + bytes(damaged) + SLACK, len(HEAD), len(HEAD) + len(damaged), count)
     if page is not None:
         slow = decode_reference.parse(bytes(damaged), 0, len(damaged), count)
         assert seen(page, names) == seen(slow, names)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamclient.codec import blocks, decode_reference
-from streamclient.codec.blocks import ColumnPage
 from streamclient.codec.reply import Page, ReplyError
 from tests.streamclient.codec.test_arrow import IDS, PLAIN, WORDS, frames, seen, unhurried
 
@@ -157,9 +156,8 @@ def test_positions_beyond_their_values_are_refused(positions: list[int]) -> None
     buffer = reply(
         columnar([(b"1-1", [b"f", b"v"])] * 2).replace(*(np.array(p, "<i4").tobytes() for p in ([0, 1, 2], positions)))
     )
-    page = ColumnPage(buffer, blocks.blocks(buffer))  # type: ignore[arg-type]
     with pytest.raises(ValueError):
-        page.column(b"f")
+        list(blocks.pages(buffer, blocks.blocks(buffer)))
 
 
 def test_an_error_reply_is_an_error() -> None:

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from streamclient.codec import decode, decode_reference, uniform_frames
+from streamclient.codec import decode, decode_reference
 from streamclient.codec.reply import Page, last_of
 
 HEAD, SLACK = b"*40\r\n", bytes(16)
 ROWS = 40
-WAYS = {"alike": uniform_frames.scan, "of any shape": decode.scan}
+WAYS = {"uniform": decode.scan, "parsed": decode_reference.parse}
 
 
 def bulk(word: bytes) -> bytes:

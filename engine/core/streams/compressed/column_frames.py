@@ -18,7 +18,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.streams.entry_columns import Ints
+from streamwire.digits import Ints
 from streamwire.frames import frame
 from streamwire.walker import overlapping
 

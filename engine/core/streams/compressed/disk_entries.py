@@ -20,7 +20,7 @@ from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.packed_columns import PackedColumns
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import IdColumns
-from engine.core.streams.entry_columns import Columns
+from streamwire.entry_batch import EntryBatch
 
 _CODECS = ("lz4", "zstd")
 #: Added to the codec's number if the chunks are columns.
@@ -111,7 +111,7 @@ class Stored:
         """Yield (ID, frame) of the entries [low, high) lazily, chunk by chunk."""
         return self.packed().pairs(low, high)
 
-    def columns(self, low: int, high: int) -> Columns | None:
+    def columns(self, low: int, high: int) -> EntryBatch | None:
         """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
         return self.packed().columns(low, high)
 

@@ -38,7 +38,7 @@ import numpy.typing as npt
 from engine.core.protocol.ids import U64_MAX, position
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
-from engine.core.streams.entry_columns import Columns
+from streamwire.entry_batch import EntryBatch
 
 #: Approximate bytes of frames in a chunk: it ends with the entry that reaches a multiple of this. Small chunks make
 #: short reads cheaper, large ones long reads. Measured on two-field entries with random values, for 8, 16, 24 and
@@ -328,7 +328,7 @@ class Packed:
                 yield ms << 64 | seq, frame
             low = end
 
-    def columns(self, low: int, high: int) -> Columns | None:  # noqa: ARG002  # as packed columns have it
+    def columns(self, low: int, high: int) -> EntryBatch | None:  # noqa: ARG002  # as packed columns have it
         """Return the fields of the entries [low, high), at least one, as columns; None if they are kept as frames."""
         return None
 

@@ -28,7 +28,8 @@ from engine.core.streams.compressed.column_frames import MOST_ID, FrameMaker, Le
 from engine.core.streams.compressed.packed import Packed
 from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import Plain
-from engine.core.streams.entry_columns import Columns, Ints
+from streamwire.digits import Ints
+from streamwire.entry_batch import EntryBatch, Values
 
 #: Size of a chunk's entries, as a multiple of ``CHUNK_BYTES`` of frames.
 CHUNKS_AT_ONCE = 2
@@ -155,7 +156,7 @@ class PackedColumns(Packed):
                 return starts.astype(np.uint16) if len(data) < 1 << 16 else starts, lengths
         raise OSError("a compressed chunk is damaged: its values do not match their lengths")
 
-    def columns(self, low: int, high: int) -> Columns | None:
+    def columns(self, low: int, high: int) -> EntryBatch | None:
         """Return the fields of the entries [low, high), at least one, as columns, without building frames."""
         names = self._head.names
         chunk, end = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
@@ -173,7 +174,8 @@ class PackedColumns(Packed):
                 parts.append(data[begin:behind])
         bounds = np.zeros((len(names), high - low + 1), np.int32)
         np.cumsum(np.concatenate(table, axis=1), axis=1, dtype=np.int32, out=bounds[:, 1:])
-        return Columns(names, tuple(bounds), tuple(map(b"".join, values)))
+        columns = map(Values.divided, map(b"".join, values), bounds)
+        return EntryBatch(high - low, names, tuple(columns))
 
     # -- frames -------------------------------------------------------------------------------------------------------
 

@@ -23,13 +23,14 @@ from engine.core.streams.compressed.packed import TYPES, Packed
 from engine.core.streams.compressed.packed_columns import CHUNKS_AT_ONCE, MOST_LENGTH, PackedColumns, encoded_head
 from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain
-from engine.core.streams.entry_columns import Ints, gathered, spans
+from engine.core.streams.entry_columns import batch_of
+from streamwire.entry_batch import Values
 
 #: Alike entries are packed as columns within these limits: the number of fields, and the share of
 #: values in the frames. Building frames takes time for every byte, and columns only save bytes that are not values.
 _MOST_FIELDS, _MOST_VALUES = 32, 0.5
 
-_Fields = tuple[tuple[bytes, ...], bytes, list[tuple[Ints, Ints]]]
+_Fields = tuple[tuple[bytes, ...], bytes, list[Values]]
 
 
 class Packing:
@@ -67,9 +68,9 @@ class Packing:
             sizes = sizes - np.repeat(least, counts)
             self.chunks = [data[low:high] for low, high in pairwise(packed.offsets)]
         else:
-            packed_names, prefix, places = fields
-            names = encoded_head(prefix, packed_names, [int(lengths.max()) for _, lengths in places[1:]])
-            self.chunks = _columns(data, places, packed.starts)
+            packed_names, prefix, columns = fields
+            names = encoded_head(prefix, packed_names, [int(one.lengths.max()) for one in columns[1:]])
+            self.chunks = _chunks(columns, packed.starts)
             least = np.array(list(map(len, self.chunks)))
         packed.least = array("I", [*least.tolist(), 0])
         parts: list[bytes] = []
@@ -99,12 +100,13 @@ def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
 
 
 def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
-    """Return the field names, the IDs' common prefix, and the places of the words, if columns are worthwhile."""
-    found = spans(plain.data, edges)
-    if found is None or len(found[0]) > _MOST_FIELDS:
+    """Return the field names, the IDs' common prefix, and the columns of words, if they are worthwhile."""
+    batch = batch_of(plain.data, edges)
+    if batch is None or len(batch.names) > _MOST_FIELDS:
         return None
-    names, (at, sizes), fields = found
-    lengths = [lengths for _, lengths in fields]
+    names, texts, fields = batch.names, batch.ids, batch.known
+    assert isinstance(texts, Values)
+    lengths = [one.lengths for one in fields]
     if max(map(len, names)) > MOST_LENGTH or max(int(one.max()) for one in lengths) > MOST_LENGTH:
         return None
     if sum(int(one.sum()) for one in lengths) > _MOST_VALUES * len(plain.data):
@@ -117,17 +119,17 @@ def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields |
         else next((at for at, (one, other) in enumerate(zip(first, last, strict=True)) if one != other), len(first))
     )
     prefix = first[:size]
-    return names, prefix, [(at + len(prefix), sizes - len(prefix)), *fields]
+    rests = Values(texts.data, texts.starts + len(prefix), texts.lengths - len(prefix))
+    return names, prefix, [rests, *fields]
 
 
-def _columns(data: memoryview, places: list[tuple[Ints, Ints]], starts: array[int]) -> list[bytes]:
+def _chunks(columns: list[Values], starts: array[int]) -> list[bytes]:
     """Serialise the columns of each chunk: the words' lengths, then the words."""
     edges = list(pairwise(starts))
-    begins, sizes = (
-        np.concatenate([one[low:high] for low, high in edges for one in half]) for half in zip(*places, strict=True)
-    )
-    words, lengths = gathered(data, begins, sizes), sizes.astype(np.uint8).tobytes()
-    firsts = [low * len(places) for low in starts]
+    begins = np.concatenate([one.starts[low:high] for low, high in edges for one in columns])
+    sizes = np.concatenate([one.lengths[low:high] for low, high in edges for one in columns])
+    words, lengths = Values(columns[0].data, begins, sizes).gathered(), sizes.astype(np.uint8).tobytes()
+    firsts = [low * len(columns) for low in starts]
     ends = np.cumsum(sizes)[np.array(firsts[1:]) - 1].tolist()
     return [
         lengths[low:high] + words[begin:end]

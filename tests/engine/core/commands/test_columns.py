@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.commands.streams.entries import column_adds, column_rows
-from engine.core.commands.streams.entries.column_rows import Column, FewRows, Rows
+from engine.core.commands.streams.entries.column_rows import FewRows, Rows
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.core.streams import segment
 from engine.wire.parser import RequestParser
+from streamwire.entry_batch import EntryBatch, Values
 from streamwire.frames import frame
 from tests.engine.core.commands.test_extensions import NOW, Client
 from tests.harness.replay import check_replay
@@ -65,7 +66,8 @@ def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few, pieces):
     """Whatever the digits of IDs and the lengths of values, copied by numpy or joined, rows are frames and XADDs."""
     words = words_of(fields, count)
     parts = list(zip(words[::3], words[1::3], words[2::3], strict=True))
-    rows = Rows([Column(*part, count) for part in parts], count)
+    columns = [Values.checked(values, bounds, count) for _, bounds, values in parts]
+    rows = Rows(EntryBatch(count, tuple(words[::3]), tuple(columns)))
     ms = 1_518_951_480_106
     with mock.patch.multiple(column_rows, _FEW=few, _MOST_PIECES=pieces):
         frames, sizes, commands = rows.encoded(ms, seq, b"%d key")

@@ -20,7 +20,7 @@ from spark_streams.read.ranges.task import RangePartition
 from streamclient import pool
 from streamclient.capabilities import Capabilities
 from streamclient.codec import decode_reference
-from streamclient.codec.blocks import ColumnPage
+from streamclient.codec.batch_page import BatchPage
 from streamclient.config.address import Address
 from streamclient.connection import Connection
 from streamclient.streams.entries import column_reader, page_size, small_ranges, xrange
@@ -169,7 +169,8 @@ def reader(tiny: servers.Running) -> Iterator[Connection]:
 def cold(connection: Connection) -> int:
     """How many entries of the stream come as columns."""
     pages = column_reader.pages(connection, "s", ZERO, LAST, 1000)
-    return sum(page.count for page in pages if isinstance(page, ColumnPage))
+    batches = [batch for page in pages if isinstance(page, BatchPage) for batch in page._batches]
+    return sum(batch.count for batch in batches if isinstance(batch.ids, tuple))
 
 
 def test_cold_entries_come_as_columns(reader: Connection) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries.column_rows import FEW_ROWS, Column, FewRows, Rows
+from engine.core.commands.streams.entries.column_rows import FEW_ROWS, FewRows, Rows
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
@@ -16,6 +16,7 @@ from engine.core.protocol.replies import CommandError, Reply
 from engine.core.streams.appends import counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text.messages import general, streams
+from streamwire.entry_batch import EntryBatch, Values
 
 #: Maximum entries and bytes that one command adds. A field's name and the key are sent once, but they are repeated in
 #: each entry or in each command of the log.
@@ -48,10 +49,12 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     if count * each + sum(map(len, values)) > _MAX_BYTES:  # # (columns of this size are not processed)
         raise CommandError(streams.COLUMNS_TOO_LARGE)
     try:
-        columns = list(zip(names, positions, values, strict=True))
-        rows: Rows | FewRows = (
-            FewRows(columns, count) if count <= FEW_ROWS else Rows([Column(*one, count) for one in columns], count)
-        )
+        rows: Rows | FewRows
+        if count <= FEW_ROWS:
+            rows = FewRows(list(zip(names, positions, values, strict=True)), count)
+        else:
+            columns = [Values.checked(*one, count) for one in zip(values, positions, strict=True)]
+            rows = Rows(EntryBatch(count, tuple(names), tuple(columns)))
     except ValueError:
         raise CommandError(streams.BAD_COLUMNS) from None
     if ctx.session.limited:

@@ -172,10 +172,11 @@ def _columns(body: Body, low: int, high: int, names: frozenset[bytes] | None) ->
         return None
     block: Array = Array([high - low, *(_bulk([column]) for column in map(_bytes, body.id_columns(low, high)))])
     size = 16 * (high - low)
-    for name, bounds, values in zip(found.names, found.bounds, found.values, strict=True):
+    for name, values in zip(found.names, found.known, strict=True):
         if names is None or name in names:
-            block += [name, _bulk([_bytes(bounds)]), _bulk([values])]
-            size += bounds.nbytes + len(values)
+            bounds, data = _bytes(values.bounds), values.data.data
+            block += [name, _bulk([bounds]), _bulk([data])]
+            size += len(bounds) + len(data)
         else:
             block += [name, None, None]
     return block, size

@@ -19,7 +19,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from streamwire.templates import Templates, Values, length_sizes
+from streamwire.entry_batch import EntryBatch, Values
+from streamwire.templates import Templates, length_sizes
 
 _Ints = npt.NDArray[np.int64]
 _Buffer = bytes | bytearray
@@ -30,45 +31,20 @@ FEW_ROWS = 60
 _FEW = 256
 #: Maximum number of pieces held at a time.
 _MOST_PIECES = 1 << 20
-#: Value length from which the lengths of a column's values are not compared.
-_LONG = 1 << 16
 #: Number of digits at the end of sequence numbers in which the IDs of one template differ.
 _DIGITS, _PERIOD = 4, 10_000
 _LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERIOD)), np.uint8)
 
 
-class Column:
-    """A field's name, and its values for all entries, back to back.
-
-    ``bounds`` has one more number than there are rows.
-    """
-
-    __slots__ = ("bounds", "lengths", "name", "values", "variety")
-
-    def __init__(self, name: bytes, bounds: bytes, values: bytes, count: int) -> None:
-        """Raise ValueError if ``bounds`` (32-bit little-endian) do not divide ``values``."""
-        if len(bounds) != 4 * (count + 1):
-            raise ValueError
-        found = np.frombuffer(bounds, "<i4").astype(np.int64)
-        lengths = np.diff(found)
-        if found[0] or found[-1] != len(values) or (count and lengths.min() < 0):
-            raise ValueError
-        self.name = name
-        self.values = values
-        self.bounds: _Ints = found
-        self.lengths: _Ints = lengths
-        #: Number of distinct value lengths; more than the number of rows if they were not counted.
-        self.variety = _lengths(lengths).size if count and lengths.max() < _LONG else count + 1
-
-
 class Rows:
-    """The fields of ``count`` entries. Both numbers are at least one."""
+    """The fields of the entries of a batch: at least one each."""
 
-    __slots__ = ("_columns", "_count")
+    __slots__ = ("_columns", "_count", "_texts")
 
-    def __init__(self, columns: Sequence[Column], count: int) -> None:
-        self._columns = columns
-        self._count = count
+    def __init__(self, batch: EntryBatch) -> None:
+        self._columns = list(zip(batch.names, batch.known, strict=True))
+        self._texts = [values.data.tobytes() for values in batch.known]
+        self._count = batch.count
 
     def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
         """Encode the entries with consecutive IDs from ``ms-seq`` on.
@@ -80,7 +56,7 @@ class Rows:
         forms = [(b"*2\r\n", b"*%d\r\n" % words)]
         if key is not None:
             forms.append((b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + words, len(key), key), b""))
-        least = _FEW * max(column.variety for column in self._columns)
+        least = _FEW * max(values.varieties() for _, values in self._columns)
         found: list[list[_Buffer]] = []
         sizes: list[_Ints] = []
         for first, end in _stretches(seq, self._count, max(_MOST_PIECES // (words + 1), 1)):
@@ -105,14 +81,14 @@ class Rows:
         pieces: list[bytes] = [b""] * (step * count + 1)  # # for each row: its ID, and the name and value of each field
         pieces[-1] = b"\r\n"
         sizes = np.zeros(count, np.int64)
-        for at, column in enumerate(self._columns):
-            lead = b"%b$%d\r\n%b\r\n" % (b"\r\n" if at else b"", len(column.name), column.name)
-            lengths, values = column.lengths[first:end], column.values
+        for at, (name, column) in enumerate(self._columns):
+            lead = b"%b$%d\r\n%b\r\n" % (b"\r\n" if at else b"", len(name), name)
+            lengths, texts = column.lengths[first:end], self._texts[at]
+            assert column.bounds is not None
+            cuts = pairwise(column.bounds[first : end + 1].tolist())
             heads = {length: b"%b$%d\r\n" % (lead, length) for length in set(lengths.tolist())}
             pieces[2 * at + 1 : -1 : step] = map(heads.__getitem__, lengths.tolist())
-            pieces[2 * at + 2 : -1 : step] = [
-                values[low:high] for low, high in pairwise(column.bounds[first : end + 1].tolist())
-            ]
+            pieces[2 * at + 2 : -1 : step] = [texts[low:high] for low, high in cuts]
             sizes += length_sizes(lengths) + (len(lead) + 1 - len(b"\r\n") * bool(at))
         found: list[_Buffer] = []
         for before, after in forms:
@@ -138,10 +114,8 @@ class Rows:
         templates.text(b"%b$%d\r\n%b" % (before, len(lead) + own, lead))
         templates.fixed(Values(_LAST_DIGITS, at, np.broadcast_to(own, at.shape)), own)
         templates.text(b"\r\n" + after)
-        for column in self._columns:
-            data = np.frombuffer(column.values, np.uint8)
-            values = Values(data, column.bounds[first:end], column.lengths[first:end])
-            templates.bulk(b"$%d\r\n%b\r\n$" % (len(column.name), column.name), values)
+        for name, column in self._columns:
+            templates.bulk(b"$%d\r\n%b\r\n$" % (len(name), name), column.cut(first, end))
         made, bounds = templates.rows(end - first)
         return made, np.diff(bounds)
 
@@ -191,8 +165,3 @@ def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
         end = min(end - seq, first + most, count)
         yield first, end
         first = end
-
-
-def _lengths(lengths: _Ints) -> npt.NDArray[np.intp]:
-    """Return the distinct lengths."""
-    return np.flatnonzero(np.bincount(lengths))

@@ -5,7 +5,7 @@ this one declines. A frame contains the same data as the entry's listpack, in th
 between. So the frames are copied, the elements' heads and tails are written around the values in place, for all entries
 at once, and only the elements are extracted from the copy.
 
-`streamwire.walker` follows the frames and verifies the places of their values.
+`streamwire.frames` proves the frames and finds their values.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy.typing as npt
 from engine.core.formats.rdb.primitives import add_elements, element, length
 from engine.core.formats.rdb.streams.forms import SAME_FIELDS
 from engine.core.streams.listpack import int_sizes, numbers_among
-from streamwire.frames import HEAD, fields_of, follow
-from streamwire.walker import AFTER, BEFORE, Mismatch, Walker, overlapping
+from streamwire.frames import begins, fields_of, uniform
+from streamwire.walker import AFTER, BEFORE
 
 _Bytes = npt.NDArray[np.uint8]
 _Ints = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ _MOST_LENGTH = 999
 _SHORT = 64
 #: Size of an element up to which its length takes one byte, else two.
 _SHORT_ELEMENT = 127
-_STAR = b"*"[0]
+_LINE_END = b"\r\n"
 #: Size of an integer element, including the length byte -> its first byte.
 _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
@@ -43,27 +43,19 @@ def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None
     are not alike.
     """
     count = len(ids[0])
-    room = bytearray().join((bytes(BEFORE), data, bytes(AFTER)))
-    buffer = np.frombuffer(room, np.uint8)
-    stars = np.flatnonzero(buffer[:-AFTER] == _STAR)
-    begins = stars[overlapping(buffer, len(HEAD))[stars] == np.void(HEAD)]
+    room = bytearray().join((bytes(BEFORE - len(_LINE_END)), _LINE_END, data, bytes(AFTER)))
+    places = begins(room, BEFORE, BEFORE + len(data), count)
+    if places is None:
+        return None
     names = fields_of(data)[::2]
-    if len(begins) != count or not names:
+    batch = uniform(room, np.append(places, BEFORE + len(data)), names)
+    if batch is None or any(one.lengths.max() > _MOST_LENGTH for one in batch.known):
         return None
-    walker = Walker(room, begins)
-    try:
-        _, values = follow(walker, names)
-        walker.text(b"\r\n")
-    except Mismatch:
-        return None
-    if not np.array_equal(walker.at, np.append(begins[1:], BEFORE + len(data))):
-        return None
-    if any(np.max(one.sizes) > _MOST_LENGTH for one in values):
-        return None
-    spans = [_write_value(buffer, one.begins, one.ends) for one in values]
+    buffer = np.frombuffer(room, np.uint8)
+    spans = [_write_value(buffer, one.starts, one.ends) for one in batch.known]
     tail = element(3 + len(names))
     spans[0] = _write_head(buffer, ids, size, tail, spans[0])
-    if (spans[0][0] < begins).any():
+    if (spans[0][0] < places).any():
         return None
     return _nodes(buffer, ids, size, spans, names, tail)
 

@@ -1,0 +1,180 @@
+"""Pages of entries with the same fields: `EntryBatch`es as Arrow columns.
+
+Does not depend on the reply of a batch, or the meaning of a column's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from streamclient.codec import decode_reference
+from streamclient.codec.reply import last_of
+from streamwire import digits
+from streamwire.entry_batch import EntryBatch, Values
+from streamwire.walker import overlapping
+
+_WORD = 8
+_U = np.uint64
+_MS_DIGITS = 13  # milliseconds since 1970 have thirteen digits from 2001 to 2286
+_MAX_BYTES = 2**31 - 1
+_MAX_MS = np.uint64(2**63 - 1)
+_SMALL = 10_000  # numbers below this limit have precomputed texts
+_RARE = 4  # number of entries per millisecond from which texts are made once per value
+
+
+class BatchPage:
+    """A page of one or more batches, which have the same field names."""
+
+    def __init__(self, batches: Sequence[EntryBatch]) -> None:
+        self.count = sum(batch.count for batch in batches)
+        self._batches = batches
+        self._last = last_of(batches[0].names)
+        self._known: dict[int, Values | None] = {}
+
+    def _values(self, number: int) -> Values | None:
+        """Return a field's values in all batches; None if a batch does not have them."""
+        if number not in self._known:
+            found = [batch.values[number] for batch in self._batches]
+            self._known[number] = found[0] if len(found) == 1 else _joined(found)
+        return self._known[number]
+
+    def last_id(self) -> bytes:
+        ids = self._batches[-1].ids
+        if isinstance(ids, Values):
+            return ids.data[int(ids.starts[-1]) : int(ids.starts[-1] + ids.lengths[-1])].tobytes()
+        assert ids is not None
+        return b"%d-%d" % (ids[0][-1], ids[1][-1])
+
+    def _halves(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return the IDs of batches that have them as numbers."""
+        pairs = [batch.ids for batch in self._batches if isinstance(batch.ids, tuple)]
+        return np.concatenate([ms for ms, _ in pairs]), np.concatenate([seq for _, seq in pairs])
+
+    def ids(self) -> Any:
+        texts = self._batches[0].ids
+        if isinstance(texts, Values):
+            return _array(texts)
+        ms, seq = self._halves()
+        return pc.binary_join_element_wise(_ms_texts(ms), _seq_texts(seq), pa.scalar(b"-", pa.binary()))
+
+    def milliseconds(self) -> Any:
+        texts = self._batches[0].ids
+        if not isinstance(texts, Values):
+            ms = self._halves()[0]
+            large = ms > _MAX_MS
+            return pa.array(ms.view(np.int64), mask=large if large.any() else None)
+        return milliseconds(texts, self.ids)
+
+    def column(self, name: bytes) -> Any:
+        number = self._last.get(name)
+        return pa.nulls(self.count, pa.binary()) if number is None else self._column(number)
+
+    def _column(self, number: int) -> Any:
+        values = self._values(number)
+        return pa.nulls(self.count, pa.binary()) if values is None else _array(values)
+
+    def _found(self, name: bytes) -> Values | None:
+        number = self._last.get(name)
+        return None if number is None else self._values(number)
+
+    def integers(self, name: bytes) -> Any:
+        """Return the field's values as an int32 array; None to decline."""
+        values = self._found(name)
+        found = None if values is None else digits.integers(*values.words())
+        return None if found is None else pa.array(found)
+
+    def floats(self, name: bytes) -> Any:
+        """Return the field's values as a float64 array; None to decline."""
+        values = self._found(name)
+        found = None if values is None else digits.floats(*values.words())
+        return None if found is None else pa.array(found)
+
+    def fields(self) -> tuple[Any, Any, Any]:
+        """Return all fields, with null values where these were not sent."""
+        names, numbers = list(self._last), list(self._last.values())
+        width = len(names)
+        keys = pa.array(names, pa.binary()).take(pa.array(np.tile(np.arange(width, dtype=np.int32), self.count)))
+        offsets = pa.array(np.arange(0, self.count * width + 1, width, dtype=np.int32))
+        if isinstance(self._batches[0].ids, Values):
+            # In the order of the frames: offsets grow.
+            spans = [(one.starts, one.ends) for one in map(self._values, numbers) if one is not None]
+            both = np.array(spans, np.int32).transpose(2, 0, 1)
+            return offsets, keys, _spread(self._batches[0].ids.data, np.ascontiguousarray(both).ravel())
+        # Column behind column, then in the order of the entries.
+        values = pa.concat_arrays([self._column(number) for number in numbers])
+        order = (np.arange(self.count)[:, None] + self.count * np.arange(width)).ravel()
+        return offsets, keys, values.take(pa.array(order))
+
+
+def milliseconds(texts: Values, ids: Callable[[], Any]) -> Any:
+    """Return the first half of each ID as an int64 array; `ids` returns their texts as an array."""
+    if np.min(texts.lengths) > _MS_DIGITS + 1:
+        near = overlapping(texts.data, 2 * _WORD)[texts.starts].view("<u8").reshape(-1, 2)
+        high, low = digits.plain(near[:, 0], _WORD), digits.plain(near[:, 1], _MS_DIGITS - _WORD)
+        dashes = (near[:, 1] >> _U(40)) & _U(0xFF)
+        if high is not None and low is not None and (dashes == ord("-")).all():
+            return pa.array((high * _U(100_000) + low).view(np.int64))
+    return decode_reference.milliseconds(ids().to_pylist())
+
+
+def _array(values: Values) -> Any:
+    """Return byte strings as an Arrow array."""
+    if values.bounds is not None:
+        body = pa.py_buffer(values.data[: int(values.bounds[-1])])
+        return pa.BinaryArray.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(values.bounds), body])
+    both = np.empty(2 * len(values), np.int32)
+    both[0::2] = values.starts
+    np.add(values.starts, values.lengths, out=both[1::2], casting="unsafe")
+    return _spread(values.data, both)
+
+
+def _spread(data: NDArray[np.uint8], both: NDArray[np.int32]) -> Any:
+    """Return byte strings with gaps between them: every other element of an array of strings and gaps."""
+    buffers = [None, pa.py_buffer(both), pa.py_buffer(data)]
+    array = pa.BinaryArray.from_buffers(pa.binary(), both.size - 1, buffers)
+    return array.take(pa.array(np.arange(0, both.size, 2, dtype=np.int32)))
+
+
+def _joined(found: Sequence[Values | None]) -> Values | None:
+    """Join values that are back to back; None if some are not known."""
+    parts = [one for one in found if one is not None]
+    if len(parts) < len(found):
+        return None
+    bounds = [one.bounds for one in parts if one.bounds is not None]
+    sizes = [int(one[-1]) for one in bounds]
+    if sum(sizes) > _MAX_BYTES:
+        raise ValueError("a page of more than two gigabytes")
+    before = np.cumsum([0, *sizes[:-1]], dtype=np.int32)
+    joined = np.concatenate([[0], *(one[1:] + first for one, first in zip(bounds, before, strict=True))])
+    data = np.concatenate([one.data[:size] for one, size in zip(parts, sizes, strict=True)])
+    return Values.divided(data, joined.astype(np.int32))
+
+
+def _decimals(numbers: NDArray[np.uint64]) -> Any:
+    """Return the numbers as texts."""
+    return pc.cast(pc.cast(pa.array(numbers), pa.string()), pa.binary())
+
+
+def _ms_texts(ms: NDArray[np.uint64]) -> Any:
+    """Like `_decimals`, for numbers that are often the same as the previous one."""
+    first = np.flatnonzero(np.concatenate(([True], ms[1:] != ms[:-1])))
+    if first.size * _RARE > ms.size:
+        return _decimals(ms)
+    return _decimals(ms[first]).take(pa.array(np.repeat(np.arange(first.size), np.diff(first, append=ms.size))))
+
+
+@cache
+def _small() -> Any:
+    return _decimals(np.arange(_SMALL, dtype=np.uint64))
+
+
+def _seq_texts(seq: NDArray[np.uint64]) -> Any:
+    """Like `_decimals`, for numbers that are mostly small."""
+    return _small().take(pa.array(seq)) if int(seq.max()) < _SMALL else _decimals(seq)

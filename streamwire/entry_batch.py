@@ -1,0 +1,164 @@
+"""Entries with the same fields as one value: IDs, field names, and the values of each field.
+
+It is the only bulk form of entries. `streamwire.frames` finds it in frames, where values lie among other bytes; a
+command or reply with columns has the values of a field back to back, divided by bounds. Both are the same value here:
+a buffer, and where each byte string begins and how long it is. Nothing is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamwire.digits import Ints, Lengths, Words
+from streamwire.walker import Bulks, overlapping
+
+_WORD = 8
+#: Length from which the lengths of values are not compared.
+_LONG = 1 << 16
+#: Average length above which values are sliced one by one. Shorter values are gathered byte by byte.
+_LONG_ON_AVERAGE = 64
+_Bytes = NDArray[np.uint8]
+
+
+class Values:
+    """One byte string per row: `data` has their bytes, `starts` where each begins, `lengths` its size.
+
+    `bounds`: if they are back to back, where each begins and the last one ends, from 0 on (int32); else None.
+    `length`: the size of all of them, None if they differ.
+    """
+
+    __slots__ = ("_length", "_lengths", "_near", "bounds", "data", "starts")
+
+    def __init__(self, data: _Bytes, starts: NDArray[Any], lengths: NDArray[Any] | int | None) -> None:
+        self.data = data
+        self.starts = starts
+        self.bounds: NDArray[np.int32] | None = None
+        #: None: the differences of the bounds.
+        self._lengths: Any = lengths
+        #: -1: not known yet.
+        self._length: int | None = lengths if isinstance(lengths, int) else -1
+        #: The bytes around the first characters, if they were loaded already.
+        self._near: Bulks | None = None
+
+    @classmethod
+    def divided(cls, data: bytes | memoryview | _Bytes, bounds: NDArray[np.int32]) -> Values:
+        """Return values that are back to back. The bounds must be valid."""
+        found = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+        values = cls(found, bounds[:-1], None)
+        values.bounds = bounds
+        return values
+
+    @classmethod
+    def checked(cls, data: bytes | memoryview | _Bytes, bounds: bytes | memoryview, count: int) -> Values:
+        """Return `count` values divided by `bounds` (32-bit little-endian). Raises ValueError if they do not fit."""
+        if len(bounds) != 4 * (count + 1):
+            raise ValueError("too many or too few positions")
+        found = np.frombuffer(bounds, "<i4")
+        values = cls.divided(data, found)
+        if found[0] or found[-1] != len(data) or (count and values.lengths.min() < 0):
+            raise ValueError("positions that are not within their values")
+        return values
+
+    @classmethod
+    def of_bulks(cls, data: _Bytes, bulks: Bulks) -> Values:
+        """Return the contents of one bulk string per row."""
+        values = cls(data, bulks.begins, bulks.sizes)
+        values._near = bulks
+        return values
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def lengths(self) -> NDArray[Any]:
+        if self._lengths is None:
+            assert self.bounds is not None
+            self._lengths = np.diff(self.bounds).astype(np.int64)
+        elif isinstance(self._lengths, int):
+            self._lengths = np.broadcast_to(np.int64(self._lengths), self.starts.shape)
+        lengths: NDArray[Any] = self._lengths
+        return lengths
+
+    @property
+    def length(self) -> int | None:
+        if self._length == -1:
+            first = int(self.lengths[0])
+            self._length = first if (self.lengths == first).all() else None
+        return self._length
+
+    @property
+    def ends(self) -> NDArray[Any]:
+        ends: NDArray[Any] = self.starts + self.lengths
+        return ends
+
+    def variety(self) -> Ints:
+        """Return the lengths that occur, ascending."""
+        return np.flatnonzero(np.bincount(self.lengths))
+
+    def varieties(self) -> int:
+        """Return how many lengths occur; more than there are rows if they are too long to be counted."""
+        return self.variety().size if len(self) and self.lengths.max() < _LONG else len(self) + 1
+
+    def items(self, length: int, rows: Ints | slice | None) -> Any:
+        """Return the values of these rows (None: all), which have this length, as items of that size."""
+        starts = self.starts if rows is None else self.starts[rows]
+        first, last = int(starts[0]), int(starts[-1])
+        if rows is None and last - first == length * (len(starts) - 1):  # back to back
+            return self.data[first : last + length].view(np.dtype((np.void, length)))
+        return overlapping(self.data, length)[starts]
+
+    def cut(self, first: int, end: int) -> Values:
+        """Return the rows [first, end)."""
+        return Values(self.data, self.starts[first:end], self.lengths[first:end])
+
+    def gathered(self) -> bytes:
+        """Return the values back to back."""
+        starts, lengths = self.starts, self.lengths
+        size = int(lengths.sum())
+        if size > _LONG_ON_AVERAGE * len(starts):
+            data = self.data.data
+            return b"".join([data[begin:end] for begin, end in zip(starts.tolist(), self.ends.tolist(), strict=True)])
+        # Byte i of the result comes from i + (start of its value in data - start of its value in the result).
+        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+        places += np.arange(size)
+        return self.data.take(places, mode="clip").tobytes()
+
+    def words(self) -> tuple[Words, Lengths]:
+        """Return the first eight bytes of each value, and its length; bytes after a short one are arbitrary."""
+        length, near = self.length, self._near
+        lengths: Lengths = self.lengths if length is None else length
+        if near is not None and near.skipped:
+            bits = np.uint64(8 * near.skipped)
+            words = near.near[:, 0] >> bits
+            if np.max(near.sizes) > _WORD - near.skipped:
+                words |= near.near[:, 1] << np.uint64(64) - bits
+            return words, lengths
+        data = self.data
+        if len(data) < int(self.starts[-1]) + _WORD:
+            data = np.append(data, np.zeros(_WORD, np.uint8))
+        if length and self.bounds is not None:
+            return np.ndarray((len(self),), np.dtype("<u8"), data, 0, (length,)).copy(), lengths
+        return overlapping(data, _WORD)[self.starts].view(np.dtype("<u8")), lengths
+
+
+@dataclass(frozen=True, slots=True)
+class EntryBatch:
+    """`count` entries with the same fields.
+
+    `values`: of each name; None: not known. `ids`: their texts, or milliseconds and sequence numbers (uint64); None if
+    the entries have no IDs yet.
+    """
+
+    count: int
+    names: tuple[bytes, ...]
+    values: tuple[Values | None, ...]
+    ids: Values | tuple[Words, Words] | None = None
+
+    @property
+    def known(self) -> list[Values]:
+        """The values that are known."""
+        return [one for one in self.values if one is not None]
