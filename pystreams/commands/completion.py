@@ -1,8 +1,8 @@
-r"""Completion for bash, zsh and fish, of names that may hold anything: what is not printable is not offered.
+r"""Completion for bash, zsh and fish, of names that may contain any bytes: unprintable names are not offered.
 
-Bash is asked by the whole line instead of its own words: those break at each colon, which names of streams have as a
-rule, and every URL has. What is completed is escaped there: a stream may be called `a; reboot`. The other two do that
-themselves. What fish runs is not click's own either: that cuts names at a comma.
+Bash passes the whole line instead of its own words: those break at each colon, which most names of streams and all URLs
+contain. Completions for bash are escaped here, since a stream may be called `a; reboot`; the other shells escape them
+themselves. The script for fish is not click's, which cuts names at a comma.
 """
 
 from __future__ import annotations
@@ -58,30 +58,30 @@ _SPECIAL = re.compile(r"([^\w@%+=:,./-])")
 
 
 class _Printable(ShellComplete):
-    """Offers nothing that would steer the terminal, or take two lines."""
+    """Omits completions with control characters or line breaks."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
-        """What may stand in place of the last word."""
+        """Return the completions of the last word."""
         return [item for item in super().get_completions(args, incomplete) if str(item.value).isprintable()]
 
 
 class Zsh(_Printable, ZshComplete):
-    """What zsh is given, and what it asks."""
+    """Completion script and protocol for zsh."""
 
 
 class Fish(_Printable, FishComplete):
-    """What fish is given, and what it asks."""
+    """Completion script and protocol for fish."""
 
     source_template: ClassVar[str] = _SOURCE_FISH
 
 
 class Bash(_Printable, BashComplete):
-    """What bash is given, and what it asks."""
+    """Completion script and protocol for bash."""
 
     source_template: ClassVar[str] = _SOURCE_BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the last one, and what there is of that."""
+        """Return the words before the last one, and what there is of that."""
         words = split_arg_string(self._line)
         if not words or self._line[-1:].isspace():
             return words[1:], ""
@@ -92,7 +92,7 @@ class Bash(_Printable, BashComplete):
         return os.environ.get("COMP_LINE", "")
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """A line of the answer. Bash puts it behind the last character at which it breaks words."""
+        """Return a line of the answer. Bash puts it behind the last character at which it breaks words."""
         if item.type != "plain":
             return f"{item.type},"
         begun = self.get_completion_args()[1]

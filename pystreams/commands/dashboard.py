@@ -42,7 +42,13 @@ _READS = (
         "pystreams ui --bind 0.0.0.0 --tls-certificate streams.pem --tls-key streams.key",
     ),
 )
-@click.option("--port", default=8379, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--port",
+    default=8379,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 selects a free one.",
+)
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="Host name that browsers may use. Repeatable.")
 @click.option(
@@ -59,7 +65,7 @@ _READS = (
     metavar="ADDRESS",
     help="Address or network of a proxy in front, whose X-Forwarded-For names the client. Repeatable.",
 )
-@click.option("--interval", default="2s", show_default=True, help="Shortest time between two looks at a server.")
+@click.option("--interval", default="2s", show_default=True, help="Shortest time between two samples of a server.")
 @click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
 @click.option("--allow-changes", is_flag=True, help="Let operators change streams and groups.")
 @click.option(
@@ -114,8 +120,8 @@ def ui(
 ) -> None:
     """Serve the dashboard of one or more servers: streams, groups, pending entries and dead letters in a browser.
 
-    Log in with the URL that is shown when it starts, as a user of a server, or with OpenID Connect. It changes nothing
-    without --allow-changes, and answers this machine alone without --bind.
+    Log in with the URL that is shown at the start, as a user of a server, or with OpenID Connect. It changes nothing
+    without --allow-changes, and only accepts connections from this machine without --bind.
     """
     # One piece: options are checked in the order in which a person would correct them, then the dashboard runs.
     if token is not None and len(token) < _SHORTEST_TOKEN:

@@ -1,4 +1,4 @@
-"""`doctor`, `bench` and `serve`: what a server can do and how fast, and the engine in the foreground."""
+"""`doctor`, `bench` and `serve`: a server's capabilities and speed, and the engine in the foreground."""
 
 from __future__ import annotations
 
@@ -67,14 +67,18 @@ def doctor(run: Run, address: str | None) -> None:
     adds=True,
     examples=("pystreams bench", "pystreams bench --beside redis://127.0.0.1:6380 --entries 100000 --size 1000"),
 )
-@click.option("--entries", type=click.IntRange(1), default=20_000, show_default=True, help="How many to add and read.")
-@click.option("--size", type=click.IntRange(0), default=100, show_default=True, metavar="BYTES", help="Of each entry.")
-@click.option("--pipeline", type=click.IntRange(1), default=100, show_default=True, help="Commands in a pipeline.")
-@click.option("--beside", metavar="URL", help="A second server to compare with.")
+@click.option(
+    "--entries", type=click.IntRange(1), default=20_000, show_default=True, help="Number of entries to add and read."
+)
+@click.option(
+    "--size", type=click.IntRange(0), default=100, show_default=True, metavar="BYTES", help="Size of each entry."
+)
+@click.option("--pipeline", type=click.IntRange(1), default=100, show_default=True, help="Commands per pipeline.")
+@click.option("--beside", metavar="URL", help="Second server to compare with.")
 def bench(run: Run, entries: int, size: int, pipeline: int, beside: str | None) -> None:
     """Measure how fast a server adds, reads and delivers entries, over one connection.
 
-    It works in a stream of its own, 'pystreams:bench:...', and removes it.
+    It uses a stream of its own, 'pystreams:bench:...', and removes it.
     """
     if run.dry_run:
         run.done(f"Would add and read {numbers.things(entries, 'entry')}.", {"dry_run": True, "entries": entries})
@@ -120,17 +124,17 @@ _SERVE_EXAMPLES = (
 
 
 @click.command("serve", context_settings={"ignore_unknown_options": True}, epilog=examples_of(_SERVE_EXAMPLES))
-@click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Keep the data there.")
-@click.option("--port", default=6379, show_default=True, help="The port; 0 takes a free one.")
-@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Data directory.")
+@click.option("--port", default=6379, show_default=True, help="Port to listen on; 0 selects a free one.")
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
     "--config",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Directives in the form of redis.conf; those of the command line win.",
+    help="File of directives like redis.conf; the command line overrides it.",
 )
-@click.option("--metrics", is_flag=True, help="Serve metrics for Prometheus as well, on port 9121.")
-@click.option("--dashboard", is_flag=True, help="Serve the dashboard as well, on port 8379: see 'pystreams ui'.")
+@click.option("--metrics", is_flag=True, help="Also serve metrics for Prometheus, on port 9121.")
+@click.option("--dashboard", is_flag=True, help="Also serve the dashboard, on port 8379: see 'pystreams ui'.")
 @click.argument("directives", nargs=-1, type=click.UNPROCESSED, metavar="[--DIRECTIVE VALUE]...")
 @click.pass_context
 def serve(
@@ -145,14 +149,14 @@ def serve(
 ) -> None:
     """Run the engine in the foreground, until Ctrl-C or SIGTERM.
 
-    Without --data everything is in memory and gone at the end, unless --config says otherwise. With it, what happens is
-    in an append-only file there. All directives of the engine can be given: 'conf/engine.conf' has them, with comments.
-    --dashboard stands for --dashboard-port 8379; with --dashboard-allow-changes yes it changes what the user who logs
-    in may change.
+    Without --data all data is in memory and lost at the end, unless --config sets persistence. With it, changes are
+    logged in an append-only file there. All directives of the engine are flags; 'conf/engine.conf' explains them.
+    --dashboard is short for --dashboard-port 8379; with --dashboard-allow-changes yes it may change what the logged-in
+    user may change.
     """
     settings = [] if config is None else [str(config.absolute())]
     for name, value in (("port", str(port)), ("bind", bind)):
-        # What a file says is not set aside by a default.
+        # Defaults do not override the file.
         if config is None or ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             settings += [f"--{name}", value]
     if data is None:
@@ -161,18 +165,18 @@ def serve(
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as cause:
-            raise click.BadParameter(f"{data} cannot be made: {cause.strerror}", param_hint="--data") from None
+            raise click.BadParameter(f"{data} cannot be created: {cause.strerror}", param_hint="--data") from None
         settings += ["--dir", str(data.absolute()), "--appendonly", "yes"]
     if metrics:
         settings += ["--metrics-port", "9121"]
     if dashboard:
         settings += ["--dashboard-port", "8379"]
-    if importlib.util.find_spec("sortedcontainers") is None:  # which the engine alone needs
+    if importlib.util.find_spec("sortedcontainers") is None:  # required only by the engine
         failure = error("PACKAGE_MISSING", what=ctx.command_path, package="sortedcontainers", extra="engine")
         Output().failed(failure)
         ctx.exit(status_of(failure))
     command = [*bootstrap.program("engine.__main__"), *settings, *directives]
-    # The engine takes this process's place, so that signals and the exit status are its own.
+    # The engine replaces this process, so that signals and the exit status are its own.
     os.execv(command[0], command)  # noqa: S606 - no shell is wanted
 
 

@@ -23,18 +23,18 @@ from streamclient.config.connect import PASSWORD, USER
 from streamclient.errors import PystreamsError
 
 _PACKAGE = Path(__file__).parents[1]
-_SECRETS = {"user": USER, "password": PASSWORD}  # of a profile, which do not belong into arguments
+_SECRETS = {"user": USER, "password": PASSWORD}  # of a profile, which must not be arguments
 _KINDS = {"scripts": "*.py", "conf": "*.toml"}
 
 
 def _directory(kind: str, beside: str) -> Path:
-    """Where the wheel has these files; where there is no wheel, the checkout's directory."""
+    """Return where the wheel has these files; where there is no wheel, the checkout's directory."""
     inside = _PACKAGE / "jobs" / kind
     return inside if inside.is_dir() else _PACKAGE.parent / beside
 
 
 def scripts() -> dict[str, Path]:
-    """The jobs by name."""
+    """Return the jobs by name."""
     return {path.stem: path for path in sorted(_directory("scripts", "jobs").glob("*.py"))}
 
 
@@ -64,9 +64,9 @@ def ls(run: Run) -> None:
 
 @verb("path", examples=("pystreams jobs path archive", 'cp "$(pystreams jobs path archive --conf)" archive.toml'))
 @click.argument("name")
-@click.option("--conf", "example", is_flag=True, help="The path of the job's example of a --conf file.")
+@click.option("--conf", "example", is_flag=True, help="Show the path of the job's example of a --conf file.")
 def path(run: Run, name: str, example: bool) -> None:
-    """Say where a job's script is, to copy it or to give it to spark-submit."""
+    """Show the path of a job's script, for copying it or for spark-submit."""
     script = _script(name)
     if example:
         script = _directory("conf", "conf") / f"{name}.toml"
@@ -83,17 +83,15 @@ def path(run: Run, name: str, example: bool) -> None:
     "  pystreams jobs run archive --stream orders --to archive/orders --url redis://localhost:6379\n"
     "  pystreams jobs run --submit '--master yarn --packages org.apache.hadoop:hadoop-aws:3.4.1' archive --conf a.toml",
 )
-@click.option(
-    "--submit", default="", metavar="WORDS", help="Further arguments of spark-submit, as one word of the shell."
-)
+@click.option("--submit", default="", metavar="WORDS", help="Further arguments of spark-submit, as one shell word.")
 @click.option("-h", "--help", "helps", is_flag=True, help="Show this message and exit.")
 @click.argument("name", required=False)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: tuple[str, ...]) -> None:
-    """Run a job with spark-submit; what stands behind the job's name is for the job.
+    """Run a job with spark-submit. Arguments after the job's name are passed to the job.
 
-    It has the server of 'pystreams --url', --profile and --option, unless its own flags name another.
+    It uses the server of 'pystreams --url', --profile and --option, unless its own flags name another.
     """
     if helps or name is None:
         click.echo(ctx.get_help())
@@ -103,7 +101,7 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
         server, secrets = _server(wanted_of(ctx))
         further = shlex.split(submit)
         asks = bool({"-h", "--help"} & set(words))
-        if asks and importlib.util.find_spec("pyspark") is not None:  # Python alone answers, without starting Spark
+        if asks and importlib.util.find_spec("pyspark") is not None:  # Python shows the help without starting Spark
             command = [sys.executable, script]
         else:
             command = [submission.spark_submit(), *_quiet(submit), *further, script]
@@ -118,7 +116,9 @@ def run(ctx: click.Context, submit: str, helps: bool, name: str | None, words: t
 
 
 def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
-    """The flags of a job for a server that the command line names, and the environment with a profile's secrets."""
+    """Return the flags of a job for a server that the command line names, and the environment with a
+    profile's secrets.
+    """
     if wanted == Wanted():
         return [], {}
     if wanted.url is None and wanted.profile is None and not wanted.embedded:
@@ -133,13 +133,15 @@ def _server(wanted: Wanted) -> tuple[list[str], dict[str, str]]:
 
 
 def _quiet(submit: str) -> list[str]:
-    """What keeps Spark's log from hiding a job's lines: without a configuration of its own it tells everything."""
+    """Return the arguments that keep Spark's log from hiding a job's lines: by default it logs at level INFO."""
     configured = {"SPARK_CONF_DIR", "SPARK_HOME"} & os.environ.keys()
     return [] if configured or "spark.log.level" in submit else ["--conf", "spark.log.level=WARN"]
 
 
 def _replace(command: list[str], secrets: Mapping[str, str]) -> NoReturn:
-    """Become that program: its exit status is ours, and signals reach it. `secrets` go into its environment."""
+    """Replace this process by that program, which gets signals and sets the exit status. `secrets` go to its
+    environment.
+    """
     ours = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     environment = {**ours, **os.environ, **secrets}
     sys.stdout.flush()

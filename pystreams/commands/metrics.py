@@ -1,4 +1,4 @@
-"""`metrics`: what a server and its streams report, for Prometheus."""
+"""`metrics`: metrics of a server and its streams, for Prometheus."""
 
 from __future__ import annotations
 
@@ -33,16 +33,24 @@ PORT = 9121
         "pystreams metrics --once | grep group_lag",
     ),
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
-@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Streams to look at: names or globs.")
-@click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help="Look at no more streams.")
-@click.option("--no-consumer-metrics", is_flag=True, help="Leave the metrics of single consumers out.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Seconds for a scrape.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0 selects a free one.",
+)
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
+@click.option("--streams", "patterns", multiple=True, metavar="PATTERN", help="Names or globs of streams.")
+@click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help="Maximum number of streams.")
+@click.option("--no-consumer-metrics", is_flag=True, help="Omit the metrics of single consumers.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), default=9.0, show_default=True, help="Timeout of a scrape in seconds."
+)
 @click.option("--from-parent", is_flag=True, hidden=True, help="Settings from standard input; end with it.")
-@click.option("--otlp", metavar="URL", help="Push to an OpenTelemetry collector too: http://HOST:4318/v1/metrics.")
-@click.option("--otlp-interval", default="15s", show_default=True, help="How long to wait between two pushes.")
-@click.option("--once", is_flag=True, help="Write the metrics of now, and end.")
+@click.option("--otlp", metavar="URL", help="Also push to an OpenTelemetry collector: http://HOST:4318/v1/metrics.")
+@click.option("--otlp-interval", default="15s", show_default=True, help="Time between two pushes.")
+@click.option("--once", is_flag=True, help="Write the current metrics, and end.")
 def metrics(
     run: Run,
     port: int,
@@ -59,7 +67,8 @@ def metrics(
     """Serve a server's metrics for Prometheus, at http://ADDRESS:PORT/metrics.
 
     Names, labels and types are those of redis_exporter, so that its dashboards work; lag in seconds and the status of
-    groups come on top. What a scrape costs depends on the streams chosen. A server that is away is 'redis_up 0'.
+    groups are added. The cost of a scrape depends on the number of chosen streams. An unreachable server is 'redis_up
+    0'.
     """
     if find_spec("prometheus_client") is None:
         fail("PACKAGE_MISSING", what="pystreams metrics", package="prometheus-client", extra="metrics")
@@ -89,7 +98,7 @@ def metrics(
 
 
 def _write(run: Run, shown: Exporter) -> None:
-    """Write the metrics of now."""
+    """Write the current metrics."""
     if run.out.structured:
         for sample in shown.samples():
             run.out.record(_document(sample))
@@ -98,7 +107,7 @@ def _write(run: Run, shown: Exporter) -> None:
 
 
 def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:
-    """Begin to push."""
+    """Start to push."""
     seconds = times.duration(interval, "--otlp-interval") / 1000
     from pystreams.metrics import otlp  # noqa: PLC0415 - an extra, which an exporter for Prometheus does without
 
@@ -106,7 +115,7 @@ def _push(run: Run, shown: Exporter, endpoint: str, interval: str) -> Push:
 
 
 def _document(sample: Sample) -> dict[str, object]:
-    """A sample for programs."""
+    """Return a sample for programs."""
     labels = dict(zip(sample.metric.labels, sample.labels, strict=True))
     if sample.node:
         labels["node"] = sample.node

@@ -32,7 +32,7 @@ def _version() -> str:
 
 
 def _asks_for_json(words: Sequence[str]) -> bool:
-    """Whether a command line that cannot be parsed asks for results in JSON."""
+    """Return whether a command line that cannot be parsed asks for results in JSON."""
     joined = [f"{one}={other}" for one, other in pairwise(words)]
     asking = {
         "--json",

@@ -20,16 +20,16 @@ def table(out: Output, view: View[Row], rows: Sequence[Row], *, empty: str = "")
 
 
 def stream_document(view: View[StreamRow], row: StreamRow) -> dict[str, Any]:
-    """A stream for programs."""
+    """Return a stream for programs."""
     return {"stream": names.as_json(row.stream.name), **measures.document(view, row)}
 
 
 def group_document(view: View[GroupRow], row: GroupRow) -> dict[str, Any]:
-    """A group for programs."""
+    """Return a group for programs."""
     named = {"stream": names.as_json(row.group.stream.name), "group": names.as_json(row.group.name)}
     return {**named, **measures.document(view, row)}
 
 
 def consumer_document(row: Consumer) -> dict[str, Any]:
-    """A consumer for programs."""
+    """Return a consumer for programs."""
     return {"consumer": names.as_json(row.name), **measures.document(measures.CONSUMER, row)}

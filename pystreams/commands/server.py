@@ -25,7 +25,7 @@ _SORTS: dict[str, Callable[[servers.Client], int]] = {
 
 
 def _where(function: Any) -> Any:
-    """The options that choose servers of a cluster or a group of replicas."""
+    """Return the options that choose servers of a cluster or a group of replicas."""
     replicas = click.option("--replicas", is_flag=True, help="Replicas as well as masters.")
     node = click.option("--node", metavar="HOST:PORT", help="Only this server.")
     return node(replicas(function))

@@ -36,7 +36,7 @@ _WORDS = {
 
 
 def _row(stream: Stream, now: int) -> StreamRow:
-    """A stream with its measured rate, or the average so far."""
+    """Return a stream with its measured rate, or the average so far."""
     return StreamRow(stream if stream.rate is not None else replace(stream, rate=stream.average_rate(now)), now)
 
 
@@ -78,7 +78,7 @@ def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -
 
 
 def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[Stream], bool]:
-    """The streams to show, and whether there are more."""
+    """Return the streams to show, and whether there are more."""
     matching = inventory.scan(run.connection, names.from_shell(pattern))
     with run.out.progress("streams") as advance:
         if sort is None:

@@ -55,7 +55,7 @@ class Run:
         return self._connection
 
     def other(self, wanted: Wanted) -> Connection:
-        """A connection to a second server."""
+        """Return a connection to a second server."""
         self._others.append(connect(wanted, self._needs))
         return self._others[-1]
 
@@ -71,7 +71,8 @@ class Run:
         return self._now
 
     def may(self, plan: str, document: dict[str, Any] | None = None, records: str = "") -> bool:
-        """Whether a change may be made: after --yes, or a confirmation at the terminal. --dry-run only shows the plan.
+        """Return whether a change may be made: after --yes, or a confirmation at the terminal. --dry-run only shows the
+        plan.
 
         `plan`: the change as a clause ("remove 3 entries"); `document` the same for programs, with `records` as for
         `Output.document`. Raises NOT_CONFIRMED without a terminal.
@@ -128,7 +129,7 @@ class EntryId(click.ParamType[bytes]):
 
 
 def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
-    """The first names that are found on the server; none if it cannot be asked."""
+    """Return the first names that are found on the server; none if it cannot be asked."""
     try:
         with closing(connect(wanted_of(ctx), "")) as connection:
             some = itertools.islice(found(connection), _COMPLETIONS)
@@ -139,7 +140,7 @@ def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[byte
 
 
 def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """The server's streams whose names begin so."""
+    """Return the server's streams whose names begin so."""
     pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
     return _completions(ctx, lambda connection: inventory.scan(connection, names.from_shell(pattern)))
 
@@ -190,29 +191,29 @@ NAME, STREAM, GROUP, PATTERN, ID = Name(), StreamName(), GroupName(), StreamPatt
 
 
 def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument STREAM."""
+    """Return the argument STREAM."""
     return click.argument("stream", type=STREAM)(function)
 
 
 def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument GROUP."""
+    """Return the argument GROUP."""
     return click.argument("group", type=GROUP)(function)
 
 
 def match_limit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The option --limit of a verb that changes many things at once: more matches are an error."""
+    """Return the option --limit of a verb that changes many things at once: more matches are an error."""
     text = "Refuse if more than this many match; 0 for no limit."
     return click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help=text)(function)
 
 
 def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option --limit of a verb that lists things."""
+    """Return the option --limit of a verb that lists things."""
     text = f"Maximum number of {things} to show; 0 for all."
     return click.option("--limit", type=click.IntRange(0), default=default, show_default=True, help=text)
 
 
 def ids_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument ID, any number of them; the function gets each once."""
+    """Return the argument ID, any number of them; the function gets each once."""
     return click.argument("ids", nargs=-1, type=ID, metavar="[ID]...", callback=_each_once)(function)
 
 
@@ -265,7 +266,9 @@ def remember(ctx: click.Context, **given: Any) -> None:
 
 
 def wanted_of(ctx: click.Context) -> Wanted:
-    """The server that this command line names so far: before the verb's name too, where a shell completes as well."""
+    """Return the server that this command line names so far: before the verb's name too, where a shell completes as
+    well.
+    """
     level: dict[str, Any] = {**ctx.meta.get(_LEVEL, {})}
     for each in (ctx.find_root(), ctx):
         level |= {name: value for name, value in each.params.items() if value}
@@ -289,7 +292,9 @@ def form_of(form: str | None, json: bool | None, before: Mapping[str, Any]) -> F
 
 
 def help_of(function: Callable[..., Any]) -> str:
-    r"""A verb's docstring as its help. Lines behind `\b` are not filled: a raw docstring has its two characters."""
+    r"""Return a verb's docstring as its help. Lines behind `\b` are not filled: a raw docstring has its two
+    characters.
+    """
     return inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
 
 
@@ -341,7 +346,7 @@ class InOrder(click.Group):
 
 
 def verb_group(name: str, summary: str, *verbs: click.Command) -> click.Group:
-    """A verb with verbs of its own."""
+    """Return a verb with verbs of its own."""
     group = InOrder(name, help=summary)
     for each in verbs:
         group.add_command(each)

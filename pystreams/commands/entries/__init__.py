@@ -1,4 +1,4 @@
 """Verbs about entries: reading and adding them, files and other servers, dead letters and trimming.
 
-May import what every verb has (`verbs`, `selection`), the questions of `pystreams.streams`, and files.
+May import the common parts of verbs (`verbs`, `selection`), the questions of `pystreams.streams`, and files.
 """

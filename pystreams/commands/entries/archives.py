@@ -1,4 +1,4 @@
-"""`export`, `import` and `copy`: streams to files and back, and from server to server. All go on where they stopped."""
+"""`export`, `import` and `copy`: streams to files and back, and from server to server. All can be resumed."""
 
 from __future__ import annotations
 
@@ -44,28 +44,30 @@ _CHUNK = 500
 @stream_argument
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(_FORMS), help="The form, if the file's name does not tell.")
-@click.option("--from", "start", default="start", show_default=True, metavar="POSITION", help="An ID, a time, 15m, -N.")
-@click.option("--before", default="end", show_default=True, metavar="POSITION", help="Only entries before it.")
-@click.option("--columns", metavar="NAME,...", help="The columns of CSV or Parquet; others go to _other.")
-@click.option("--resume", is_flag=True, help="Go on behind the last entry that is in the file.")
+@click.option(
+    "--from", "start", default="start", show_default=True, metavar="POSITION", help="Start: an ID, a time, 15m, -N."
+)
+@click.option("--before", default="end", show_default=True, metavar="POSITION", help="End of the entries, exclusive.")
+@click.option("--columns", metavar="NAME,...", help="Columns of CSV or Parquet; other fields go to _other.")
+@click.option("--resume", is_flag=True, help="Continue after the last entry in the file.")
 def export(
     run: Run, stream: bytes, file: Path, form: str | None, start: str, before: str, columns: str | None, resume: bool
 ) -> None:
     """Write a stream's entries to a file: JSON lines, CSV, or a directory of Parquet files.
 
-    JSON lines keep everything. In CSV and Parquet each field of the first entries is a column of text, or each of
-    --columns; what fits no column is in _other. The column _id has the ID. The file '-' is standard output.
+    JSON lines are lossless. In CSV and Parquet each field of the first entries is a text column, or each of
+    --columns; fields without a column are in _other. The column _id has the ID. The file '-' is standard output.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
-        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not tell the form: add --format")
+        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not imply the format: add --format")
     begin, end = positions.parse(start, "--from"), positions.parse(before, "--before")
     source = inventory.need(run.connection, stream)
     after, upto = entries.between(run.connection, source, begin, end, run.now)
     chosen = None if columns is None else [name for name in columns.split(",") if name]
     if str(file) == "-":
         if form == "parquet" or resume:
-            raise click.UsageError("Standard output takes JSON lines or CSV, without --resume.")
+            raise click.UsageError("Standard output requires JSON lines or CSV, without --resume.")
         lines: Lines | None = None
         for page in entries.pages(run.connection, stream, after, upto):
             lines = lines or Lines(run.out, Form(form), None, several=False, columns=chosen or columns_of(page))
@@ -89,9 +91,9 @@ def export(
         whole = True
     finally:
         if not whole:
-            with suppress(OSError):  # what ended the work is told
+            with suppress(OSError):  # the original error is reported
                 archive.close(whole=False)
-            run.out.note(f"Broken off after {numbers.things(written, 'entry')}: --resume goes on.")
+            run.out.note(f"Interrupted after {numbers.things(written, 'entry')}. Continue with --resume.")
     run.done(
         f"Wrote {numbers.things(written, 'entry')} to {names.shown(bytes(file))}.",
         {"written": written, "file": str(file), "upto": str(upto)},
@@ -115,17 +117,23 @@ def _about(source: Stream, after: StreamId) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @stream_argument
 @click.option("--format", "form", type=click.Choice(_FORMS), help="The form, if the file's name does not tell.")
-@click.option("--ids", type=click.Choice(("keep", "new")), default="keep", show_default=True, help="Which IDs to use.")
-@click.option("--resume", is_flag=True, help="With --ids keep: leave out what the stream has already.")
+@click.option(
+    "--ids",
+    type=click.Choice(("keep", "new")),
+    default="keep",
+    show_default=True,
+    help="Keep the IDs of the file or use new ones.",
+)
+@click.option("--resume", is_flag=True, help="With --ids keep: skip entries that the stream already has.")
 def import_(run: Run, file: Path, stream: bytes, form: str | None, ids: str, resume: bool) -> None:
     """Add the entries of a file to a stream, with their own IDs or new ones.
 
-    With --ids new an import that was broken off goes on by itself: the server counts the rows that are in (a key beside
+    With --ids new an interrupted import continues by itself: the server counts the added rows (in a key next to
     the stream, for a week). No entry is added twice.
     """
     form = form or rows.form_of(str(file))
     if form not in _FORMS:
-        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not tell the form: add --format")
+        fail("INVALID_VALUE", name="FILE", value=file, expected="its name does not imply the format: add --format")
     if run.dry_run:
         count = sum(1 for _ in _read(file, str(form)))
         run.done(
@@ -152,12 +160,14 @@ def _read(file: Path, form: str) -> Iterator[rows.Row]:
 
 
 def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
-    """The rows with their numbers, some hundred at a time, and fewer where they are large. Raises MALFORMED_ROW."""
+    """Yield the rows with their numbers, some hundred at a time, and fewer where they are large. Raises
+    MALFORMED_ROW.
+    """
 
     def numbered() -> Iterator[tuple[int, rows.Row]]:
         for number, row in enumerate(_read(file, form), 1):
             if not row.words:
-                fail("MALFORMED_ROW", file=file, row=number, reason="it has no field, and an entry needs one")
+                fail("MALFORMED_ROW", file=file, row=number, reason="it has no fields, and an entry needs one")
             yield number, row
 
     return pages(numbered(), _CHUNK, lambda each: sum(map(len, each[1].words)))
@@ -175,7 +185,7 @@ def _with_own_ids(run: Run, file: Path, form: str, stream: bytes, *, resume: boo
             new: list[tuple[bytes, list[bytes]]] = []
             for number, row in page:
                 if row.id is None:
-                    fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: give --ids new")
+                    fail("MALFORMED_ROW", file=file, row=number, reason="it has no ID: add --ids new")
                 entry_id = _parsed(row.id, file, number)
                 met = met or entry_id == end
                 if entry_id <= end:
@@ -194,7 +204,7 @@ def _parsed(text: bytes, file: Path, row: int | str) -> StreamId:
     try:
         return StreamId.parse(text)
     except ValueError:
-        return fail("MALFORMED_ROW", file=file, row=row, reason=f"'{names.shown(text)}' is no ID")
+        return fail("MALFORMED_ROW", file=file, row=row, reason=f"'{names.shown(text)}' is not an ID")
 
 
 def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, int]:
@@ -205,7 +215,7 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
     skipped = counted.done
     if skipped:
         run.out.note(
-            f"An earlier import of this file was broken off after {numbers.things(skipped, 'entry')}: going on there."
+            f"An earlier import of this file stopped after {numbers.things(skipped, 'entry')}. Continuing there."
         )
     with run.out.progress("entries") as advance:
         seen = 0
@@ -233,11 +243,18 @@ def _with_new_ids(run: Run, file: Path, form: str, stream: bytes) -> tuple[int, 
 )
 @stream_argument
 @click.argument("target", type=STREAM, required=False)
-@click.option("--to-url", metavar="URL", help="The server to copy to. Without it, this one.")
-@click.option("--to-profile", metavar="NAME", help="The same by a profile.")
-@click.option("--groups/--no-groups", default=True, show_default=True, help="Also groups, with what is pending.")
-@click.option("--records/--no-records", default=True, show_default=True, help="Also what queries need to go on there.")
-@click.option("--resume", is_flag=True, help="Go on behind the last entry that is there.")
+@click.option("--to-url", metavar="URL", help="Target server.  [default: the same server]")
+@click.option("--to-profile", metavar="NAME", help="Profile of the target server.")
+@click.option(
+    "--groups/--no-groups", default=True, show_default=True, help="Also copy groups with their pending entries."
+)
+@click.option(
+    "--records/--no-records",
+    default=True,
+    show_default=True,
+    help="Also copy the records that queries need to continue there.",
+)
+@click.option("--resume", is_flag=True, help="Continue after the last entry of the target.")
 def copy(
     run: Run,
     stream: bytes,
@@ -250,10 +267,10 @@ def copy(
 ) -> None:
     """Copy a stream with its IDs, and its groups with their positions and pending entries.
 
-    To another server go also the records of what Spark queries have written to it, if it keeps its name: stop the
+    To another server, the records of Spark queries that write to the stream are copied too, if its name stays: stop the
     queries, copy all of their streams, and start them there with their checkpoints.
 
-    TARGET is its name there, by default the same. What is added while it is copied may be left out: --resume brings it.
+    TARGET is its name there, by default the same. Entries added during the copy may be missing: --resume adds them.
     """
     elsewhere = to_url is not None or to_profile is not None
     name = target or stream
@@ -276,7 +293,7 @@ def copy(
         return
     copied = _copy_entries(run, there, source, name, after)
     if not copied and found is None and members:
-        transfer.copy_group(there, members[0], name)  # the source is empty: this makes the stream
+        transfer.copy_group(there, members[0], name)  # the source is empty: this creates the stream
     if copied or members or found is not None:
         transfer.set_end(there, source, name)
     claimed = _copy_groups(run, there, stream, name, members)
@@ -315,7 +332,7 @@ def _copy_groups(run: Run, there: Connection, stream: bytes, name: bytes, member
                 gone += len(page) - made
                 advance(len(page))
     if gone:
-        run.out.warn(f"Not copied: {numbers.things(gone, 'pending entry')} that the stream has no more.")
+        run.out.warn(f"Not copied: {numbers.things(gone, 'pending entry')} that the stream no longer has.")
     return claimed
 
 

@@ -1,4 +1,4 @@
-"""`dlq ls, show, replay, move, purge` and `trim`: entries that were given up, and those that nobody needs any more."""
+"""`dlq ls, show, replay, move, purge` and `trim`: removal of dead letters and of entries that are no longer needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, names, numbers, times
 from streamwire.stream_id import ZERO, StreamId
 
-#: Does something with a page of letters. With how many of them it was done.
+#: Acts on a page of letters. Returns the number of letters that it processed.
 Act = Callable[[list[Letter]], int]
 
 _COLUMNS = [Column("ID"), Column("STREAM"), Column("ORIGINAL ID"), Column("DELIVERIES", right=True), Column("REASON")]
@@ -87,7 +87,7 @@ def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | Non
         for letter in shown:
             run.out.record(_document(letter))
         return
-    run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letters that were asked for.")
+    run.out.table(_COLUMNS, [_row(letter) for letter in shown], empty="No dead letter matches.")
     if limit and len(shown) == limit < whole.length:
         run.out.note(f"{whole.length:,} entries are there: this is --limit {limit}.")
 
@@ -115,10 +115,10 @@ def show(run: Run, stream: bytes, id: bytes) -> None:  # noqa: A002 - the name i
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which letters are meant."""
+    """Return the options that say which letters are meant."""
     for option in (
         click.option("--all", "everything", is_flag=True, help="All dead letters of the stream."),
-        click.option("--older-than", metavar="DURATION", help="Letters that were added before so long."),
+        click.option("--older-than", metavar="DURATION", help="Minimum age of letters."),
         click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text."),
         click.option("--from-stream", "origin", type=NAME, help="Letters from this stream."),
         ids_argument,
@@ -128,15 +128,13 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, str], where: str, act: Act) -> None:
-    """Do something with the letters that are meant, page by page. `words`: the verb and its past."""
+    """Process the selected letters page by page. `words`: the verb and its past."""
     older = chosen["older_than"]
     before = None if older is None else StreamId(max(0, run.now - times.duration(older, "--older-than")), 0)
     which = Which(chosen["ids"], chosen["origin"], chosen["reason"], before)
     if which.is_all != chosen["everything"]:
-        raise click.UsageError(
-            "Say which letters: by ID, --from-stream, --reason or --older-than; or --all, and no other."
-        )
-    # Letters that come from now on are not meant: what is put back may fail again meanwhile.
+        raise click.UsageError("Select letters by ID, --from-stream, --reason or --older-than; or use --all alone.")
+    # Letters that arrive from now on are not included, since entries that are put back may fail again meanwhile.
     upto = inventory.need(run.connection, stream).generated
     count = 0
     with run.out.progress("dead letters") as advance:
@@ -144,7 +142,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
             count += len(page)
             advance(len(page))
     if not count:
-        run.done("No dead letter was meant.", {words[1]: 0})
+        run.done("No dead letter matches.", {words[1]: 0})
         return
     if not run.may(
         f"{words[0]} {numbers.things(count, 'dead letter')} of {names.shown(stream)}{where}", {"letters": count}
@@ -176,13 +174,13 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 )
 @stream_argument
 @_chosen
-@click.option("--to", type=NAME, metavar="STREAM", help="Add them there, not where they came from.")
+@click.option("--to", type=NAME, metavar="STREAM", help="Target, instead of the stream that they came from.")
 @click.option("--keep", is_flag=True, help="Keep the letters.")
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
     """Add the originals of dead letters again, with new IDs, where they came from; the letters are removed.
 
-    Both happen in one transaction, but for streams in different slots of a cluster. A letter without a field of an
-    original is left there.
+    Both happen in one transaction, except for streams in different slots of a cluster. A letter without a field of an
+    original stays.
     """
 
     def act(page: list[Letter]) -> int:
@@ -221,7 +219,7 @@ def move(run: Run, stream: bytes, to: bytes, **chosen: Any) -> None:
 @stream_argument
 @_chosen
 def purge(run: Run, stream: bytes, **chosen: Any) -> None:
-    """Remove dead letters for good."""
+    """Remove dead letters permanently."""
 
     def act(page: list[Letter]) -> int:
         return dead_letters.remove(run.connection, stream, page)
@@ -240,14 +238,14 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
     ),
 )
 @stream_argument
-@click.option("--acked", is_flag=True, help="What every group has read and acknowledged.")
+@click.option("--acked", is_flag=True, help="Entries that every group has read and acknowledged.")
 @click.option("--maxlen", type=click.IntRange(0), metavar="N", help="All but the last N entries.")
 @click.option("--older-than", metavar="DURATION", help="Entries that were added longer ago than this.")
 def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
-    """Remove the first entries of a stream: what no group needs, all but the last N, or what is old.
+    """Remove the first entries of a stream: those that no group needs, all but the last N, or old ones.
 
-    It is done in steps of ten thousand entries. --maxlen and --older-than remove what groups have not read as well, and
-    say so.
+    Removal is done in steps of ten thousand entries. --maxlen and --older-than also remove entries that groups have not
+    read, with a warning.
     """
     if acked + (maxlen is not None) + (older_than is not None) != 1:
         raise click.UsageError("Give one of --acked, --maxlen and --older-than.")
@@ -273,7 +271,7 @@ def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: s
     if not run.may(plan, {"entries": count, "exact": exact, limit[0].lower(): limit[1]}):
         return
     if acked:
-        # While somebody was asked, a group may have been made or moved back.
+        # During the confirmation, a group may have been created or moved back.
         still = trimming.first_needed(run.connection, stream)
         if still is None:
             fail("NO_GROUPS", stream=names.shown(stream))

@@ -22,8 +22,8 @@ from pystreams.files.read_ahead import ReadAhead
 from pystreams.streams.producer import Producer, Target, paced
 from pystreams.values import names, numbers
 
-_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # rows that are read ahead
-_QUIET_SECONDS = 0.05  # with nothing new for so long, what was read is sent
+_QUEUED, _QUEUED_BYTES = 5000, 16 << 20  # maximum rows read ahead, and their bytes
+_QUIET_SECONDS = 0.05  # time without input after which buffered rows are sent
 
 
 @verb(
@@ -40,15 +40,25 @@ _QUIET_SECONDS = 0.05  # with nothing new for so long, what was read is sent
 )
 @stream_argument
 @click.argument("fields", nargs=-1, metavar="[FIELD=VALUE]...")
-@click.option("-f", "--file", "file", metavar="FILE", help="Take rows from a file; - is standard input.")
-@click.option("--format", "form", type=click.Choice(rows.FORMS), help="Format of the file, if its name does not say.")
-@click.option("--line-field", type=NAME, default="line", help="The field of --format lines.")
-@click.option("--generate", type=click.IntRange(0), metavar="N", help="Make up N entries; 0 until Ctrl-C.")
-@click.option("--payload", type=click.IntRange(0), default=0, metavar="BYTES", help="Size of a further field of these.")
+@click.option("-f", "--file", "file", metavar="FILE", help="File with the rows; - is standard input.")
+@click.option(
+    "--format", "form", type=click.Choice(rows.FORMS), help="Format of the file, if its name does not imply it."
+)
+@click.option("--line-field", type=NAME, default="line", help="Field for the lines of --format lines.")
+@click.option("--generate", type=click.IntRange(0), metavar="N", help="Number of entries to generate; 0 until Ctrl-C.")
+@click.option(
+    "--payload",
+    type=click.IntRange(0),
+    default=0,
+    metavar="BYTES",
+    help="Size of an additional field of generated entries.",
+)
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Maximum number of entries per second.")
-@click.option("--key-column", type=NAME, metavar="FIELD", help="Spread rows over streams by this field.")
-@click.option("--partitions", type=click.IntRange(1), metavar="N", help="Over so many: STREAM:{0}, STREAM:{1}, ...")
-@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Keep about the last N entries.")
+@click.option("--key-column", type=NAME, metavar="FIELD", help="Field by which rows are distributed over streams.")
+@click.option(
+    "--partitions", type=click.IntRange(1), metavar="N", help="Number of streams: STREAM:{0}, STREAM:{1}, ..."
+)
+@click.option("--maxlen", type=click.IntRange(0), metavar="N", help="Approximate number of entries to keep.")
 def produce(
     run: Run,
     stream: bytes,
@@ -63,17 +73,17 @@ def produce(
     partitions: int | None,
     maxlen: int | None,
 ) -> None:
-    """Add entries: one of the command line, the rows of a file, or made-up ones.
+    """Add entries: one from the command line, the rows of a file, or generated ones.
 
     Files are CSV with a header, JSON lines, Parquet, or plain lines; rows get new IDs ('pystreams import' can keep
-    them). Rows are spread over partitions as the connector's option keyColumn does it.
+    them). Rows are distributed over partitions like those of the connector's option keyColumn.
     """
     if (bool(fields) + (file is not None) + (generate is not None)) != 1:
         raise click.UsageError("Give fields, or --file, or --generate.")
     if rate is not None and not math.isfinite(rate):
         raise click.UsageError("--rate must be a finite number of entries.")
     if (key_column is None) != (partitions is None):
-        raise click.UsageError("--key-column and --partitions belong together.")
+        raise click.UsageError("--key-column and --partitions require each other.")
     target = Target(stream, key_column, partitions, maxlen)
     found: Iterator[list[bytes] | None]
     if fields:
@@ -121,7 +131,7 @@ def _pairs(fields: tuple[str, ...]) -> list[bytes]:
 
 
 def _made_up(count: int | None, rate: float | None, payload: int) -> Iterator[list[bytes] | None]:
-    """Entries with a number, the time in milliseconds, and letters. None: send what was made."""
+    """Yield entries with a number, the time in milliseconds, and letters; None to flush."""
     letters = "".join(random.choices(string.ascii_letters, k=payload)).encode()
     number = 0
     for due in paced(count, rate):
@@ -136,10 +146,10 @@ def _made_up(count: int | None, rate: float | None, payload: int) -> Iterator[li
 def _rows(file: str, form: str | None, line_field: bytes) -> Iterator[rows.Row]:
     form = form or rows.form_of(file)
     if form is None:
-        fail("INVALID_VALUE", name="--file", value=file, expected="its name does not tell what it is: add --format")
+        fail("INVALID_VALUE", name="--file", value=file, expected="its name does not imply the format: add --format")
     if form == "parquet":
         if file == "-":
-            fail("INVALID_VALUE", name="--format", value=form, expected="a pipe can bring csv, jsonl and lines alone")
+            fail("INVALID_VALUE", name="--format", value=form, expected="a pipe supports only csv, jsonl and lines")
         yield from rows.read_parquet(Path(file))
     elif file == "-":
         yield from rows.read(_standard_input(), form, "standard input", line_field=line_field)
@@ -155,7 +165,7 @@ def _standard_input() -> BinaryIO:
 
 
 def _held_back(found: Iterator[rows.Row], rate: float | None) -> Iterator[list[bytes] | None]:
-    """The rows' words at that rate. None where no row comes for a moment: what was read before is to be sent.
+    """Yield the rows' words at that rate. None where no row comes for a moment: what was read before is to be sent.
 
     A thread reads, since a pipe may have nothing to read for long.
     """

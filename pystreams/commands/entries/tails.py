@@ -1,4 +1,4 @@
-"""`tail` and `consume`: entries as they are and as they come, without a group and as a consumer of one."""
+"""`tail` and `consume`: existing and new entries, without a group or as a consumer of one."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _fields(text: str | None) -> list[bytes] | None:
     ),
 )
 @click.argument("streams", nargs=-1, required=True, type=PATTERN, metavar="STREAM...")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is added, until Ctrl-C. A server may go and come.")
+@click.option("-f", "--follow", is_flag=True, help="Continue with new entries until Ctrl-C, reconnecting if needed.")
 @click.option(
     "--from", "start", default="-10", show_default=True, metavar="POSITION", help="start, end, an ID, a time, 15m, -N."
 )
 @click.option(
-    "--where", "condition", metavar="CONDITION", help="Only entries such as 'temp > 30 and city == \"Bonn\"'."
+    "--where", "condition", metavar="CONDITION", help="Condition on fields, such as 'temp > 30 and city == \"Bonn\"'."
 )
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
@@ -95,7 +95,7 @@ def tail(
     left = [limit]
 
     def show(found: Iterable[Found]) -> bool:
-        """Write entries; whether more are wanted."""
+        """Write entries; return whether to continue."""
         for name, (entry_id, words) in found:
             if wanted is None or wanted(members(words)):
                 lines.write(name, entry_id, words)
@@ -127,7 +127,7 @@ def _decoder(run: Run, form: Format, schema: str | None, message: str | None, re
 
 
 def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) -> tuple[StreamId, StreamId]:
-    """From where to where a stream is shown before it is followed."""
+    """Return the range of a stream that is shown before it is followed."""
     if follow:
         found = next(inventory.look(run.connection, [name], memory=False), None)
         if found is None:
@@ -147,10 +147,10 @@ def _span(run: Run, name: bytes, position: positions.Position, *, follow: bool) 
     ),
 )
 @stream_argument
-@click.option("-g", "--group", required=True, type=GROUP, help="The consumer group.")
-@click.option("-c", "--consumer", type=NAME, help="The consumer's name. Without it a new one, removed at the end.")
-@click.option("--ack", is_flag=True, help="Acknowledge entries once they are written.")
-@click.option("-f", "--follow", is_flag=True, help="Wait for more, until Ctrl-C. A server may go and come.")
+@click.option("-g", "--group", required=True, type=GROUP, help="Consumer group.")
+@click.option("-c", "--consumer", type=NAME, help="Name of the consumer.  [default: a new one, removed at the end]")
+@click.option("--ack", is_flag=True, help="Acknowledge entries after writing them.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for new entries until Ctrl-C, reconnecting if needed.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Number of entries after which to stop.")
 @click.option("--create", is_flag=True, help="Create the group at the stream's start if it is missing.")
 @click.option("--fields", metavar="NAME,...", help="Only these fields.")
@@ -167,7 +167,7 @@ def consume(
 ) -> None:
     """Read new entries as a consumer of a group. They are pending for it until they are acknowledged.
 
-    A consumer that is named first gets what is pending for it.
+    A named consumer first receives its pending entries.
     """
     if create:
         seeks.create_if_missing(run.connection, stream, group)

@@ -1,4 +1,4 @@
-"""`groups ls, describe, lag`: consumer groups, and how far they are behind; the others are in `changes`."""
+"""`groups ls, describe, lag`: consumer groups and their lag; the other verbs are in `changes`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
         described = rows_of.group_document(measures.GROUP_DETAILS, GroupRow(shown, status))
         run.out.document({**described, "consumers": list(map(rows_of.consumer_document, consumers))})
         return
-    alone = "given back" if shown.oldest_idle_ms is None else f"left alone for {times.shown(shown.oldest_idle_ms)}"
+    alone = "given back" if shown.oldest_idle_ms is None else f"idle for {times.shown(shown.oldest_idle_ms)}"
     oldest = f", the first is {shown.oldest}, {alone}" if shown.oldest else ""
     rows = [
         ("group", f"{names.shown(shown.name)} of {names.shown(shown.stream.name)}"),
@@ -109,14 +109,18 @@ def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     ),
 )
 @click.argument("pattern", default="*", type=PATTERN)
-@click.option("--group", type=NAME, help="This group alone.")
+@click.option("--group", type=NAME, help="Name of the group.")
 @click.option("--sort", type=click.Choice(sorted(_SORTS)), help="Largest first.")
 @limit_option(1000, "groups")
-@click.option("--watch", is_flag=True, help="Look again and again.")
-@click.option("--interval", default="5s", show_default=True, help="How long to wait between two looks.")
+@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C.")
+@click.option("--interval", default="5s", show_default=True, help="Time between two samples.")
 @click.option("--looks", type=click.IntRange(1), help="Number of samples after which to stop.")
-@click.option("--fail-above", type=int, metavar="N", help="End with status 3 if a lag is, or may be, larger than N.")
-@click.option("--fail-behind", metavar="DURATION", help="End with status 3 if a group is further behind than this.")
+@click.option(
+    "--fail-above", type=int, metavar="N", help="Maximum lag; ends with status 3 if a lag is or may be larger."
+)
+@click.option(
+    "--fail-behind", metavar="DURATION", help="Maximum age of undelivered entries; ends with status 3 above it."
+)
 @click.option("--fail-status", is_flag=True, help="End with status 3 if a group is judged stop, stall or rewind.")
 def lag(
     run: Run,
@@ -182,7 +186,7 @@ def lag(
 def _looked(
     run: Run, pattern: str, group: bytes | None, sort: str | None, limit: int, now: int, advance: Any, budget: Budget
 ) -> tuple[list[Group], bool]:
-    """The groups to show, and whether there are more."""
+    """Return the groups to show, and whether there are more."""
 
     def wanted() -> Iterator[Group]:
         every = of_groups.groups(run.connection, matching(run, pattern), now, details=group is None, budget=budget)

@@ -42,7 +42,7 @@ _force_future = click.option(
 
 
 def _one_or_many(function: Any) -> Any:
-    """The arguments of a verb that changes groups: STREAM, a name or a glob, and GROUP, any number of either."""
+    """Return the arguments of a verb that changes groups: STREAM, a name or a glob, and GROUP, any number of either."""
     for option in (
         match_limit,
         _all_groups,
@@ -236,7 +236,7 @@ def _carry_out(run: Run, moves: list[Move], *, single: bool) -> None:
 @click.option("--make-stream", is_flag=True, help="Create the stream if it is missing.")
 @_force_future
 def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, force_future: bool) -> None:
-    """Create a group; the first entry that it reads is the first at or behind the position.
+    """Create a group; the first entry that it reads is the first at or after the position.
 
     A position beyond the stream's end means its end.
     """
@@ -254,7 +254,7 @@ def create(run: Run, stream: bytes, group: bytes, at: str, make_stream: bool, fo
         after = entries.after_of(run.connection, there, position, run.now)
     end = ZERO if there is None else there.generated
     if after is not None and after > end and not force_future:
-        run.out.warn(f"{after} lies beyond the stream's end: the group is created at {end}.")
+        run.out.warn(f"{after} is beyond the stream's end. The group is created at {end}.")
         after = end
     where = "its end" if after is None else "its start" if after == ZERO else str(after)
     if run.may(f"create the group {names.shown(group)} of {names.shown(stream)} at {where}"):

@@ -1,4 +1,6 @@
-"""`checkpoint show, diff`: the offsets of a Spark query's checkpoint beside the streams and the groups' positions."""
+"""`checkpoint show, diff`: the offsets of a Spark query's checkpoint, compared with the streams and the groups'
+positions.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ _COLUMNS += [Column("GROUP"), Column("POSITION"), Column("DIFFERENCE", styles={"
 
 @dataclass(frozen=True)
 class Beside:
-    """A stream of a checkpoint beside what the server has. `difference` is empty where they fit.
+    """A stream of a checkpoint and of the server. `difference` is empty if they agree.
 
-    `left`: entries that are behind the last committed batch.
+    `left`: entries after the last committed batch.
     """
 
     name: str
@@ -74,7 +76,7 @@ def _committed(source: Source, stream: bytes) -> StreamId:
 
 
 def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes | None, group: Group | None) -> str:
-    """What does not fit, and what the query will do about it."""
+    """Return a difference and its consequence for the query; empty if there is none."""
     planned = source.planned[name]
     if stream is None:
         return "the stream is gone: STREAM_LOST" if planned > ZERO else ""
@@ -95,12 +97,12 @@ def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes 
         return ""
     committed = source.committed.get(name, ZERO)
     if group.position < committed:
-        # While the connector delivers in the background, a consumer's name says up to where.
+        # While the connector delivers in the background, a consumer's name contains the end of the delivery.
         if any(each.name.endswith(b"-until-%b" % str(committed).encode()) for each in group.consumers or ()):
             return "the last batch's delivery was cut off: the group is moved to the checkpoint"
         return "the group is behind the checkpoint: GROUP_BEHIND"
     if group.position > planned:
-        return "the group is ahead of the checkpoint: all is read, and what it passed is never pending"
+        return "the group is ahead of the checkpoint: all entries are read, but skipped ones are never pending"
     return ""
 
 
@@ -139,7 +141,7 @@ def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> N
         run.out.document({**head, "streams": [_document(row) for row in rows]}, "streams")
         return
     finished = "none is committed" if checkpoint.finished is None else f"{checkpoint.finished} is committed"
-    run.out.note(f"Query {checkpoint.query or 'without an ID'}: batch {checkpoint.batch} was begun, {finished}.")
+    run.out.note(f"Query {checkpoint.query or 'without an ID'}: batch {checkpoint.batch} was started, {finished}.")
     run.out.table(_COLUMNS, [_cells(row) for row in rows], empty=empty)
 
 
@@ -155,11 +157,11 @@ def _show(run: Run, checkpoint: Checkpoint, rows: list[Beside], empty: str) -> N
 @click.argument("directory")
 @click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
 def show(run: Run, directory: str, group: bytes | None) -> None:
-    """Show the offsets of a Spark query's checkpoint beside its streams and its group.
+    """Show the offsets of a Spark query's checkpoint next to its streams and its group.
 
-    COMMITTED: up to where batches are finished. PLANNED: up to where the last one goes, which is repeated after a
-    restart unless it is committed. LEFT: entries behind COMMITTED. DIRECTORY is a path, or a URL of any store that
-    fsspec knows, such as s3://bucket/checkpoint.
+    COMMITTED: end of the last finished batch. PLANNED: end of the last batch, which is repeated after a
+    restart unless it is committed. LEFT: entries after COMMITTED. DIRECTORY is a path, or a URL of any store that
+    fsspec supports, such as s3://bucket/checkpoint.
     """
     checkpoint = checkpoints.read(locations.at(directory))
     _show(run, checkpoint, _compare(run, checkpoint, group), "The checkpoint has no streams yet.")
@@ -169,13 +171,13 @@ def show(run: Run, directory: str, group: bytes | None) -> None:
 @click.argument("directory")
 @click.option("--group", type=NAME, help="The group to compare with, if the checkpoint does not name it.")
 def diff(run: Run, directory: str, group: bytes | None) -> None:
-    """Show the streams where checkpoint and server do not fit, and what the query will do there.
+    """Show the streams where checkpoint and server differ, and the consequence for the query.
 
     Ends with status 3 if there is one.
     """
     checkpoint = checkpoints.read(locations.at(directory))
     rows = [row for row in _compare(run, checkpoint, group) if row.difference]
-    _show(run, checkpoint, rows, "Checkpoint and server fit.")
+    _show(run, checkpoint, rows, "Checkpoint and server agree.")
     if rows:
         found(run)
 

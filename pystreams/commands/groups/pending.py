@@ -1,4 +1,4 @@
-"""`pending ls, ack, claim, nack` and `consumers rm`: entries that were delivered and not acknowledged, and to whom."""
+"""`pending ls, ack, claim, nack` and `consumers rm`: unacknowledged entries and their consumers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = [Column("ID"), Column("CONSUMER"), Column("IDLE", right=True), Column
 
 
 def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say which entries are meant; the function gets them as one argument, ``which``."""
+    """Return the options that say which entries are meant; the function gets them as one argument, ``which``."""
 
     @functools.wraps(function)
     def chosen(
@@ -42,9 +42,9 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
     made: Callable[..., Any] = chosen
     for option in (
-        click.option("--consumer", type=NAME, help="Those of this consumer."),
-        click.option("--deliveries", type=click.IntRange(0), default=0, help="Those delivered at least so often."),
-        click.option("--idle", metavar="DURATION", help="Those not delivered for at least so long, such as 15m."),
+        click.option("--consumer", type=NAME, help="Consumer of the entries."),
+        click.option("--deliveries", type=click.IntRange(0), default=0, help="Minimum number of deliveries."),
+        click.option("--idle", metavar="DURATION", help="Minimum time since the last delivery, such as 15m."),
         ids_argument,
     ):
         made = option(made)
@@ -52,7 +52,7 @@ def _chosen(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def group_argument_first(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The arguments STREAM and GROUP, in front of all others."""
+    """Return the arguments STREAM and GROUP, in front of all others."""
     return stream_argument(group_argument(function))
 
 
@@ -76,7 +76,7 @@ def ls(
 ) -> None:
     """List entries that were delivered and not acknowledged, in the order of their IDs.
 
-    One without a consumer and IDLE was given back ('pending nack').
+    Entries without a consumer and IDLE were given back ('pending nack').
 
     With --json a line for each entry.
     """
@@ -102,9 +102,9 @@ def ls(
             if shown == limit and limit:
                 break
     if not run.out.structured:
-        run.out.table(_COLUMNS, rows, empty="Nothing is pending that was asked for.")
+        run.out.table(_COLUMNS, rows, empty="No pending entry matches.")
         if limit and shown == limit < total:
-            run.out.note(f"{total:,} entries are pending in all: this is --limit {limit}.")
+            run.out.note(f"{total:,} entries are pending in total: this is --limit {limit}.")
 
 
 def _document(entry: Pending) -> dict[str, Any]:
@@ -125,11 +125,9 @@ def _change(
     words: tuple[str, str],
     act: Callable[[list[Pending]], int],
 ) -> None:
-    """Do something with the entries that are meant, page by page. `words`: the verb and its past."""
+    """Process the selected entries page by page. `words`: the verb and its past."""
     if which.is_all != everything:
-        raise click.UsageError(
-            "Say which entries: by ID, --idle, --deliveries or --consumer; or --all, and nothing else."
-        )
+        raise click.UsageError("Select entries by ID, --idle, --deliveries or --consumer; or use --all alone.")
     total = pending.total(run.connection, stream, group)
     if which.is_all:
         count = total
@@ -142,7 +140,7 @@ def _change(
     every = numbers.things(total, "pending entry")
     plan = f"{words[0]} {count:,} of {every} of {names.shown(group)} in {names.shown(stream)}"
     if not count:
-        run.done(f"Nothing is pending that was asked for ({total:,} in all).", {words[1]: 0, "pending": total})
+        run.done(f"No pending entry matches ({total:,} in total).", {words[1]: 0, "pending": total})
         return
     if not run.may(plan, {"entries": count, "pending": total}):
         return
@@ -175,7 +173,7 @@ def ack(
     which: Which,
     everything: bool,
 ) -> None:
-    """Acknowledge entries in place of their consumers: the group is done with them."""
+    """Acknowledge entries on behalf of their consumers."""
 
     def act(page: list[Pending]) -> int:
         return pending.acknowledge(run.connection, stream, group, page)
@@ -191,7 +189,7 @@ def ack(
 )
 @_chosen
 @click.option("--all", "everything", is_flag=True, help="All pending entries.")
-@click.option("--to", required=True, type=NAME, metavar="CONSUMER", help="The consumer that gets them.")
+@click.option("--to", required=True, type=NAME, metavar="CONSUMER", help="Consumer that receives the entries.")
 def claim(
     run: Run,
     stream: bytes,
@@ -200,9 +198,9 @@ def claim(
     everything: bool,
     to: bytes,
 ) -> None:
-    """Make entries those of another consumer, which gets them when it reads its pending entries again.
+    """Assign entries to another consumer, which receives them when it reads its pending entries again.
 
-    With --idle an entry that was delivered again meanwhile stays where it is. Deliveries are not counted up.
+    With --idle an entry that was delivered again meanwhile keeps its consumer. Delivery counts stay the same.
     """
 
     def act(page: list[Pending]) -> int:
@@ -222,7 +220,7 @@ def claim(
 )
 @_chosen
 @click.option("--all", "everything", is_flag=True, help="All pending entries.")
-@click.option("--silent", is_flag=True, help="As if the last delivery had not been.")
+@click.option("--silent", is_flag=True, help="Take back the last delivery in the count.")
 def nack(
     run: Run,
     stream: bytes,
@@ -231,7 +229,7 @@ def nack(
     everything: bool,
     silent: bool,
 ) -> None:
-    """Give entries back, so that the next claim of any consumer gets them.
+    """Give entries back, so that the next claim by any consumer includes them.
 
     By XNACK on the engine and Redis 8.8. On other servers the idle time is set to a day, so that claims by idle time
     include them.
@@ -254,8 +252,12 @@ def nack(
 )
 @group_argument_first
 @click.argument("consumers", nargs=-1, type=NAME, metavar="[CONSUMER]...")
-@click.option("--idle", metavar="DURATION", help="All consumers whose last call is longer ago than this.")
-@click.option("--with-pending", is_flag=True, help="Also those with pending entries, which are then pending no more.")
+@click.option("--idle", metavar="DURATION", help="Minimum time since a consumer's last call.")
+@click.option(
+    "--with-pending",
+    is_flag=True,
+    help="Also remove consumers with pending entries; these entries are then no longer pending.",
+)
 def remove(
     run: Run, stream: bytes, group: bytes, consumers: tuple[bytes, ...], idle: str | None, with_pending: bool
 ) -> None:
@@ -265,7 +267,7 @@ def remove(
     ('pystreams pending claim').
     """
     if bool(consumers) == (idle is not None):
-        raise click.UsageError("Name consumers, or give --idle.")
+        raise click.UsageError("Give consumers, or --idle.")
     found = {each.name: each for each in of_groups.need(run.connection, stream, group, run.now).consumers or ()}
     for name in consumers:
         if name not in found:

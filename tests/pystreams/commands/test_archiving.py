@@ -131,7 +131,7 @@ def test_a_file_of_another_stream_does_not_go_on(cli_of: Cli, stream: redis.Redi
     assert "[STREAM_DIFFERS]" in cli_of.failure("import", str(file), "copy", "--resume", status=1)
     for text, said in [
         ('{"a": 1}\n', "it has no ID"),
-        ('{"_id": "x", "a": 1}\n', "'x' is no ID"),
+        ('{"_id": "x", "a": 1}\n', "'x' is not an ID"),
         ('{"_id": "2-0", "a": 1}\n{"_id": "1-0", "a": 1}\n', "[ID_NOT_RISING]"),
     ]:
         file.write_text(text)
@@ -181,7 +181,7 @@ def test_pending_entries_that_a_stream_has_no_more_are_not_copied(cli_of: Cli, s
     stream.xdel("orders", entries[1][0])
     done = cli_of.result("copy", "orders", "copy", "--json")
     assert json.loads(done.stdout)["pending"] == stream.xpending("copy", "g")["pending"] == 2
-    assert "1 pending entry that the stream has no more" in json.loads(done.stderr)["warning"]["message"]
+    assert "1 pending entry that the stream no longer has" in json.loads(done.stderr)["warning"]["message"]
 
 
 def test_copying_to_where_something_else_is(cli_of: Cli, stream: redis.Redis) -> None:

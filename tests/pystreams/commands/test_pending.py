@@ -50,7 +50,7 @@ def test_pending_entries_are_found(cli_of: Cli, stream: redis.Redis, words: tupl
 def test_a_table_says_when_it_ends_early(cli_of: Cli, stream: redis.Redis) -> None:
     result = cli_of.result("pending", "ls", "orders", "billing", "--limit", "2")
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["1-0", "c1"], ["2-0", "c1"]]
-    assert "6 entries are pending in all" in result.stderr
+    assert "6 entries are pending in total" in result.stderr
 
 
 def test_entries_are_acknowledged(cli_of: Cli, stream: redis.Redis) -> None:
