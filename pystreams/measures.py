@@ -342,6 +342,9 @@ QUERY: View[QueryRow] = (
             help="Entries of its groups that are not acknowledged.", optional=True),
     Measure("lost", lambda row: row.report.lost, metric="pystreams_query_lost_total",
             help="Entries that the query has noticed as lost."),
+    Measure("malformed", lambda row: None if row.report.malformed is None else sum(row.report.malformed.values()),
+            metric="pystreams_query_malformed", optional=True,
+            help="Values of the last batch that did not parse.", heading="Malformed"),
     Measure("age", lambda row: max(0, row.now - row.at), DURATION, heading="Reported",
             metric="pystreams_query_report_age_seconds", help="Seconds since the query's last report."),
 )
@@ -363,7 +366,7 @@ GROUPS_LAGGING = _view(GROUP, "stream name position end lag behind pending consu
 GROUPS_REPORTED = _view(GROUP, "stream name status lag behind pending")
 GROUPS_ON_TOP = _view(GROUP, "stream name rate delivered lag behind pending consumers idle status")
 GROUPS_IN_BROWSER = _view(GROUP, "name stream status lag behind delivered pending consumers idle")
-QUERIES_IN_BROWSER = _view(QUERY, "name batch state age rate took lag behind bytes pending lost")
+QUERIES_IN_BROWSER = _view(QUERY, "name batch state age rate took lag behind bytes pending lost malformed")
 ON_TOP: dict[str, View[Any]] = {"groups": GROUPS_ON_TOP, "streams": STREAMS_ON_TOP}
 IN_BROWSER: dict[str, View[Any]] = {
     "streams": STREAMS_IN_BROWSER,

@@ -18,6 +18,7 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,14 +41,23 @@ from spark_streams.config import options
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.read.query.offsets import Offsets
-from spark_streams.reports import MAXLEN, STREAM, QueryReport, StreamReport, summary, to_fields
+from spark_streams.reports import (
+    MALFORMED_STREAM,
+    MAXLEN,
+    STREAM,
+    Malformed,
+    QueryReport,
+    StreamReport,
+    summary,
+    to_fields,
+)
 from streamclient.config.address import Address, Embedded
 from streamclient.connection import BROKEN, Command, Connection
 from streamclient.pool import borrow
 from streamclient.streams.lag import Budget, backlogs
 from streamclient.streams.model import StreamState
 from streamclient.streams.server import open_server
-from streamwire.stream_id import LAST, StreamId
+from streamwire.stream_id import LAST, ZERO, StreamId
 
 _COUNTED = 10_000  # entries that a report counts to know lags that the server does not tell
 
@@ -89,6 +99,8 @@ class StreamMonitor(StreamingQueryListener):
         self._stream = stream
         self._maxlen = maxlen
         self._clock = clock
+        self._counted = ZERO  # up to this ID the counts of malformed values are known
+        self._parts: dict[tuple[str, int, str], dict[str, int]] = {}  # by query, batch and task
         self._refusal = ""
         self._elsewhere: set[str] = set()  # queries already reported as having no streams on this server
         self.latest: dict[str, QueryReport] = {}
@@ -147,11 +159,34 @@ class StreamMonitor(StreamingQueryListener):
             if self._callback is not None:
                 self._callback(found)
         rows = sum(source.rows for source in ours)
-        self.latest[query] = made = summary(query, query_id or query, batch, rows, batch_ms, each)
+        malformed = self._malformed(query_id or query, batch)
+        self.latest[query] = made = summary(query, query_id or query, batch, rows, batch_ms, each, malformed)
         _log.info("%s", replace(made, each=()))
         # A query that reads the reports would never rest: each of its batches would be news for it.
         if self._stream is not None and self._stream not in (found.stream for found in each):
             self._keep(self._stream, made)
+
+    def _malformed(self, query_id: str, batch: int) -> dict[str, int] | None:
+        """Return the values of a batch that did not parse, by column; None if the counts cannot be read."""
+        try:
+            with borrow(self._address()) as connection:
+                start = str(self._counted.next())
+                page = connection.command("XRANGE", MALFORMED_STREAM, start, "+", "COUNT", 2 * MAXLEN)
+        except (PystreamsError, *BROKEN):
+            return None
+        for entry_id, words in page or ():
+            self._counted = StreamId.parse(entry_id)
+            found = Malformed.from_fields(words or [])
+            if found is not None:
+                self._parts[found.query, found.batch, found.part] = found.columns
+        total: Counter[str] = Counter()
+        for key in [key for key in self._parts if key[0] == query_id and key[1] <= batch]:
+            columns = self._parts.pop(key)
+            if key[1] == batch:
+                total.update(columns)
+        while len(self._parts) > 2 * MAXLEN:  # of queries that are not monitored
+            del self._parts[next(iter(self._parts))]
+        return dict(total)
 
     def _check_found(self, query: str, sources: list[_Source], reports: list[StreamReport]) -> None:
         """Say once of each query that the monitor's server has none of its streams, though it has read some."""

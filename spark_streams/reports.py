@@ -18,6 +18,8 @@ from typing import Any
 STREAM = "pystreams:queries"
 #: Batches whose reports are kept there, about.
 MAXLEN = 2_000
+#: The stream where tasks leave their counts of values that did not parse.
+MALFORMED_STREAM = "pystreams:malformed"
 #: Streams of a query that have a report of their own in an entry: those that are furthest behind.
 EACH = 20
 
@@ -65,6 +67,7 @@ class QueryReport:
     `lag_entries`: entries behind, of all streams; `lag_min`, `lag_avg`, `lag_max`: of the single streams.
     `lag_exact`: whether `lag_entries` is exact for every stream.
     `lag_bytes`, `pending`, `lost`: sums over the streams. `oldest_unread_ms`: the age of the oldest unread entry.
+    `malformed`: values of the batch that did not parse, by column; None if that is unknown.
     `each`: the reports of the streams; in a stream only of the `EACH` that are furthest behind.
     """
 
@@ -84,11 +87,18 @@ class QueryReport:
     pending: int
     lost: int
     lag_exact: bool = True
+    malformed: dict[str, int] | None = None
     each: tuple[StreamReport, ...] = ()
 
 
 def summary(
-    query: str, query_id: str, batch: int, rows: int, batch_ms: int, each: Sequence[StreamReport]
+    query: str,
+    query_id: str,
+    batch: int,
+    rows: int,
+    batch_ms: int,
+    each: Sequence[StreamReport],
+    malformed: dict[str, int] | None = None,
 ) -> QueryReport:
     """Return the report of a query whose streams have these."""
     lags = [report.lag_entries for report in each if report.lag_entries is not None] or [0]
@@ -109,8 +119,40 @@ def summary(
         pending=sum(report.pending or 0 for report in each),
         lost=sum(report.lost for report in each),
         lag_exact=all(report.lag_exact or report.lag_entries is None for report in each),
+        malformed=malformed,
         each=tuple(each),
     )
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """Values of one task that did not parse, by column. `query` is the query's ID, `part` the task, retried or not."""
+
+    query: str
+    batch: int
+    part: str
+    columns: dict[str, int]
+
+    def to_fields(self) -> list[str]:
+        """Return names and values in turn, of an entry that holds it."""
+        return ["query", self.query, "batch", str(self.batch), "part", self.part, "columns", json.dumps(self.columns)]
+
+    @classmethod
+    def from_fields(cls, words: Sequence[bytes]) -> Malformed | None:
+        """Return what an entry's fields hold; None if they are not in that form."""
+        try:
+            found = {name.decode(): value.decode() for name, value in zip(words[::2], words[1::2], strict=True)}
+            columns = json.loads(found["columns"])
+            return cls(found["query"], int(found["batch"]), found["part"], _counts(columns))
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return None
+
+
+def _counts(value: Any) -> dict[str, int]:
+    """Return numbers by name. Raises TypeError for anything else."""
+    if not isinstance(value, dict) or not all(type(count) is int for count in value.values()):
+        raise TypeError("not counts")
+    return value
 
 
 def to_fields(report: QueryReport) -> list[str]:
@@ -156,6 +198,8 @@ def _made(kind: Any, values: dict[str, Any]) -> Any:
         declared = str(known.get(name, ""))
         if declared in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise TypeError(name)
+        if declared.startswith("dict"):
+            _counts(value)
         if declared.startswith("str") and not isinstance(value, str):
             raise TypeError(name)
         if declared:

@@ -36,6 +36,7 @@ class Need(StrEnum):
     READ_NONE = "reading with a group and ack=none"
     SHARED = "consume=shared"
     DEAD_LETTERS = "deadLetterStream"
+    MALFORMED = "counts of values that do not parse, for a StreamMonitor (not needed)"
     MOVE_LETTERS = "dead letters that a script moves (not needed)"
     ENGINE = "recognizing the engine (not needed)"
     READ_COLUMNS = "ranges read from the engine as columns (not needed)"
@@ -93,7 +94,12 @@ COMMANDS: dict[str, Sent] = {
         without="there is no lease",
         probe=(KEY, 1),
     ),
-    "XADD": Sent(1, False, (Need.WRITE_ONCE, Need.APPEND, Need.DEAD_LETTERS), probe=(KEY, "NOMKSTREAM", "*", "f", "v")),
+    "XADD": Sent(
+        1,
+        False,
+        (Need.WRITE_ONCE, Need.APPEND, Need.DEAD_LETTERS, Need.MALFORMED),
+        probe=(KEY, "NOMKSTREAM", "*", "f", "v"),
+    ),
     "XINFO STREAM": Sent(
         2,
         True,

@@ -80,6 +80,12 @@ def _object(text: bytes | None) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
+def member_texts(text: bytes) -> dict[str, str] | None:
+    """Return the members of a JSON object as they were written; None if the text is not one."""
+    row = _object(text)
+    return None if row is None else {name: _exact(value) for name, value in row.items()}
+
+
 class _Written(decimal.Decimal):
     """A number that knows how it was written: 1.5e-05 is a double to a variant, 0.000015 a decimal."""
 

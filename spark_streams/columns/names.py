@@ -11,6 +11,8 @@ from spark_streams.columns.types import table
 from spark_streams.errors import fail
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
+#: Receives the texts of values that did not parse, as JSON: from column to text.
+RESCUED = "_rescued"
 #: The connector's own columns, with the types that each may have; the first is the usual one.
 OWN: dict[str, tuple[type[spark.DataType], ...]] = {
     ID: (spark.StringType,),

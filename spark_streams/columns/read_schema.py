@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,13 +22,14 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_streams.columns import debezium, json_values, values, zones
+from spark_streams.columns import debezium, json_reference, json_values, values, zones
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.names import (
     DELIVERIES,
     FIELDS,
     ID,
     OWN,
+    RESCUED,
     STREAM,
     TIMESTAMP,
     check_own,
@@ -35,6 +37,7 @@ from spark_streams.columns.names import (
     is_fields_map,
 )
 from spark_streams.columns.types.moments import epochs_of
+from spark_streams.columns.types.strings import json_object, quoted
 from spark_streams.columns.types.table import is_nested, scalar
 from spark_streams.config import time_zones
 from spark_streams.config.column_options import Mode
@@ -60,6 +63,9 @@ class ValueReader(Protocol):
 
     def text(self, value: bytes) -> str:
         """Return a malformed value as text, for the corrupt record."""
+
+    def member_texts(self, value: bytes) -> dict[str, str] | None:
+        """Return the members of a value as texts of JSON; None if it cannot be decoded at all."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +104,9 @@ class ReadSchema:
             kind = field.dataType
             if field.name in OWN:
                 check_own(field)
-            elif field.name == corrupt:
+            elif field.name in (corrupt, RESCUED):
                 if not isinstance(kind, spark.StringType):
-                    fail("RESERVED_COLUMN", column=corrupt, type=kind.simpleString(), expected="string")
+                    fail("RESERVED_COLUMN", column=field.name, type=kind.simpleString(), expected="string")
             elif not is_fields_map(field) and not has_text(kind):
                 fail("UNSUPPORTED_TYPE", column=field.name, type=kind.simpleString(), done="read from a field")
         arrow = arrow_schema(schema)
@@ -138,14 +144,23 @@ class ReadSchema:
             return None
         return [name.encode() for name in dict.fromkeys(self.field_columns())]
 
-    def batch(self, page: Page, stream: Origin, deliveries: Any = None, kept: Any = None) -> Any:
+    def batch(
+        self,
+        page: Page,
+        stream: Origin,
+        deliveries: Any = None,
+        kept: Any = None,
+        counts: Counter[str] | None = None,
+    ) -> Any:
         """Return the page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
-        `deliveries` is an int32 array of each entry's deliveries, or None. In mode FAILFAST
+        `deliveries` is an int32 array of each entry's deliveries, or None. Values that do not fit are added to
+        `counts`, by column. In mode FAILFAST
         MALFORMED_ENTRY is raised about the first such entry, whatever the pages are. Raises NULL_IN_COLUMN.
         """
         columns: list[Any] = []
         malformed: Any = None
+        misfits: list[tuple[Any, Any]] = []  # a field, and which rows do not fit its column
         first: tuple[int, Any] | None = None  # the first row that does not fit, and the column that says so
         rows = self._members(page)
         for field in self.arrow:
@@ -157,13 +172,18 @@ class ReadSchema:
                 if row >= 0 and (first is None or row < first[0]):
                     first = row, field
                 malformed = wrong if malformed is None else pc.or_(malformed, wrong)
+                misfits.append((field, wrong))
         if first is not None and self.mode == "FAILFAST":
             self._fail(first[1], page, stream, first[0])
+        for field, wrong in misfits if counts is not None else ():
+            counts[field.name] += pc.sum(wrong).as_py() or 0  # type: ignore[index]
         if not columns:
             batch = pa.RecordBatch.from_struct_array(pa.array([{}] * page.count, pa.struct([])))
         else:
             if self.corrupt in self.arrow.names:
                 columns[self.arrow.get_field_index(self.corrupt)] = self._records(page, malformed)
+            if RESCUED in self.arrow.names:
+                columns[self.arrow.get_field_index(RESCUED)] = self._rescued(page, misfits)
             batch = pa.RecordBatch.from_arrays(columns, schema=self.arrow)
         if malformed is not None and self.mode == "DROPMALFORMED":
             kept = pc.invert(malformed) if kept is None else pc.and_(kept, pc.invert(malformed))
@@ -198,7 +218,7 @@ class ReadSchema:
     def _is_special(self, field: Any) -> bool:
         """Return whether a column is not a field of the entry."""
         name = field.name
-        return name in OWN or name == self.corrupt or (name == FIELDS and pa.types.is_map(field.type))
+        return name in OWN or name in (self.corrupt, RESCUED) or (name == FIELDS and pa.types.is_map(field.type))
 
     def _read_as(self, kind: Any) -> Any:
         return zones.type_in(kind, self.zone or self.home)
@@ -277,10 +297,34 @@ class ReadSchema:
                 records[row] = self._record(page, row)
         return pa.array(records, self.arrow.field(self.corrupt).type)
 
+    def _rescued(self, page: Page, misfits: list[tuple[Any, Any]]) -> Any:
+        """Return for each malformed entry a JSON object of the values that did not fit, null for others."""
+        found: dict[int, dict[str, str]] = {}
+        objects = self.objects(page)
+        for field, wrong in misfits:
+            for row in np.flatnonzero(wrong.to_numpy(zero_copy_only=False)).tolist():
+                found.setdefault(row, {})[field.name] = self._original(page, row, field, objects)
+        return pa.array([json_object(found[row]) if row in found else None for row in range(page.count)], pa.string())
+
+    def _original(self, page: Page, row: int, field: Any, objects: Any) -> str:
+        """Return the value in place of which a column is null, as JSON: a text, or what a member of an object was."""
+        if field.name == FIELDS and pa.types.is_map(field.type):
+            return self._record(page, row)
+        if self.is_debezium and field.name == debezium.KEY:
+            return quoted((debezium.keys(page)[row].as_py() or b"").decode("utf-8", "backslashreplace"))
+        if objects is None:
+            return quoted((page.column(field.name.encode())[row].as_py() or b"").decode("utf-8", "backslashreplace"))
+        value = objects[row].as_py() or b""
+        members = json_reference.member_texts(value) if self.reader is None else self.reader.member_texts(value)
+        return quoted(self._text(value)) if members is None else members.get(field.name, "null")
+
+    def _text(self, value: bytes) -> str:
+        """Return a value with all columns as text."""
+        return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
+
     def _record(self, page: Page, row: int) -> str:
         if self.row_field is not None:
-            value = page.column(self.row_field.encode())[row].as_py() or b""
-            return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
+            return self._text(page.column(self.row_field.encode())[row].as_py() or b"")
         # Of Debezium's formats as of any other fields the whole entry is the record.
         offsets, names, texts = page.fields()
         first, last = offsets[row].as_py(), offsets[row + 1].as_py()

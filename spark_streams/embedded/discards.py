@@ -80,7 +80,8 @@ def _discards(client: redis.Redis, deadline: float) -> Iterator[Discard]:
     cursor = -1
     while cursor != 0 and time.monotonic() < deadline:
         cursor, page = client.scan(max(cursor, 0), count=_PAGE, _type="stream")
-        names = [name for name in page if isinstance(name, bytes) and name != reports.STREAM.encode()]
+        own = (reports.STREAM.encode(), reports.MALFORMED_STREAM.encode())
+        names = [name for name in page if isinstance(name, bytes) and name not in own]
         questions = client.pipeline(transaction=False)
         for name in names:
             questions.xlen(name)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from spark_streams.columns.json_reference import Converted
+from spark_streams.columns.types.strings import dump
 from spark_streams.errors import fail
 from spark_streams.formats import avro_types
 from spark_streams.formats.adaptation import as_type, can_adapt
@@ -61,6 +62,18 @@ class AvroReader:
     def text(self, value: bytes) -> str:
         """Return a value as Base64."""
         return base64.b64encode(value).decode()
+
+    def member_texts(self, value: bytes) -> dict[str, str] | None:
+        """Return the fields of a value as texts of JSON; None if it cannot be decoded."""
+        try:
+            if self.schema is not None and self.registry is None:
+                record = _plan(self.schema, self.source).read(value)
+            else:
+                schema_id, payload = split(value)
+                record = _resolved(schema_id, self)[0](payload)
+        except UndecodableError:
+            return None
+        return {name: dump(avro.as_json(each)) for name, each in record.items()}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from spark_streams.columns import json_values, json_writer
+from spark_streams.columns import json_reference, json_values, json_writer
 from spark_streams.columns.json_reference import Converted
 from spark_streams.errors import error
 from spark_streams.formats.base import spark_fields
@@ -50,7 +50,15 @@ class JsonReader:
 
     def text(self, value: bytes) -> str:
         """Return a value without its header."""
-        return value[HEADER if value[:1] == b"\0" else 0 :].decode("utf-8", "replace")
+        return _without_header(value).decode("utf-8", "replace")
+
+    def member_texts(self, value: bytes) -> dict[str, str] | None:
+        """Return the members of a value as they were written; None if it is not an object."""
+        return json_reference.member_texts(_without_header(value))
+
+
+def _without_header(value: bytes) -> bytes:
+    return value[HEADER if value[:1] == b"\0" else 0 :]
 
 
 def without_header(texts: Any) -> Any:

@@ -85,16 +85,28 @@ class ProtobufReader:
                 rows.add(None)
                 continue
             try:
-                if own is not None:
-                    rows.add(protobuf.parse(own.kind, value), own)
-                else:
-                    schema_id, rest = split(value)
-                    path, payload = split_indexes(rest)
-                    plan = _resolved(schema_id, path, self)
-                    rows.add(protobuf.parse(plan.kind, payload), plan)
+                rows.add(*self._message(value, own))
             except UndecodableError:
                 rows.add(None, wrong=True)
         return columns_of(rows, kinds, _arrays)
+
+    def _message(self, value: bytes, own: _Plan | None) -> tuple[Any, _Plan]:
+        """Return the message of a value, and its plan. `own`: for values without a header."""
+        if own is not None:
+            return protobuf.parse(own.kind, value), own
+        schema_id, rest = split(value)
+        path, payload = split_indexes(rest)
+        plan = _resolved(schema_id, path, self)
+        return protobuf.parse(plan.kind, payload), plan
+
+    def member_texts(self, value: bytes) -> dict[str, str] | None:
+        """Return the fields of a message as texts of JSON; None if it cannot be decoded."""
+        try:
+            message, plan = self._message(value, self._own() if self.registry is None else None)
+            found = plan.messages.as_json(message)
+        except UndecodableError:
+            return None
+        return {name: dump(each) for name, each in found.items()}
 
     def text(self, value: bytes) -> str:
         """Return a value as Base64."""
@@ -122,6 +134,7 @@ class _Plan:
 
     kind: Any
     fields: dict[str, _Field]
+    messages: Messages
 
     __hash__ = object.__hash__
 
@@ -137,7 +150,7 @@ def _resolved(schema_id: int, path: tuple[int, ...], reader: ProtobufReader) -> 
 
 @functools.lru_cache(maxsize=1000)
 def _plan(messages: Messages, kind: Any) -> _Plan:
-    return _Plan(kind, _fields(kind.DESCRIPTOR, messages, ()))
+    return _Plan(kind, _fields(kind.DESCRIPTOR, messages, ()), messages)
 
 
 def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any]:

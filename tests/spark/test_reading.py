@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
 
 from spark_streams.monitor import StreamMonitor
-from spark_streams.reports import StreamReport
+from spark_streams.reports import STREAM, StreamReport
 from tests.spark.bench import Bench
 from tests.suite.waiting import wait_for
 
@@ -40,6 +41,27 @@ def test_a_split_stream_with_malformed_entries(bench: Bench) -> None:
         bench.spark.streams.removeListener(monitor)
     assert (reports[1].stream, reports[1].entries, reports[1].rejected, reports[1].lag_entries) == ("in:a", 101, 1, 0)
     assert (bench.group("in:a")["pending"], bench.group("in:a")["lag"]) == (0, 0)
+
+
+def test_values_that_do_not_parse_are_counted_and_kept(bench: Bench) -> None:
+    """The monitor has them by column for each batch, and the rows have their texts."""
+    bench.add("s", 10)
+    bench.client.xadd("s", {"n": 2**40})
+    bench.client.xadd("s", {"n": "many"})
+    monitor = StreamMonitor.install(bench.spark, bench.url)
+    rows: list[Any] = []
+    try:
+        reader = bench.reader(streaming=True, stream="s", startingOffsets="earliest", maxEntriesPerTrigger=11)
+        frame = reader.schema("n int, _rescued string").load()
+        bench.run(frame, foreach_batch=lambda batch, _: rows.extend(batch.where("_rescued is not null").collect()))
+        wait_for(lambda: len(bench.client.xrange(STREAM)) == 2, "reports of both batches")
+    finally:
+        bench.spark.streams.removeListener(monitor)
+    assert [row.asDict() for row in rows] == [
+        {"n": None, "_rescued": f'{{"n":"{2**40}"}}'},
+        {"n": None, "_rescued": '{"n":"many"}'},
+    ]
+    assert [json.loads(fields[b"malformed"]) for _, fields in bench.client.xrange(STREAM)] == [{"n": 1}, {"n": 1}]
 
 
 def test_a_shared_group(bench: Bench) -> None:

@@ -10,7 +10,17 @@ import pytest
 
 from spark_streams.errors import OptionsError
 from spark_streams.monitor import StreamMonitor
-from spark_streams.reports import EACH, STREAM, QueryReport, StreamReport, from_fields, summary, to_fields
+from spark_streams.reports import (
+    EACH,
+    MALFORMED_STREAM,
+    STREAM,
+    Malformed,
+    QueryReport,
+    StreamReport,
+    from_fields,
+    summary,
+    to_fields,
+)
 from tests.spark_streams.driver import Query, Site
 
 
@@ -177,3 +187,27 @@ def test_a_monitor_of_another_server_says_so(site: Site, caplog: pytest.LogCaptu
     (said,) = (record.getMessage() for record in caplog.records)
     assert "Query q reads streams that redis://" in said
     assert "Give the monitor the url of the query" in said
+
+
+def test_values_that_did_not_parse_are_counted(site: Site) -> None:
+    """By column, over the tasks of the batch; a repeated task counts once, other queries and batches do not."""
+    site.add("s", 1)
+    query = site.query(stream="s")
+    query.trigger()
+    for found in (
+        Malformed("some-id", 7, "0 s", {"n": 2}),
+        Malformed("some-id", 7, "0 s", {"n": 2}),
+        Malformed("some-id", 7, "1 s", {"n": 1, "at": 5}),
+        Malformed("some-id", 6, "0 s", {"n": 9}),
+        Malformed("other", 7, "0 s", {"n": 9}),
+    ):
+        words = found.to_fields()
+        site.client.xadd(MALFORMED_STREAM, dict(zip(words[::2], words[1::2], strict=True)))
+    site.client.xadd(MALFORMED_STREAM, {"query": "some-id", "batch": "7", "part": "9", "columns": "[1]"})
+    monitor = StreamMonitor(site.url)
+    sources = [(query.log[-2], query.log[-1], 1)]
+    for batch, counts in ((7, {"n": 3, "at": 5}), (8, {})):
+        monitor.report("q", batch, sources, 2000, "some-id")
+        assert monitor.latest["q"].malformed == counts
+    kept = [from_fields([word for pair in fields.items() for word in pair]) for _, fields in site.client.xrange(STREAM)]
+    assert [report and report.malformed for report in kept] == [{"n": 3, "at": 5}, {}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,11 @@ def dump(value: Any) -> str:
 def quoted(value: str) -> str:
     """Return the text as JSON."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def json_object(texts: Mapping[str, str]) -> str:
+    """Return the JSON object with these members, whose values are texts of JSON."""
+    return f"{{{','.join(f'{quoted(name)}:{text}' for name, text in texts.items())}}}"
 
 
 def _from_json(value: Any) -> str:

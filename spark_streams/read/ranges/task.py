@@ -6,6 +6,7 @@ The partition is pickled on the driver and unpickled in the worker, which has no
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import ReadSchema
 from spark_streams.embedded import launcher
 from spark_streams.errors import PystreamsError, first_of
+from spark_streams.read.query import misfits
 from spark_streams.read.query.contents import Read, find_missing
 from spark_streams.read.query.loss import Baseline, Known
 from spark_streams.read.ranges import replica_reads
@@ -59,6 +61,7 @@ class RangePartition(InputPartition):
         launcher.check_reach(self.address)
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
+        counts: Counter[str] = Counter()
         progress = {part: Read() for part in self.ranges}
         with borrow(self.address) as connection:
             for page, parts in self._pages(connection, schema.needed_fields()):
@@ -72,7 +75,7 @@ class RangePartition(InputPartition):
                         progress[part].follow(partial(_id, ids), at - count, at - 1, look)
                 if page.count:
                     origin = [(part.stream, count) for part, count in parts]
-                    batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0])
+                    batch = schema.batch(page, origin if len(origin) > 1 else origin[0][0], counts=counts)
                     if check is not None:
                         check.see(page, batch)
                     if batch.num_rows:
@@ -82,6 +85,7 @@ class RangePartition(InputPartition):
                 raise first_of(dict(problems))
             for _, problem in problems:
                 _log.warning("%s", problem)
+            misfits.report(connection, [*dict.fromkeys(part.stream for part in self.ranges)], counts)
         if check is not None:
             check.finish([*dict.fromkeys(part.stream for part in self.ranges)])
 

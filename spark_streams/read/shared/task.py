@@ -9,6 +9,7 @@ later.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,7 @@ from spark_streams.columns.field_check import FieldCheck
 from spark_streams.columns.read_schema import Origin, ReadSchema
 from spark_streams.embedded import launcher
 from spark_streams.errors import StreamError, error
-from spark_streams.read.query import loss
+from spark_streams.read.query import loss, misfits
 from spark_streams.read.query.loss import Baseline
 from spark_streams.read.shared import dead_letters, joint_reads, protocol
 from spark_streams.read.shared.protocol import SharedTask
@@ -63,15 +64,17 @@ class SharedPartition(InputPartition):
         """Yield the entries as record batches of that schema. Raises GROUP_LOST, ENTRIES_LOST and FIELDS_MISSING."""
         schema = schema.in_session()
         check = FieldCheck(schema) if self.checks_fields else None
+        counts: Counter[str] = Counter()
         launcher.check_reach(self.address)
         with borrow(self.address) as connection:
             tasks = [replace(each, counts=schema.counts_deliveries) for each in self.tasks]
             for page, origin, deliveries, kept in _all_pages(connection, tasks):
-                batch = schema.batch(page, origin, deliveries, kept)
+                batch = schema.batch(page, origin, deliveries, kept, counts=counts)
                 if check is not None:
                     check.see(page, batch)
                 if batch.num_rows:
                     yield batch
+            misfits.report(connection, [*dict.fromkeys(task.stream for task in self.tasks)], counts)
         if check is not None:
             check.finish([*dict.fromkeys(task.stream for task in self.tasks)])
 

@@ -1,0 +1,91 @@
+"""Values that do not parse: counted by column, and kept in `_rescued`."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as t
+
+from spark_streams.columns.read_schema import ReadSchema
+from spark_streams.config import options
+from spark_streams.errors import PystreamsError
+from spark_streams.formats import resolution
+from tests.spark_streams.columns.test_schema import Entry, page_of
+from tests.spark_streams.driver import schema_of
+
+
+def read(schema: str | t.StructType, *entries: Entry, kept: Any = None, **said: str) -> tuple[list[Any], Counter[str]]:
+    """The values of `_rescued`, and the counts."""
+    known = options.read_options({"stream": "s", **said})
+    counts: Counter[str] = Counter()
+    columns = ReadSchema.of(schema_of(schema), known, reader=resolution.reader(known))
+    batch = columns.batch(page_of(*entries), "s", kept=kept, counts=counts)
+    rescued = batch.column("_rescued").to_pylist() if "_rescued" in batch.schema.names else []
+    return [None if text is None else json.loads(text) for text in rescued], counts
+
+
+def test_texts_of_fields_are_kept() -> None:
+    """Of each column that is null in place of a value: an int that meets a long, a word, bytes that are no text."""
+    schema = schema_of("n int, at timestamp, s string, _rescued string")
+    schema.add("tags", t.ArrayType(t.IntegerType()))
+    entries = [
+        {b"n": b"1", b"at": b"2026-01-01", b"s": b"x", b"tags": b"[1]"},
+        {b"n": b"3000000000", b"at": b"yesterday"},
+        {b"s": b"\xff", b"tags": b"[1,"},
+        {b"n": b""},
+        {},
+    ]
+    rescued, counts = read(schema, *entries)
+    assert rescued == [None, {"n": "3000000000", "at": "yesterday"}, {"s": "\\xff", "tags": "[1,"}, None, None]
+    assert counts == {"n": 1, "at": 1, "s": 1, "tags": 1}
+    _, counts = read("n int", *entries)
+    assert counts == {"n": 1}
+
+
+def test_members_of_json_are_kept_as_they_were() -> None:
+    """Numbers as numbers with all digits, texts as texts; what is no object at all as text, of each column."""
+    schema = schema_of("n int, _rescued string").add("s", t.StructType().add("a", t.IntegerType()))
+    entries = [{b"value": b'{"n":3000000000,"s":{"a":1.50}}'}, {b"value": b"nope"}, {b"value": b'{"n":"x"}'}]
+    rescued, counts = read(schema, *entries, valueFormat="json")
+    assert rescued[0] == {"n": 3000000000, "s": {"a": 1.5}}
+    assert rescued[1:] == [{"n": "nope", "s": "nope"}, {"n": "x"}]
+    assert counts == {"n": 3, "s": 2}
+
+
+def test_values_of_avro_are_kept() -> None:
+    """A number that is too large for its column as a number, bytes that cannot be decoded as Base64."""
+    avro = {"type": "record", "name": "Row", "fields": [{"name": "n", "type": "long"}]}
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(avro), {"n": 3_000_000_000})
+    entries = [{b"value": buffer.getvalue()}, {b"value": b"\xff"}]
+    said = {"valueFormat": "avro", "valueSchema": json.dumps(avro)}
+    assert read("n int, _rescued string", *entries, **said) == ([{"n": 3_000_000_000}, {"n": "/w=="}], {"n": 2})
+
+
+def test_debezium_and_maps_are_kept() -> None:
+    """The key of a change event, its members, and the whole entry if a field of the map is no text."""
+    event = {b"key": b'{"id":"x"}', b"value": b'{"n":"many"}'}
+    schema = schema_of("n int, _rescued string").add("_key", t.StructType().add("id", t.IntegerType()))
+    assert read(schema, event, valueFormat="debezium")[0] == [{"_key": '{"id":"x"}', "n": "many"}]
+    texts = schema_of("_rescued string").add("fields", t.MapType(t.StringType(), t.StringType()))
+    rescued, counts = read(texts, {b"a": b"\xff"})
+    assert (rescued, counts) == ([{"fields": {"a": "\ufffd"}}], {"fields": 1})
+
+
+def test_rows_that_are_left_out_do_not_count() -> None:
+    """An entry that another task has is counted there; one that DROPMALFORMED leaves out counts here."""
+    entries = [{b"n": b"a"}, {b"n": b"b"}, {b"n": b"1"}]
+    assert read("n int", *entries, kept=pa.array([True, False, True]))[1] == {"n": 1}
+    assert read("n int", *entries, mode="DROPMALFORMED")[1] == {"n": 2}
+
+
+def test_the_column_is_a_string() -> None:
+    """Another type is refused, as for the corrupt record."""
+    with pytest.raises(PystreamsError, match=r"RESERVED_COLUMN.*_rescued"):
+        read("n int, _rescued int")
