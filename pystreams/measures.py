@@ -293,7 +293,7 @@ GROUP: View[GroupRow] = (
     Measure("read", lambda row: row.group.read, metric="redis_stream_group_entries_read",
             help="Entries ever delivered, where the server knows."),
     Measure("behind", lambda row: row.group.behind_ms, DURATION, "lag_seconds", metric="pystreams_group_lag_seconds",
-            help="Age of the first entry that was not delivered; 0 if there is none.", kept=True),
+            help="Age of the first undelivered entry; 0 without one.", kept=True),
     Measure("oldest", lambda row: row.group.oldest, ID, "oldest_pending"),
     Measure("oldest_idle", lambda row: row.group.oldest_idle_ms, DURATION, "oldest_pending_idle_seconds"),
     Measure("left_alone", lambda row: row.group.oldest_idle_ms if row.group.pending else 0, DURATION,

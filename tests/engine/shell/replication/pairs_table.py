@@ -61,7 +61,7 @@ def main() -> None:
     table = "\n".join(lines)
     print(table)
     if said.write:
-        PART.write(f"{table}\n")
+        PART.write(f"\n{table}\n")
 
 
 def servers() -> dict[str, str]:
