@@ -121,7 +121,7 @@ def archive(
             files[0].compact(number, compact, file_size << 20)
 
     run.follow(rows, keep)
-    if files and compact and not run.stop.asked.is_set():
+    if files and compact and not run.stop.requested.is_set():
         files[0].compact(run.committed + 1, compact, file_size << 20)
 
 

@@ -218,7 +218,7 @@ def run(job: Run, checkpoint: str, limit: int | None) -> Outcome:
 def replay(job: Run, flights: pa.Table, start: float) -> None:
     """Write the departures, chunk by chunk, and report how far the queries are; end early if the job is to stop."""
     for offset in range(0, flights.num_rows, REPLAY_CHUNK):
-        if job.stop.asked.is_set():
+        if job.stop.requested.is_set():
             return
         write_batch(job, FLIGHTS, flights.slice(offset, REPLAY_CHUNK))
         counted = sum(int(figures["scheduled"] or 0) for figures in stored_statistics(job).values())
@@ -350,7 +350,7 @@ def flight_delays(job: Run, limit: int | None) -> None:
     """Delays of New York's departures of 2013, live, and every figure checked against pandas."""
     with checkpoint_directory(job) as checkpoint:
         outcome = run(job, checkpoint, limit)
-    if job.stop.asked.is_set():
+    if job.stop.requested.is_set():
         job.say("stopped; a run with the same --checkpoint continues")
         return
     show(outcome)

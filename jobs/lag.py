@@ -137,7 +137,7 @@ def lag(
                 run.say(f"{names.shown(each.name)} may be above {above:,}: its lag is {groups.lag_range(each)}")
         if far and run.once:
             click.get_current_context().exit(Exit.FOUND)
-        if run.once or run.stop.asked.wait(max(0.0, began + run.period - time.monotonic())):
+        if run.once or run.stop.requested.wait(max(0.0, began + run.period - time.monotonic())):
             return
 
 

@@ -75,7 +75,7 @@ def redrive(
                 told.update(_kind(letter, to) for letter in letters)
                 if limit is not None and told.total() >= limit:
                     break
-                if run.stop.asked.wait(0 if rate is None or dry_run else len(letters) / rate):
+                if run.stop.requested.wait(0 if rate is None or dry_run else len(letters) / rate):
                     break
             else:
                 continue

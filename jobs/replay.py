@@ -110,8 +110,8 @@ def replay(
     low, high = _moment(since, "--since"), _moment(until, "--until")
     rows = rows if low is None else rows.where(F.unix_millis("_timestamp") >= low)
     rows = rows if high is None else rows.where(F.unix_millis("_timestamp") < high)
-    asked = {"archive": archive, "target": target, "since": low, "until": high, "ids": ids}
-    plan = _plan(run, checkpoint, rows, asked, size, rate, speed)
+    requested = {"archive": archive, "target": target, "since": low, "until": high, "ids": ids}
+    plan = _plan(run, checkpoint, rows, requested, size, rate, speed)
     chunks = [Chunk(**chunk) for chunk in plan["chunks"]]
     marks = run.files.matching(f"{checkpoint}/done/[0-9]*")
     begin = max((int(mark.name) for mark in marks), default=0)
@@ -127,7 +127,7 @@ def replay(
             due = (written - before) / rate
         elif speed is not None:
             due = (chunk.first - chunks[begin].first) / speed
-        if run.stop.asked.wait(max(0.0, started + due - time.monotonic())) or run.stop.asked.is_set():
+        if run.stop.requested.wait(max(0.0, started + due - time.monotonic())) or run.stop.requested.is_set():
             break
         run.write(
             _rows(rows, chunk, single=target is not None),
@@ -147,7 +147,7 @@ def _plan(
     run: Run,
     checkpoint: str,
     rows: DataFrame,
-    asked: dict[str, Any],
+    requested: dict[str, Any],
     size: int,
     rate: float | None,
     speed: float | None,
@@ -156,16 +156,20 @@ def _plan(
     path = f"{checkpoint}/plan.json"
     if run.files.exists(path):
         plan: dict[str, Any] = json.loads(run.files.read_text(path))
-        if plan["asked"] != asked:
-            fail("REPLAY_OTHER", checkpoint=checkpoint, before=_shown(plan["asked"]), now=_shown(asked))
+        if plan["asked"] != requested:
+            fail("REPLAY_OTHER", checkpoint=checkpoint, before=_shown(plan["asked"]), now=_shown(requested))
         return plan
-    if asked["target"] is not None and asked["ids"] == "keep" and rows.select("_stream").distinct().count() > 1:
+    if requested["target"] is not None and requested["ids"] == "keep" and rows.select("_stream").distinct().count() > 1:
         raise click.UsageError(
             "The archive has several streams, whose IDs may be equal: add --ids new, or remove --to."
         )
     size = size if rate is None else max(1, min(size, round(rate * _PACE_SECONDS)))
     span = None if speed is None else max(1, round(speed * _PACE_SECONDS))
-    plan = {"id": uuid.uuid4().hex, "asked": asked, "chunks": [asdict(chunk) for chunk in _chunks(rows, size, span)]}
+    plan = {
+        "id": uuid.uuid4().hex,
+        "asked": requested,
+        "chunks": [asdict(chunk) for chunk in _chunks(rows, size, span)],
+    }
     run.files.write_text(path, json.dumps(plan))
     return plan
 
@@ -181,8 +185,8 @@ def _moment(text: str | None, flag: str) -> int | None:
     )
 
 
-def _shown(asked: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+def _shown(requested: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in requested.items() if value is not None)
 
 
 def _second() -> Column:

@@ -303,7 +303,7 @@ def _lags(
 ) -> dict[str, tuple[int | None, bool]]:
     """Return the entries behind each position, and whether that is exact; of a group beyond the end what XINFO says."""
     found: dict[str, tuple[int | None, bool]] = dict.fromkeys(states, (None, False))
-    asked: list[tuple[bytes, StreamState, StreamId]] = []
+    requested: list[tuple[bytes, StreamState, StreamId]] = []
     for stream, state in states.items():
         if state is None:
             continue
@@ -311,7 +311,9 @@ def _lags(
         if group is not None and group.last_delivered_id == position > state.last_id:
             found[stream] = group.lag, group.lag is not None
         else:
-            asked.append((stream.encode("utf-8", "surrogateescape"), state, position))
-    for (name, _, _), backlog in zip(asked, backlogs(connection, asked, Budget(_COUNTED), nth=nth), strict=True):
+            requested.append((stream.encode("utf-8", "surrogateescape"), state, position))
+    for (name, _, _), backlog in zip(
+        requested, backlogs(connection, requested, Budget(_COUNTED), nth=nth), strict=True
+    ):
         found[name.decode("utf-8", "surrogateescape")] = backlog.entries, backlog.is_exact
     return found

@@ -181,7 +181,7 @@ class Topology:
         raise failure if failure is not None else NoServerError("no server to ask")
 
 
-def _endpoint_in(node: Sequence[Any], asked: Endpoint) -> Endpoint:
+def _endpoint_in(node: Sequence[Any], requested: Endpoint) -> Endpoint:
     """Return the endpoint of a node in the reply of CLUSTER SLOTS.
 
     Without a host, it is on the host that replied. If names are preferred and the node has none, the host is `?`, and
@@ -192,4 +192,4 @@ def _endpoint_in(node: Sequence[Any], asked: Endpoint) -> Endpoint:
     if name == "?":
         said = more[1] if len(more) > 1 else []
         name = dict(zip(said[::2], said[1::2], strict=False)).get(b"ip", b"").decode()
-    return Endpoint(name or asked.host, int(port))
+    return Endpoint(name or requested.host, int(port))

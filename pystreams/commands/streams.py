@@ -82,10 +82,10 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
     matching = inventory.scan(run.connection, names.from_shell(pattern))
     with run.out.progress("streams") as advance:
         if sort is None:
-            asked = list(itertools.islice(matching, limit + 1)) if limit else list(matching)
-            more = bool(limit) and len(asked) > limit
+            requested = list(itertools.islice(matching, limit + 1)) if limit else list(matching)
+            more = bool(limit) and len(requested) > limit
             found = []
-            for stream in inventory.look(run.connection, sorted(asked[:limit] if limit else asked)):
+            for stream in inventory.look(run.connection, sorted(requested[:limit] if limit else requested)):
                 advance(1)
                 found.append(stream)
             return found, more

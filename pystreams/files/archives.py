@@ -210,7 +210,7 @@ class _ParquetRows:
     def _finish_part(self) -> None:
         raise NotImplementedError
 
-    def _taken(self) -> tuple[Any, str]:
+    def _next_table(self) -> tuple[Any, str]:
         """Return the buffered entries as an Arrow table, and the last ID; the buffer is then empty."""
         import pyarrow as pa  # noqa: PLC0415 - it takes long to load, and only Parquet needs it
 
@@ -245,7 +245,7 @@ class Parquet(_ParquetRows):
 
         if not self._rows:
             return
-        table, last = self._taken()
+        table, last = self._next_table()
         self._number += 1
         place = self._path / f"part-{self._number:06}_{last}.parquet"
         unfinished = place.with_suffix(".unfinished")
@@ -275,7 +275,7 @@ class ParquetFile(_ParquetRows):
 
         if not self._rows:
             return
-        table, _ = self._taken()
+        table, _ = self._next_table()
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, table.schema)
         self._writer.write_table(table)

@@ -100,7 +100,7 @@ def _guarded(run: Run, work: Callable[[], None]) -> int:
     except PySparkException as failure:
         return _of_spark(str(failure), _causes(getattr(failure, "_origin", None)))
     except Py4JError as failure:
-        if not run.stop.asked.is_set():
+        if not run.stop.requested.is_set():
             return _of_spark(str(failure))
     except KeyboardInterrupt:
         return Status.INTERRUPTED

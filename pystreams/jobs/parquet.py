@@ -47,7 +47,7 @@ class Parquet:
         self._query = query.replace("-", "")[:12]
         self._staging = f"{directory}/_staging/{self._query}"
         self._journal = f"{directory}/_journal/{self._query}.json"
-        self._fresh = True
+        self._is_new = True
         self.recover()
 
     def recover(self) -> None:
@@ -59,11 +59,11 @@ class Parquet:
     def add(self, rows: DataFrame, batch: int, partition_by: Sequence[str] = ()) -> None:
         """Add the rows of a batch. Its files are on disk when this returns."""
         name = f"{self._query}-b{batch:010d}"
-        if self._fresh:  # only the first batch of a run may repeat one of an earlier run
+        if self._is_new:  # only the first batch of a run may repeat one of an earlier run
             for pattern in _FILES:
                 for left in self._files.matching(f"{self._directory}/{pattern.replace('*.parquet', name)}-*.parquet"):
                     self._files.delete(left.uri)
-            self._fresh = False
+            self._is_new = False
         place = f"{self._staging}/{batch}"
         rows.write.mode("overwrite").partitionBy(*partition_by).parquet(place)
         for number, found in enumerate(found_in(self._files, place)):

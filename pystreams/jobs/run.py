@@ -237,17 +237,17 @@ class Run:
     def _follow(self, query: StreamingQuery) -> None:
         watch = _Progress(self, StreamMonitor(**self._of_monitor()))
         try:
-            while query.isActive and not self.stop.asked.is_set():
+            while query.isActive and not self.stop.requested.is_set():
                 self._pause(query)
                 watch.look(query)
-            if self.stop.asked.is_set():
+            if self.stop.requested.is_set():
                 self._end(query, watch)
         finally:
             if query.isActive:
                 query.stop()
         watch.look(query)
         failure = query.exception()
-        stopped = self.stop.asked.is_set()
+        stopped = self.stop.requested.is_set()
         if failure is not None and not (stopped and StopRequestedError.__name__ in str(failure)):
             raise self._of_batch or failure
         self.committed = watch.seen

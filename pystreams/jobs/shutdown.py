@@ -29,7 +29,7 @@ class Stop:
     """Whether the job was asked to stop, and whether a batch is running. Thread-safe."""
 
     def __init__(self) -> None:
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self.ended = threading.Event()
         self._turn = threading.Condition()
         self._running = 0
@@ -38,7 +38,7 @@ class Stop:
     def batch(self) -> Iterator[None]:
         """Context of a batch. Raises StopRequestedError after a request to stop."""
         with self._turn:
-            if self.asked.is_set():
+            if self.requested.is_set():
                 raise StopRequestedError("the job was asked to stop before this batch started")
             self._running += 1
         try:
@@ -67,9 +67,9 @@ class Stop:
         before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
         def handle(number: int, _frame: Any) -> None:
-            if number == signal.SIGINT and self.asked.is_set():
+            if number == signal.SIGINT and self.requested.is_set():
                 raise KeyboardInterrupt
-            self.asked.set()
+            self.requested.set()
 
         try:
             for number in before:
@@ -108,7 +108,7 @@ class _Hook:
         self._stop = stop
 
     def run(self) -> None:
-        self._stop.asked.set()
+        self._stop.requested.set()
         self._stop.ended.wait(PATIENCE_SECONDS)
 
     class Java:

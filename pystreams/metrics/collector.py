@@ -129,7 +129,7 @@ class Collector:
             yield from of_streams.of_query(QueryRow(each.report, each.at, now))
         chosen, more = self._names.now(connection)
         shown = group_count = 0
-        room = groups.Asked()
+        room = groups.ConsumerBudget()
         budget = Budget(_COUNTED)
 
         def asks(group: Group) -> bool:

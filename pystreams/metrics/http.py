@@ -26,7 +26,7 @@ class MetricsServer(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, exporter: Exporter) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.exporter = exporter
-        self._places = threading.BoundedSemaphore(_CLIENTS)
+        self._slots = threading.BoundedSemaphore(_CLIENTS)
         super().__init__((host, port), _Handler)
 
     @property
@@ -37,7 +37,7 @@ class MetricsServer(ThreadingHTTPServer):
         return f"http://{shown}:{port}{PATH}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -46,7 +46,7 @@ class MetricsServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that disconnect or time out."""

@@ -56,12 +56,12 @@ def back(connection: Connection, stream: bytes, upto: StreamId, count: int) -> t
     size = PageSize(_LARGEST_PAGE)
     passed = 0
     while True:
-        asked = min(size.now, count + 1 - passed)
-        page: list[Entry] = ask(connection, "XREVRANGE", stream, _end(upto), "-", "COUNT", asked)
+        requested = min(size.now, count + 1 - passed)
+        page: list[Entry] = ask(connection, "XREVRANGE", stream, _end(upto), "-", "COUNT", requested)
         passed += len(page)
         if passed > count:
             return StreamId.parse(page[-1][0]), count
-        if len(page) < asked:
+        if len(page) < requested:
             return ZERO, passed
         upto = StreamId.parse(page[-1][0]).before()
         size.update(len(page), _bytes(page))

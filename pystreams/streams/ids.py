@@ -97,10 +97,10 @@ def _by_extensions(connection: Connection, names: Sequence[bytes]) -> dict[bytes
     """Return states found by the engine's own commands; empty if the user may not call them."""
     forms: tuple[tuple[str, ...], ...] = (("PS.STATE",), ("XINFO", "GROUPS"), ("MEMORY", "USAGE"))
     replies = iter(connection.pipeline([(*form, name) for name in names for form in forms]))
-    asked = [(name, next(replies), next(replies), next(replies)) for name in names]
+    requested = [(name, next(replies), next(replies), next(replies)) for name in names]
     found: dict[bytes, Any] = {}
     whole: list[tuple[bytes, list[Any], int]] = []
-    for name, state, groups, used in asked:
+    for name, state, groups, used in requested:
         if isinstance(state, ResponseError) and "WRONGTYPE" not in str(state):
             connection.capabilities.mark_missing("PS.NTH")
             return {}
@@ -129,12 +129,12 @@ def _last_ids(connection: Connection, states: Sequence[tuple[bytes, list[Any]]])
     kept = [(at, name, state) for at, (name, state) in enumerate(states) if state[1]]
     lasts: list[bytes | None] = [None] * len(states)
     for whole in (False, True):
-        asked = [each for each in kept if lasts[each[0]] is None]
+        requested = [each for each in kept if lasts[each[0]] is None]
         commands: list[Command] = [
             ("PS.NTH", name, "-", state[1]) if whole else ("PS.NTH", name, str(StreamId.parse(state[0]).before()), 1)
-            for _, name, state in asked
+            for _, name, state in requested
         ]
-        for (at, _, _), reply in zip(asked, connection.pipeline(commands), strict=True):
+        for (at, _, _), reply in zip(requested, connection.pipeline(commands), strict=True):
             if str(reply).startswith("NOPERM"):
                 return None
             lasts[at] = reply[0] if isinstance(reply, list) else None

@@ -144,9 +144,9 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
     )
 
 
-def behind(connection: Connection, asked: Sequence[tuple[Stream, StreamId]]) -> list[Backlog]:
+def behind(connection: Connection, requested: Sequence[tuple[Stream, StreamId]]) -> list[Backlog]:
     """Return the entries after a position of each stream: counted within one budget, otherwise an estimate."""
-    counted = [(stream.name, stream.state, position) for stream, position in asked]
+    counted = [(stream.name, stream.state, position) for stream, position in requested]
     return backlogs(connection, counted, Budget(), nth=ids.has_nth(connection)) if counted else []
 
 

@@ -153,9 +153,9 @@ class _Between(Generic[L]):
 
     def _decide(self, replies: list[Any]) -> list[Command]:
         notes = {each: note.partition(b" ") for each, note in pairs(replies[0]).items()}
-        asked = [*self._page, *(each for each in notes if each not in self._page)]
-        found = ask_all(self._connection, [("XRANGE", self._source, each, each) for each in asked])
-        there = {each for each, reply in zip(asked, found, strict=True) if reply}
+        requested = [*self._page, *(each for each in notes if each not in self._page)]
+        found = ask_all(self._connection, [("XRANGE", self._source, each, each) for each in requested])
+        there = {each for each, reply in zip(requested, found, strict=True) if reply}
         self._old = [each for each in notes if each not in there]
         self._noted = [
             each for each in self._page if each in there and each in notes and notes[each][0] == self._digest(each)

@@ -49,7 +49,7 @@ class Queries:
         else:
             (reply,) = connection.pipeline([("XRANGE", self._stream, f"({self._after}", "+", "COUNT", _COUNT)])
             page = [] if isinstance(reply, ResponseError) else reply
-        found = self._taken(page)
+        found = self._reports_of(page)
         for each in found:
             self.latest.pop(each.report.id, None)
             self.latest[each.report.id] = each
@@ -59,7 +59,7 @@ class Queries:
             del self.latest[name]
         return found
 
-    def _taken(self, page: Sequence[Any]) -> list[Reported]:
+    def _reports_of(self, page: Sequence[Any]) -> list[Reported]:
         found: list[Reported] = []
         for entry_id, words in page:
             self._after = StreamId.parse(entry_id)

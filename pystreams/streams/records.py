@@ -34,9 +34,9 @@ def find(connection: Connection, stream: bytes) -> list[bytes]:
 def copy(source: Connection, target: Connection, keys: list[bytes]) -> Iterator[int]:
     """Copy records with their remaining time to live, replacing existing ones. Yields the number copied per page."""
     for page in pages(keys):
-        asked: list[Command] = [("HGETALL", key) for key in page]
+        requested: list[Command] = [("HGETALL", key) for key in page]
         left: list[Command] = [("PTTL", key) for key in page]
-        replies = ask_all(source, [*asked, *left])
+        replies = ask_all(source, [*requested, *left])
         for key, words, milliseconds in zip(page, replies, replies[len(page) :], strict=False):
             if not words:
                 continue  # it has expired

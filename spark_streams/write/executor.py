@@ -114,8 +114,8 @@ def _collect(connection: Connection, protocol: Protocol, streams: Sequence[bytes
     wanted: list[tuple[bytes, int]] = []
     for number, stream in enumerate(streams):
         *sealed, values, info, roll = replies[number * each : (number + 1) * each]
-        asked = commands[number * each : (number + 1) * each]
-        connection.check([*asked[:-2], asked[-1]], [*sealed, values, roll])
+        requested = commands[number * each : (number + 1) * each]
+        connection.check([*requested[:-2], requested[-1]], [*sealed, values, roll])
         record = BatchRecord.parse(values)
         protocol.check_order(stream, record)
         seen[stream] = Evidence(record, {}, stream_state(connection, info))

@@ -54,14 +54,14 @@ class Entries(Protocol):
         """Whether the server counts entries without sending them."""
         ...
 
-    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+    def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         """Return the ID of the `count`-th entry of each (stream, after, count, upto), and `count`.
 
         If there are fewer entries: `upto` and their number.
         """
         ...
 
-    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+    def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
         """Return the number of entries of each (stream, after, upto). Without `counts_cheaply` all of them are read."""
         ...
 

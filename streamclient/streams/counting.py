@@ -46,14 +46,14 @@ class RedisEntries:
     def _known(self) -> Capabilities:
         return self._connection.capabilities
 
-    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
-        answers = [self._known_nth(*one) for one in asked]
+    def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+        answers = [self._known_nth(*one) for one in requested]
         left = [at for at, answer in enumerate(answers) if answer is None]
-        grids = [sampling.grid_of(asked[at][2]) for at in left]
-        several = zip((asked[at] for at in left), grids, strict=True)
+        grids = [sampling.grid_of(requested[at][2]) for at in left]
+        several = zip((requested[at] for at in left), grids, strict=True)
         found = self._marks([(stream, after, upto, grid, count) for (stream, after, count, upto), grid in several])
         for at, grid, (marks, total) in zip(left, grids, found, strict=True):
-            stream, after, count, upto = asked[at]
+            stream, after, count, upto = requested[at]
             answers[at] = (marks[-1], count) if total == count else (upto, total)
             if total == count:
                 self._counted[stream, after] = Counted(marks, grid)  # most likely they are cut into parts next
@@ -70,8 +70,8 @@ class RedisEntries:
     def preload(self, stream: str, after: StreamId, counted: Counted) -> None:
         self._counted[stream, after] = counted
 
-    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
-        return [number for _, number in self.nths([(stream, after, _ALL, upto) for stream, after, upto in asked])]
+    def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        return [number for _, number in self.nths([(stream, after, _ALL, upto) for stream, after, upto in requested])]
 
     def splits(self, wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> list[list[Cut]]:
         found: dict[Range, list[Cut]] = {}
@@ -87,11 +87,11 @@ class RedisEntries:
         found.update(zip((whole for whole, _ in left), self._splits(left, most, exact=exact), strict=True))
         return [found[whole] for whole, _ in wholes]
 
-    def _marks(self, asked: Sequence[_Asked]) -> list[_Marks]:
+    def _marks(self, requested: Sequence[_Asked]) -> list[_Marks]:
         """Return for each: the ID of every `grid`-th of at most `most` entries in (after, upto], and their number."""
-        found = self._short_marks(asked)
+        found = self._short_marks(requested)
         begun: dict[int, tuple[list[StreamId], xrange.Counting]] = {}
-        for at, (stream, after, upto, grid, most) in enumerate(asked):
+        for at, (stream, after, upto, grid, most) in enumerate(requested):
             if found[at] is None:
                 marks, total, left_from = self._scripted_marks(stream, after, upto, grid, most)
                 if left_from is None:
@@ -103,17 +103,17 @@ class RedisEntries:
             found[at] = [*marks, *more], total
         return [one for one in found if one is not None]
 
-    def _short_marks(self, asked: Sequence[_Asked]) -> list[_Marks | None]:
+    def _short_marks(self, requested: Sequence[_Asked]) -> list[_Marks | None]:
         """Return the result of `_marks` for ranges with few entries, None for others; many streams are
         asked at a time.
         """
         known = self._known
-        found: list[_Marks | None] = [None] * len(asked)
-        scriptable = (at for at, one in enumerate(asked) if known.prefers_script(one[0]))
-        large = [at for at in scriptable if asked[at][4] <= known.script_page(asked[at][0])]
+        found: list[_Marks | None] = [None] * len(requested)
+        scriptable = (at for at, one in enumerate(requested) if known.prefers_script(one[0]))
+        large = [at for at in scriptable if requested[at][4] <= known.script_page(requested[at][0])]
         scripted = [
             scripts.ids_of(stream, after, upto, most, grid, grid)
-            for stream, after, upto, grid, most in (asked[at] for at in large)
+            for stream, after, upto, grid, most in (requested[at] for at in large)
         ]
         for at, reply in zip(large, self._connection.pipeline(scripted), strict=True):
             if isinstance(reply, ResponseError):
@@ -121,16 +121,16 @@ class RedisEntries:
             else:
                 ids = scripts.parsed_ids(reply)
                 found[at] = [*ids.marks], ids.count
-        small = [at for at, one in enumerate(asked) if one[4] <= _SHORT and one[0] not in known.large]
-        heads = [at for at in small if asked[at][4] == 1]
-        commands = [xrange.command(*asked[at][:3], 1) for at in heads]
+        small = [at for at, one in enumerate(requested) if one[4] <= _SHORT and one[0] not in known.large]
+        heads = [at for at in small if requested[at][4] == 1]
+        commands = [xrange.command(*requested[at][:3], 1) for at in heads]
         for at, reply in zip(heads, self._connection.pipeline(commands), strict=True):
-            rows = checked(self._connection, asked[at][0], reply, "XRANGE")
+            rows = checked(self._connection, requested[at][0], reply, "XRANGE")
             found[at] = [StreamId.parse(rows[0][0])] if rows else [], len(rows)
         small = [at for at in small if found[at] is None]
-        ranges = [(stream, after, most, upto) for stream, after, upto, _, most in (asked[at] for at in small)]
+        ranges = [(stream, after, most, upto) for stream, after, upto, _, most in (requested[at] for at in small)]
         for at, entry_ids in zip(small, xrange.short_ids(self._connection, ranges), strict=True):
-            grid = asked[at][3]
+            grid = requested[at][3]
             found[at] = [*map(StreamId.parse, entry_ids[grid - 1 :: grid])], len(entry_ids)
         return found
 
@@ -144,13 +144,13 @@ class RedisEntries:
         found: list[StreamId] = []
         total = 0
         while total < most and known.prefers_script(stream):
-            asked = min(known.script_page(stream), most - total)
-            page = ids_by_script(self._connection, stream, after, upto, asked, grid - total % grid, grid)
+            requested = min(known.script_page(stream), most - total)
+            page = ids_by_script(self._connection, stream, after, upto, requested, grid - total % grid, grid)
             if page is None:
                 break
             found += page.marks
             total += page.count
-            if page.last is None or page.count < asked:
+            if page.last is None or page.count < requested:
                 return found, total, None
             after = page.last
         return found, total, after if total < most else None

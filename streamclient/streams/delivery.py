@@ -87,13 +87,13 @@ class RedisDelivery:
         done = [
             (stream, name) for stream, (last, names, _) in pending.items() if last <= uptos[stream] for name in names
         ]
-        asked = [
+        requested = [
             (stream, name) for stream, (last, names, _) in pending.items() if last > uptos[stream] for name in names
         ]
         looks: list[Command] = [
-            ("XPENDING", stream, group, str(uptos[stream].next()), "+", 1, name) for stream, name in asked
+            ("XPENDING", stream, group, str(uptos[stream].next()), "+", 1, name) for stream, name in requested
         ]
-        for consumer, reply in zip(asked, self._connection.pipeline(looks), strict=True):
+        for consumer, reply in zip(requested, self._connection.pipeline(looks), strict=True):
             if not checked(self._connection, consumer[0], reply, "XPENDING"):
                 done.append(consumer)
         return done
@@ -102,11 +102,11 @@ class RedisDelivery:
         self, consumers: Sequence[tuple[str, bytes]], group: str, uptos: Mapping[str, StreamId]
     ) -> None:
         """Acknowledge the pending entries of these consumers. Each has at most one page."""
-        asked: list[Command] = [
+        requested: list[Command] = [
             ("XPENDING", stream, group, "-", str(uptos[stream]), _ACK_PAGE, name) for stream, name in consumers
         ]
         acks: list[Command] = []
-        for (stream, _), reply in zip(consumers, self._connection.pipeline(asked), strict=True):
+        for (stream, _), reply in zip(consumers, self._connection.pipeline(requested), strict=True):
             ids = [row[0] for row in checked(self._connection, stream, reply, "XPENDING") or ()]
             acks += [("XACK", stream, group, *ids[i : i + _ACK_IDS]) for i in range(0, len(ids), _ACK_IDS)]
         self._connection.commands(acks)

@@ -60,24 +60,24 @@ class EngineEntries:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def nths(self, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
+    def nths(self, requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> list[tuple[StreamId, int]]:
         found: list[tuple[StreamId, int]] = []
         beyond: list[int] = []
         replies = self._connection.commands(
-            [("PS.NTH", stream, str(after), count) for stream, after, count, _ in asked]
+            [("PS.NTH", stream, str(after), count) for stream, after, count, _ in requested]
         )
-        for (_, _, count, upto), (entry_id, number) in zip(asked, replies, strict=True):
+        for (_, _, count, upto), (entry_id, number) in zip(requested, replies, strict=True):
             at = None if entry_id is None else StreamId.parse(entry_id)
             if at is not None and at > upto:
                 beyond.append(len(found))
             found.append((at if at is not None and int(number) == count else upto, int(number)))
-        counts = self.counts([(stream, after, upto) for stream, after, _, upto in (asked[at] for at in beyond)])
+        counts = self.counts([(stream, after, upto) for stream, after, _, upto in (requested[at] for at in beyond)])
         for index, number in zip(beyond, counts, strict=True):
-            found[index] = asked[index][3], number
+            found[index] = requested[index][3], number
         return found
 
-    def counts(self, asked: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
-        ends = [(stream, at) for stream, *both in asked for at in both]
+    def counts(self, requested: Sequence[tuple[str, StreamId, StreamId]]) -> list[int]:
+        ends = [(stream, at) for stream, *both in requested for at in both]
         replies = self._connection.pipeline([("PS.NTH", stream, str(at), _ALL) for stream, at in ends])
         replied = zip(ends, replies, strict=True)
         numbers = [int(checked(self._connection, stream, reply, "PS.NTH")[1]) for (stream, _), reply in replied]

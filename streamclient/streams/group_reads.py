@@ -118,7 +118,7 @@ class _Delivery:
             for part in parts
             if part.count is not None and part.after < position < part.upto
         ]
-        answers = self._entries.nths([asked for _, asked in begun])
+        answers = self._entries.nths([requested for _, requested in begun])
         counts = {part: number for (part, _), (_, number) in zip(begun, answers, strict=True)}
         if not self._connection.can_skip_replies():
             # Replies are received as bytes, at once: they need not be parsed.

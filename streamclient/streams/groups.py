@@ -88,10 +88,12 @@ class Groups:
     def first_pending_ids(self, streams: Sequence[str], group: str, prefix: str) -> dict[str, StreamId]:
         """Return the smallest ID pending for the query's consumers, of the streams that have one."""
         pending = pending_of(self._connection, streams, group, prefix)
-        asked = [(stream, name) for stream, (_, counts, _) in pending.items() for name in counts]
-        replies = self._connection.pipeline([("XPENDING", stream, group, "-", "+", 1, name) for stream, name in asked])
+        requested = [(stream, name) for stream, (_, counts, _) in pending.items() for name in counts]
+        replies = self._connection.pipeline(
+            [("XPENDING", stream, group, "-", "+", 1, name) for stream, name in requested]
+        )
         found: dict[str, StreamId] = {}
-        for (stream, _), reply in zip(asked, replies, strict=True):
+        for (stream, _), reply in zip(requested, replies, strict=True):
             if rows := checked(self._connection, stream, reply, "XPENDING"):
                 first = StreamId.parse(rows[0][0])
                 found[stream] = min(first, found.get(stream, first))
@@ -100,15 +102,15 @@ class Groups:
     def first_unfinished_ids(self, streams: Sequence[str]) -> dict[str, StreamId | None]:
         """Return each stream's smallest ID that any group has yet to read or acknowledge; None without a group."""
         smallest: dict[str, StreamId | None] = dict.fromkeys(streams)
-        asked: list[tuple[str, bytes]] = []
+        requested: list[tuple[str, bytes]] = []
         listed = self._connection.pipeline([("XINFO", "GROUPS", stream) for stream in streams])
         for stream, reply in zip(streams, listed, strict=True):
             for group in map(pairs, checked(self._connection, stream, reply, "XINFO GROUPS") or ()):
                 position = StreamId.parse(group[b"last-delivered-id"]).next()
                 smallest[stream] = min(position, smallest[stream] or position)
-                asked.append((stream, group[b"name"]))
-        replies = self._connection.pipeline([("XPENDING", stream, group) for stream, group in asked])
-        for (stream, _), reply in zip(asked, replies, strict=True):
+                requested.append((stream, group[b"name"]))
+        replies = self._connection.pipeline([("XPENDING", stream, group) for stream, group in requested])
+        for (stream, _), reply in zip(requested, replies, strict=True):
             summary = checked(
                 self._connection, stream, reply, "XPENDING"
             )  # None: the group was destroyed after it was listed

@@ -141,9 +141,9 @@ class _Count:
         return Backlog(self.behind + round(uncounted * part), self.behind, most)
 
 
-def backlogs(connection: Connection, asked: Sequence[Asked], budget: Budget, *, nth: bool = False) -> list[Backlog]:
+def backlogs(connection: Connection, requested: Sequence[Asked], budget: Budget, *, nth: bool = False) -> list[Backlog]:
     """Count the entries after each position, within the budget. `nth`: whether the server has PS.NTH."""
-    counts = [_Count(*each) for each in asked]
+    counts = [_Count(*each) for each in requested]
     if nth:
         _by_extension(connection, [each for each in counts if each.total is None])
     known = connection.capabilities

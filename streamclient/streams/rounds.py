@@ -38,7 +38,7 @@ class Round:
     """Questions of one kind about several streams. `many` answers them, in their order."""
 
     many: Callable[[StreamServer, list[Any]], Sequence[Any]]
-    asked: Sequence[tuple[Any, ...]]
+    requested: Sequence[tuple[Any, ...]]
 
 
 #: A decision about many streams: it yields rounds of questions, gets lists of answers, and returns a result.
@@ -50,11 +50,11 @@ def run(server: StreamServer, planning: Planning[T]) -> T:
     answers: Sequence[Any] | None = None
     while True:
         try:
-            asked = planning.send(answers)
+            requested = planning.send(answers)
         except StopIteration as end:
             result: T = end.value
             return result
-        answers = asked.many(server, [*asked.asked]) if asked.asked else []
+        answers = requested.many(server, [*requested.requested]) if requested.requested else []
 
 
 def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T]:
@@ -67,7 +67,7 @@ def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T
     problems: dict[str, PystreamsError] = {}
     answers: dict[str, Any] = dict.fromkeys(steps)
     while answers:
-        asked: dict[Callable[[StreamServer, list[Any]], Sequence[Any]], list[tuple[str, tuple[Any, ...]]]] = {}
+        requested: dict[Callable[[StreamServer, list[Any]], Sequence[Any]], list[tuple[str, tuple[Any, ...]]]] = {}
         for stream, answer in answers.items():
             try:
                 ask = steps[stream].send(answer)
@@ -76,9 +76,9 @@ def for_each(server: StreamServer, steps: Mapping[str, Steps[T]]) -> dict[str, T
             except StreamError as problem:
                 problems[stream] = problem
             else:
-                asked.setdefault(ask.many, []).append((stream, ask.words))
+                requested.setdefault(ask.many, []).append((stream, ask.words))
         answers = {}
-        for many, questions in asked.items():
+        for many, questions in requested.items():
             found = many(server, [words for _, words in questions])
             answers.update((stream, answer) for (stream, _), answer in zip(questions, found, strict=True))
     if problems:
@@ -92,14 +92,14 @@ def count(stream: str, after: StreamId, upto: StreamId) -> Steps[int]:
     return found
 
 
-def counts(asked: Sequence[tuple[str, StreamId, StreamId]]) -> Planning[Sequence[int]]:
+def counts(requested: Sequence[tuple[str, StreamId, StreamId]]) -> Planning[Sequence[int]]:
     """See `Entries.counts`."""
-    found: Sequence[int] = yield Round(_count, asked)
+    found: Sequence[int] = yield Round(_count, requested)
     return found
 
 
-def _count(server: StreamServer, asked: list[Any]) -> Sequence[int]:
-    return server.entries.counts(asked)
+def _count(server: StreamServer, requested: list[Any]) -> Sequence[int]:
+    return server.entries.counts(requested)
 
 
 def nth(stream: str, after: StreamId, number: int, upto: StreamId) -> Steps[tuple[StreamId, int]]:
@@ -108,14 +108,14 @@ def nth(stream: str, after: StreamId, number: int, upto: StreamId) -> Steps[tupl
     return found
 
 
-def nths(asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> Planning[Sequence[tuple[StreamId, int]]]:
+def nths(requested: Sequence[tuple[str, StreamId, int, StreamId]]) -> Planning[Sequence[tuple[StreamId, int]]]:
     """See `Entries.nths`."""
-    found: Sequence[tuple[StreamId, int]] = yield Round(_nth, asked)
+    found: Sequence[tuple[StreamId, int]] = yield Round(_nth, requested)
     return found
 
 
-def _nth(server: StreamServer, asked: list[Any]) -> Sequence[tuple[StreamId, int]]:
-    return server.entries.nths(asked)
+def _nth(server: StreamServer, requested: list[Any]) -> Sequence[tuple[StreamId, int]]:
+    return server.entries.nths(requested)
 
 
 def splits(wholes: Sequence[tuple[Range, int]], most: int | None, *, exact: bool) -> Planning[Sequence[Sequence[Cut]]]:
@@ -128,14 +128,14 @@ def _splits(server: StreamServer, wholes: list[Any], *, most: int | None, exact:
     return server.entries.splits(wholes, most, exact=exact)
 
 
-def entry_bytes(asked: Sequence[tuple[str, StreamId]]) -> Planning[Sequence[float]]:
+def entry_bytes(requested: Sequence[tuple[str, StreamId]]) -> Planning[Sequence[float]]:
     """See `StreamKeys.average_entry_bytes`."""
-    found: Sequence[float] = yield Round(_entry_bytes, asked)
+    found: Sequence[float] = yield Round(_entry_bytes, requested)
     return found
 
 
-def _entry_bytes(server: StreamServer, asked: list[Any]) -> Sequence[float]:
-    return [server.streams.average_entry_bytes(stream, after) for stream, after in asked]
+def _entry_bytes(server: StreamServer, requested: list[Any]) -> Sequence[float]:
+    return [server.streams.average_entry_bytes(stream, after) for stream, after in requested]
 
 
 def state(stream: str, group: str) -> Steps[StreamState | None]:
@@ -144,8 +144,8 @@ def state(stream: str, group: str) -> Steps[StreamState | None]:
     return found
 
 
-def _state(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | None]:
-    return list(server.states.of([stream for stream, _ in asked], asked[0][1]).values())
+def _state(server: StreamServer, requested: list[Any]) -> Sequence[StreamState | None]:
+    return list(server.states.of([stream for stream, _ in requested], requested[0][1]).values())
 
 
 def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
@@ -154,8 +154,8 @@ def state_at_once(stream: str, group: str) -> Steps[StreamState | None]:
     return found
 
 
-def _state_at_once(server: StreamServer, asked: list[Any]) -> Sequence[StreamState | None]:
-    return list(server.states.consistent([stream for stream, _ in asked], asked[0][1]).values())
+def _state_at_once(server: StreamServer, requested: list[Any]) -> Sequence[StreamState | None]:
+    return list(server.states.consistent([stream for stream, _ in requested], requested[0][1]).values())
 
 
 def consumers(stream: str, group: str) -> Steps[list[tuple[bytes, int]]]:
@@ -164,8 +164,8 @@ def consumers(stream: str, group: str) -> Steps[list[tuple[bytes, int]]]:
     return found
 
 
-def _consumers(server: StreamServer, asked: list[Any]) -> Sequence[list[tuple[bytes, int]]]:
-    return list(server.groups.consumers([stream for stream, _ in asked], asked[0][1]).values())
+def _consumers(server: StreamServer, requested: list[Any]) -> Sequence[list[tuple[bytes, int]]]:
+    return list(server.groups.consumers([stream for stream, _ in requested], requested[0][1]).values())
 
 
 def is_held(stream: str, name: str) -> Steps[bool]:
@@ -174,9 +174,9 @@ def is_held(stream: str, name: str) -> Steps[bool]:
     return found
 
 
-def _is_held(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
-    held = server.leases.held([stream for stream, _ in asked], asked[0][1])
-    return [stream in held for stream, _ in asked]
+def _is_held(server: StreamServer, requested: list[Any]) -> Sequence[bool]:
+    held = server.leases.held([stream for stream, _ in requested], requested[0][1])
+    return [stream in held for stream, _ in requested]
 
 
 def first_pending_id(stream: str, group: str, prefix: str) -> Steps[StreamId | None]:
@@ -185,9 +185,9 @@ def first_pending_id(stream: str, group: str, prefix: str) -> Steps[StreamId | N
     return found
 
 
-def _first_pending_id(server: StreamServer, asked: list[Any]) -> Sequence[StreamId | None]:
-    found = server.groups.first_pending_ids([stream for stream, *_ in asked], *asked[0][1:])
-    return [found.get(stream) for stream, *_ in asked]
+def _first_pending_id(server: StreamServer, requested: list[Any]) -> Sequence[StreamId | None]:
+    found = server.groups.first_pending_ids([stream for stream, *_ in requested], *requested[0][1:])
+    return [found.get(stream) for stream, *_ in requested]
 
 
 def create_group(stream: str, group: str, position: StreamId, read: int | None = None) -> Steps[bool]:
@@ -196,9 +196,9 @@ def create_group(stream: str, group: str, position: StreamId, read: int | None =
     return created
 
 
-def _create_group(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
-    created = server.groups.create({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
-    return [stream in created for stream, *_ in asked]
+def _create_group(server: StreamServer, requested: list[Any]) -> Sequence[bool]:
+    created = server.groups.create({stream: (at, read) for stream, _, at, read in requested}, requested[0][1])
+    return [stream in created for stream, *_ in requested]
 
 
 def set_position(stream: str, group: str, position: StreamId, read: int | None) -> Steps[None]:
@@ -206,9 +206,9 @@ def set_position(stream: str, group: str, position: StreamId, read: int | None) 
     yield Ask(_set_position, (stream, group, position, read))
 
 
-def _set_position(server: StreamServer, asked: list[Any]) -> Sequence[None]:
-    server.groups.set_positions({stream: (at, read) for stream, _, at, read in asked}, asked[0][1])
-    return [None] * len(asked)
+def _set_position(server: StreamServer, requested: list[Any]) -> Sequence[None]:
+    server.groups.set_positions({stream: (at, read) for stream, _, at, read in requested}, requested[0][1])
+    return [None] * len(requested)
 
 
 def create_consumer(stream: str, group: str, name: str) -> Steps[bool]:
@@ -217,9 +217,11 @@ def create_consumer(stream: str, group: str, name: str) -> Steps[bool]:
     return created
 
 
-def _create_consumer(server: StreamServer, asked: list[Any]) -> Sequence[bool]:
-    created = server.groups.create_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
-    return [stream in created for stream, *_ in asked]
+def _create_consumer(server: StreamServer, requested: list[Any]) -> Sequence[bool]:
+    created = server.groups.create_consumers(
+        [(stream, name.encode()) for stream, _, name in requested], requested[0][1]
+    )
+    return [stream in created for stream, *_ in requested]
 
 
 def delete_consumer(stream: str, group: str, name: str) -> Steps[None]:
@@ -227,6 +229,6 @@ def delete_consumer(stream: str, group: str, name: str) -> Steps[None]:
     yield Ask(_delete_consumer, (stream, group, name))
 
 
-def _delete_consumer(server: StreamServer, asked: list[Any]) -> Sequence[None]:
-    server.groups.delete_consumers([(stream, name.encode()) for stream, _, name in asked], asked[0][1])
-    return [None] * len(asked)
+def _delete_consumer(server: StreamServer, requested: list[Any]) -> Sequence[None]:
+    server.groups.delete_consumers([(stream, name.encode()) for stream, _, name in requested], requested[0][1])
+    return [None] * len(requested)

@@ -58,9 +58,9 @@ def lags_after(connection: Connection, moves: Sequence[Move]) -> list[tuple[int 
         else (max(0, move.group.stream.added - move.read), True)
         for move in moves
     ]
-    asked = [at for at, (_, exact) in enumerate(found) if not exact]
-    counted = inventory.behind(connection, [(moves[at].group.stream, moves[at].position) for at in asked])
-    for at, backlog in zip(asked, counted, strict=True):
+    requested = [at for at, (_, exact) in enumerate(found) if not exact]
+    counted = inventory.behind(connection, [(moves[at].group.stream, moves[at].position) for at in requested])
+    for at, backlog in zip(requested, counted, strict=True):
         found[at] = (backlog.entries, backlog.is_exact)
     return found
 

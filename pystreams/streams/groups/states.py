@@ -119,7 +119,7 @@ def _always(_: Group) -> bool:
     return True
 
 
-class Asked:
+class ConsumerBudget:
     """Selects the groups whose consumers are requested in one round, up to a total number of consumers.
 
     XINFO CONSUMERS has no pages, so a group with very many consumers is left out as well.
@@ -161,10 +161,10 @@ def groups_of(
     """
     budget = budget or Budget()
     for page in pages(streams):
-        asked = [stream for stream in page if stream.groups]
-        commands: list[Command] = [("XINFO", "GROUPS", stream.name) for stream in asked]
+        requested = [stream for stream in page if stream.groups]
+        commands: list[Command] = [("XINFO", "GROUPS", stream.name) for stream in requested]
         found: list[Group] = []
-        for command, stream, reply in zip(commands, asked, connection.pipeline(commands), strict=True):
+        for command, stream, reply in zip(commands, requested, connection.pipeline(commands), strict=True):
             if isinstance(reply, ResponseError):
                 problem = failure(connection, command, reply)
                 if problem.condition in ("NO_SUCH_STREAM", "NOT_A_STREAM"):
@@ -229,9 +229,9 @@ def _counted(connection: Connection, found: Sequence[Group], budget: Budget) -> 
     open_lags = [at for at, group in enumerate(found) if group.lag is None and not group.is_beyond]
     if not open_lags:
         return list(found)
-    asked = [(found[at].stream.name, found[at].stream.state, found[at].position) for at in open_lags]
+    requested = [(found[at].stream.name, found[at].stream.state, found[at].position) for at in open_lags]
     changed = list(found)
-    backlogs = lags.backlogs(connection, asked, budget, nth=ids.has_nth(connection))
+    backlogs = lags.backlogs(connection, requested, budget, nth=ids.has_nth(connection))
     for at, backlog in zip(open_lags, backlogs, strict=True):
         behind_ms = 0 if backlog.most == 0 else None
         changed[at] = replace(
@@ -250,7 +250,7 @@ def detailed(
 ) -> list[Group]:
     """Return the same groups with their consumers, the first pending entry and the first undelivered entry."""
     commands: list[Command] = []
-    asked: list[tuple[Group, list[str]]] = []
+    requested: list[tuple[Group, list[str]]] = []
     for group in found:
         parts: list[str] = []
         if consumers(group):
@@ -262,9 +262,9 @@ def detailed(
         if group.lag and not group.at_start:
             parts.append("undelivered")
             commands.append(ids.first_behind(connection, group.stream.name, group.position))
-        asked.append((group, parts))
+        requested.append((group, parts))
     replies = iter(connection.pipeline(commands))
-    return [_with(group, {part: next(replies) for part in parts}) for group, parts in asked]
+    return [_with(group, {part: next(replies) for part in parts}) for group, parts in requested]
 
 
 def _with(group: Group, replies: Mapping[str, Any]) -> Group:

@@ -78,14 +78,14 @@ def expect(
         for at, part in enumerate(found)
         if part.count is None and (counts_cheaply or part.head is None) and states.get(part.stream) is not None
     ]
-    asked = [found[at] for at in left]
+    requested = [found[at] for at in left]
     if counts_cheaply:
-        counts = yield from rounds.counts([(part.stream, part.after, part.upto) for part in asked])
-        for at, part, count in zip(left, asked, counts, strict=True):
+        counts = yield from rounds.counts([(part.stream, part.after, part.upto) for part in requested])
+        for at, part, count in zip(left, requested, counts, strict=True):
             found[at] = replace(part, count=count)
     else:
-        heads = yield from rounds.nths([(part.stream, part.after, 1, part.upto) for part in asked])
-        for at, part, (head, count) in zip(left, asked, heads, strict=True):
+        heads = yield from rounds.nths([(part.stream, part.after, 1, part.upto) for part in requested])
+        for at, part, (head, count) in zip(left, requested, heads, strict=True):
             found[at] = replace(part, head=head) if count else replace(part, count=0)
     return found
 

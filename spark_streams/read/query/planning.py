@@ -207,11 +207,11 @@ def limited(
     left = limit
     waiting = {stream: max(1, backlog[stream]) for stream in ends if ends[stream] > starts[stream]}
     while left and waiting:
-        asked = shares(left, waiting, rotation)
+        requested = shares(left, waiting, rotation)
         answers = yield from rounds.nths(
-            [(stream, reached[stream], share, ends[stream]) for stream, share in asked.items()]
+            [(stream, reached[stream], share, ends[stream]) for stream, share in requested.items()]
         )
-        for (stream, share), (at, found) in zip(asked.items(), answers, strict=True):
+        for (stream, share), (at, found) in zip(requested.items(), answers, strict=True):
             reached[stream] = at
             left -= found
             counts[stream] += found

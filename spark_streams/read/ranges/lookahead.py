@@ -71,11 +71,11 @@ class Lookahead:
 
     def tell(self, server: StreamServer, generation: int, facts: Facts) -> None:
         """Pass the answer to `server`, if the next batch begins there and the answer is still valid."""
-        asked, self._asked = self._asked, None
-        if asked is None or facts.starts.get(asked[0].stream) != asked[0].after:
+        requested, self._asked = self._asked, None
+        if requested is None or facts.starts.get(requested[0].stream) != requested[0].after:
             return
         self._settle()
-        question, known_to = asked
+        question, known_to = requested
         found, state = self._found, facts.states.get(question.stream)
         if found is None or state is None or known_to != generation:
             return

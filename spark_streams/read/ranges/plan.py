@@ -247,7 +247,7 @@ def _admit(facts: Facts, limits: LimitOptions) -> Planning[_Admitted | None]:
 def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
     """Return the number of entries that each stream has for the batch, and whether the number is certain."""
     found: dict[str, tuple[int, bool]] = {}
-    asked: list[tuple[str, StreamId, StreamId]] = []
+    requested: list[tuple[str, StreamId, StreamId]] = []
     for stream, end in facts.reach.items():
         start, state, known = facts.starts[stream], facts.states[stream], facts.begins[stream].backlog
         if state is None or end <= start:
@@ -260,9 +260,9 @@ def _backlogs(facts: Facts) -> Planning[dict[str, tuple[int, bool]]]:
             count, is_certain = known, True
         found[stream] = count, is_certain
         if not is_certain and facts.counts_cheaply:
-            asked.append((stream, start, end))
-    counted = yield from rounds.counts(asked)
-    found.update((stream, (count, True)) for (stream, *_), count in zip(asked, counted, strict=True))
+            requested.append((stream, start, end))
+    counted = yield from rounds.counts(requested)
+    found.update((stream, (count, True)) for (stream, *_), count in zip(requested, counted, strict=True))
     return found
 
 
@@ -275,8 +275,8 @@ def _is_enough(facts: Facts, limits: LimitOptions, backlogs: Mapping[str, tuple[
     unknown = [stream for stream, (_, is_certain) in backlogs.items() if not is_certain]
     while missing > 0 and unknown:
         some, unknown = unknown[:_SAMPLED], unknown[_SAMPLED:]
-        asked = [(stream, facts.starts[stream], missing, facts.reach[stream]) for stream in some]
-        found = yield from rounds.nths(asked)
+        requested = [(stream, facts.starts[stream], missing, facts.reach[stream]) for stream in some]
+        found = yield from rounds.nths(requested)
         missing -= sum(count for _, count in found)
     return missing <= 0
 

@@ -86,8 +86,8 @@ class RangeSource:
             if fails_missing(self._options, available_now=self._targets is not None):
                 check_exist(self._options, states, self._address)
             begins = self._begins(server, states, starts or {})
-            asked = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
-            baselines = rounds.for_each(server, asked)
+            requested = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
+            baselines = rounds.for_each(server, requested)
         for stream in (stream for stream, state in states.items() if state is None):
             _log.warning("The stream %s does not exist yet. The query waits for it.", stream)
         self._continuity.see(states)

@@ -172,8 +172,8 @@ class _Noted:
     def _decide(self, replies: list[Any]) -> list[Command]:
         (found,) = replies
         notes = dict(zip(found[::2], found[1::2], strict=True))
-        asked = [*self._letters, *(each for each in notes if each not in self._letters)]
-        pending = self._pending(asked)
+        requested = [*self._letters, *(each for each in notes if each not in self._letters)]
+        pending = self._pending(requested)
         self._old = [each for each in notes if each not in pending]
         mine = [
             letter

@@ -119,14 +119,14 @@ def _claims(link: Link, tasks: Sequence[SharedTask]) -> dict[SharedTask, list[Cl
     """Return the pending entries of other consumers that each task is to claim. Raises RefusedForNowError."""
     claiming = [task for task in tasks if task.claims]
     listed = link.pipeline([("XINFO", "CONSUMERS", task.stream, task.group) for task in claiming])
-    asked: list[tuple[SharedTask, int]] = []
+    requested: list[tuple[SharedTask, int]] = []
     commands: list[Command] = []
     for task, consumers in zip(claiming, listed, strict=True):
         for name, idle in protocol.claimable(task, _answered(consumers)):
-            asked.append((task, idle))
+            requested.append((task, idle))
             commands.append(protocol.pending_of(task, name, idle, task.claims))
     found: dict[SharedTask, list[Claim]] = {}
-    for (task, idle), rows in zip(asked, link.pipeline(commands), strict=True):
+    for (task, idle), rows in zip(requested, link.pipeline(commands), strict=True):
         claims = found.setdefault(task, [])
         left = task.claims - sum(len(claim.ids) for claim in claims)
         ids = [row[0] for row in _answered(rows)[:left]]

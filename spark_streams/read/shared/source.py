@@ -198,8 +198,8 @@ class SharedSource:
         """Return the facts for planning a batch. Creates missing groups, and reports losses."""
         before = {} if self._latest is None else self._latest.streams
         self._latest = Offsets({**before, **{stream: last_id_of(state) for stream, state in states.items()}})
-        asked = {stream: self._look(server, begin, stream, state) for stream, state in states.items()}
-        lag = rounds.for_each(server, asked)
+        requested = {stream: self._look(server, begin, stream, state) for stream, state in states.items()}
+        lag = rounds.for_each(server, requested)
         claims = self._claimable(connection, server, states, last)
         for stream, state in states.items():
             if state is not None and state.group is not None:
@@ -321,16 +321,18 @@ class SharedSource:
         """Return how many pending entries of other consumers may be claimed now, by stream, without zeros."""
         idle = self._options.claim_idle
         streams = [stream for stream, state in states.items() if state and state.group and state.group.pending]
-        asked: list[tuple[str, Command]] = []
+        requested: list[tuple[str, Command]] = []
         for stream, consumers in server.groups.consumers(streams, self._group).items():
             for name, pending in consumers:
                 batch = protocol.batch_of(name, self._options.consumer)
                 if not pending or (batch is not None and batch > last.since) or (batch is None and idle is None):
                     continue
                 condition: Command = () if batch is not None or idle is None else ("IDLE", idle)
-                asked.append((stream, ("XPENDING", stream, self._group, *condition, "-", "+", _LOOKED_AT, name)))
+                requested.append((stream, ("XPENDING", stream, self._group, *condition, "-", "+", _LOOKED_AT, name)))
         found: dict[str, int] = {}
-        for (stream, _), rows in zip(asked, connection.commands([command for _, command in asked]), strict=True):
+        for (stream, _), rows in zip(
+            requested, connection.commands([command for _, command in requested]), strict=True
+        ):
             if rows:
                 found[stream] = found.get(stream, 0) + len(rows)
         return found

@@ -159,8 +159,8 @@ class AtLeastOnceSender:
         elif refusal.startswith("ASK "):
             asking = pack("ASKING")
             commands = [asking + bytes(rows.commands[a:b]) for a, b in pairwise(rows.bounds.tolist())]
-            asked = self._connection.link_for_ask(refusal)
-            buffer, stop = asked.receive(asked.send_raw(*commands))
+            requested = self._connection.link_for_ask(refusal)
+            buffer, stop = requested.receive(requested.send_raw(*commands))
             replies = parse(bytes(buffer[:stop]))[1::2]
             sent.rows = rows.pick([at for at, reply in enumerate(replies) if _is_error(reply)])
             return not len(sent.rows)

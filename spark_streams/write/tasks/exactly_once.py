@@ -106,14 +106,14 @@ class ExactlyOnceSender:
                 ("HMGET", writer.fence_key(stream), *FENCE_FIELDS),
                 ("XINFO", "STREAM", stream),
             ]
-        looks = len(commands)
+        reads = len(commands)
         writes = self._terms.options.mode != "staged"
         if writes:
             commands += self._protocol.enter(streams)
         replies = self._connection.pipeline(commands)
         if writes:
-            self._connection.check(commands[looks:], replies[looks:])
-            writes = self._protocol.may_write(replies[-1] if len(replies) > looks else None)
+            self._connection.check(commands[reads:], replies[reads:])
+            writes = self._protocol.may_write(replies[-1] if len(replies) > reads else None)
         fences: dict[bytes, list[bytes | None]] = {}
         for at, stream in enumerate(streams):
             values, fence, info = replies[3 * at : 3 * at + 3]

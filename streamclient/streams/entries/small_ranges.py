@@ -34,7 +34,7 @@ class _Request:
     """A request in flight: its ranges, the requested number of entries of each, and the separator of their replies."""
 
     ranges: Sequence[Range]
-    asked: Sequence[int]
+    requested: Sequence[int]
     separator: bytes
     token: bytes
 
@@ -81,18 +81,18 @@ def _is_large(part: Range, size: PageSize) -> bool:
 def _send(connection: Connection, left: list[Range], size: PageSize) -> _Request:
     """Request the next ranges that make a page together; they are removed from the end of `left`."""
     ranges: list[Range] = []
-    asked: list[int] = []
+    requested: list[int] = []
     room = size.now
     while left and len(ranges) < _MOST_RANGES and (not ranges or _expected(left[-1]) <= room):
         part = left.pop()
         ranges.append(part)
-        asked.append(_expected(part) + 1)  # one more: a full reply means unexpected entries
+        requested.append(_expected(part) + 1)  # one more: a full reply means unexpected entries
         room -= _expected(part)
     mark = secrets.token_hex(16).encode()
     commands: list[Command] = []
-    for part, count in zip(ranges, asked, strict=True):
+    for part, count in zip(ranges, requested, strict=True):
         commands += [xrange.command(part.stream, part.after, part.upto, count), ("ECHO", mark)]
-    return _Request(ranges, asked, b"$32\r\n%b\r\n" % mark, connection.request(commands))
+    return _Request(ranges, requested, b"$32\r\n%b\r\n" % mark, connection.request(commands))
 
 
 def joined(bodies: Sequence[bytes], count: int) -> Page:
@@ -111,12 +111,12 @@ def _received(
     others: list[Range] = []
     at = 0
     with memoryview(buffer) as view:
-        for part, asked in zip(request.ranges, request.asked, strict=True):
+        for part, requested in zip(request.ranges, request.requested, strict=True):
             end = buffer.find(request.separator, at, stop)
             head = buffer.find(_LINE, at, max(end, at))
             if end < 0 or head < 0 or buffer[at] != ord("*"):
                 others.append(part)  # an error, perhaps of the whole request
-            elif (count := int(buffer[at + 1 : head])) >= asked:
+            elif (count := int(buffer[at + 1 : head])) >= requested:
                 others.append(part)
             else:
                 found.append((part, max(count, 0)))

@@ -69,21 +69,21 @@ def pages(
     NOT_A_STREAM and SERVER_REFUSED.
     """
     size = size or PageSize(most)
-    asked = size.now
-    token = connection.request([command(stream, after, upto, asked)])
+    requested = size.now
+    token = connection.request([command(stream, after, upto, requested)])
     while True:
         buffer, stop = connection.receive(token)
         count, start = _head(connection, stream, buffer)
         if count < 1:
             break
-        full = count >= asked
+        full = count >= requested
         size.update(count, stop, fields_at(buffer, start))
         guess = last_id(buffer, stop) if full and delivery is None else None
         if guess is not None and guess >= upto:
             guess = None
         if guess is not None:
-            asked = size.now
-            token = connection.request([command(stream, guess, upto, asked)])
+            requested = size.now
+            token = connection.request([command(stream, guess, upto, requested)])
         page = decode_page(buffer, start, stop, count)
         last = StreamId.parse(page.last_id())
         finished = not full or last >= upto
@@ -92,8 +92,8 @@ def pages(
             guess = None
         commands: list[Command] = []
         if not finished and guess is None:
-            asked = size.now
-            commands.append(command(stream, last, upto, asked))
+            requested = size.now
+            commands.append(command(stream, last, upto, requested))
         resume: Resume | None = None
         if delivery is not None:
             resume = _resumption(connection, stream, delivery, page, commands)
@@ -129,13 +129,13 @@ def last_id(buffer: bytearray, stop: int) -> StreamId | None:
         return None
 
 
-def marks(connection: Connection, asked: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
+def marks(connection: Connection, requested: Sequence[Counting]) -> list[tuple[list[StreamId], int]]:
     """Return for each: the ID of every `grid`-th entry in (after, upto], and the number of all, reading at most `most`.
 
     Several streams are read at a time: the server works on one while another's entries are counted.
     """
-    found: list[tuple[list[StreamId], int]] = [([], 0)] * len(asked)
-    left = deque(enumerate(asked))
+    found: list[tuple[list[StreamId], int]] = [([], 0)] * len(requested)
+    left = deque(enumerate(requested))
     under_way: deque[tuple[int, _Counted, bytes]] = deque()
 
     def go_on(at: int, counted: _Counted, reply: tuple[bytearray, int] | None) -> None:
@@ -166,17 +166,17 @@ def _counted(
     size = PageSize(_COUNT_PAGE)
 
     def ask(behind: StreamId, left: int) -> tuple[int, bytes]:
-        asked = min(size.now, left)
-        return asked, connection.request([command(stream, behind, upto, asked)])
+        requested = min(size.now, left)
+        return requested, connection.request([command(stream, behind, upto, requested)])
 
-    asked, token = ask(after, most - total)
+    requested, token = ask(after, most - total)
     while True:
         buffer, stop = yield token
         count, start = _head(connection, stream, buffer)
         if count < 1:
             break
         ahead: tuple[int, bytes] | None = None
-        goes_on = count >= asked and total + count < most
+        goes_on = count >= requested and total + count < most
         size.update(count, stop)
         guess = last_id(buffer, stop) if goes_on else None
         if guess is not None:
@@ -191,19 +191,21 @@ def _counted(
         if ahead is not None and guess != after:
             yield ahead[1]
             ahead = None
-        asked, token = ahead or ask(after, most - total)
+        requested, token = ahead or ask(after, most - total)
     return found, total
 
 
-def short_ids(connection: Connection, asked: Sequence[tuple[str, StreamId, int, StreamId]]) -> Iterator[list[bytes]]:
+def short_ids(
+    connection: Connection, requested: Sequence[tuple[str, StreamId, int, StreamId]]
+) -> Iterator[list[bytes]]:
     """Yield the IDs of the first entries of each (stream, after, count, upto); `count` is their largest number.
 
     Many ranges are read at a time.
     """
     at = 0
-    while at < len(asked):
-        some, entries = [asked[at]], asked[at][2]
-        for one in asked[at + 1 : at + _SHORT_RANGES]:
+    while at < len(requested):
+        some, entries = [requested[at]], requested[at][2]
+        for one in requested[at + 1 : at + _SHORT_RANGES]:
             entries += one[2]
             if entries > _SHORT_ENTRIES:
                 break
@@ -221,18 +223,18 @@ def average_entry_bytes(connection: Connection, stream: str, after: StreamId, sa
     At most `sample` of them are read: one, then increasing numbers up to some hundred kilobytes in total.
     """
     found = size = 0
-    asked = 1
+    requested = 1
     while found < sample and size < _SAMPLE_BYTES:
         buffer, stop = connection.receive(
-            connection.request([command(stream, after, LAST, min(asked, sample - found))])
+            connection.request([command(stream, after, LAST, min(requested, sample - found))])
         )
         page = _page(connection, stream, buffer, stop)
         if page is None:
             break
         found, size, after = found + page.count, size + stop, StreamId.parse(page.last_id())
-        if page.count < asked:
+        if page.count < requested:
             break
-        asked *= _SAMPLE_GROWTH
+        requested *= _SAMPLE_GROWTH
     return size / found if found else 0.0
 
 

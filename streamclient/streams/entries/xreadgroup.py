@@ -242,9 +242,11 @@ def _pending_entries(
 
 def deliveries_of(connection: Connection, pages: Sequence[tuple[Consumer, Sequence[bytes]]]) -> list[Any]:
     """Like `deliveries`, for the entries of several consumers at once."""
-    asked = [_xpending(consumer, str(StreamId.parse(ids[0])), str(StreamId.parse(ids[-1]))) for consumer, ids in pages]
+    requested = [
+        _xpending(consumer, str(StreamId.parse(ids[0])), str(StreamId.parse(ids[-1]))) for consumer, ids in pages
+    ]
     found: list[Any] = []
-    for (consumer, ids), rows in zip(pages, connection.commands(asked), strict=True):
+    for (consumer, ids), rows in zip(pages, connection.commands(requested), strict=True):
         if len(rows) < consumer.page_size:
             counts = {row[0]: int(row[3]) for row in rows}
             found.append(np.array([counts.get(one, 1) for one in ids], np.int32))
