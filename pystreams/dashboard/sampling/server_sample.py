@@ -152,7 +152,7 @@ class Looks:
         """The groups with their status; what has something to do is asked about in detail."""
         busy = [group for group in known.values() if group.lag is None or group.lag or group.pending]
         busy.sort(key=lambda group: group.consumer_count)  # so that who is left out are those with very many
-        consumers = of_groups.Asked()
+        consumers = of_groups.ConsumerBudget()
         for page in of_groups.affordable(connection, busy):
             for group in of_groups.detailed(connection, page, consumers):
                 known[group.stream.name, group.name] = group
