@@ -1,4 +1,4 @@
-"""The command `pystreams` itself, and the verbs that it has."""
+"""The command `pystreams` itself, and its verbs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _asks_for_json(words: Sequence[str]) -> bool:
 
 @contextmanager
 def _legible() -> Iterator[None]:
-    """Escape control characters in what click says of a command line."""
+    """Escape control characters in click's messages about a command line."""
     try:
         yield
     except click.ClickException as failure:
@@ -90,7 +90,7 @@ class Root(InOrder):
 @server_options
 @click.pass_context
 def cli(ctx: click.Context, /, **given: Any) -> None:
-    """See and steer Redis streams: on the pystreams engine, Redis and Valkey.
+    """Inspect and manage Redis streams: on the pystreams engine, Redis and Valkey.
 
     The server is the first of these that is given: --url or --embedded, --profile, PYSTREAMS_URL,
     PYSTREAMS_PROFILE, the default profile of ~/.config/pystreams/profiles.toml, redis://127.0.0.1:6379. Passwords come

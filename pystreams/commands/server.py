@@ -59,7 +59,9 @@ def _write(run: Run, member: str, columns: list[Column], cells: list[list[str]],
 )
 @_where
 @click.option("--user", help="Only clients of this ACL user.")
-@click.option("--sort", type=click.Choice(list(_SORTS)), default="memory", show_default=True, help="Largest first.")
+@click.option(
+    "--sort", type=click.Choice(list(_SORTS)), default="memory", show_default=True, help="Order, largest first."
+)
 @limit_option(100, "clients")
 @click.option("--kill", type=int, multiple=True, metavar="ID", help="Disconnect this client; may be repeated.")
 def clients(

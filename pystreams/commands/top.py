@@ -22,10 +22,10 @@ _SORTS = sorted({each.name for view in measures.ON_TOP.values() for each in view
     needs=_NEEDS,
     examples=("pystreams top", "pystreams top --streams --sort rate", "pystreams top --filter orders"),
 )
-@click.option("--streams", is_flag=True, help="Begin with streams, not groups.")
-@click.option("--sort", type=click.Choice(_SORTS), default="lag", show_default=True, help="The column to begin with.")
-@click.option("--filter", "search", default="", metavar="TEXT", help="Only names that contain this.")
-@click.option("--interval", default="2s", show_default=True, help="How long to wait between two looks.")
+@click.option("--streams", is_flag=True, help="Start with streams instead of groups.")
+@click.option("--sort", type=click.Choice(_SORTS), default="lag", show_default=True, help="Initial sort column.")
+@click.option("--filter", "search", default="", metavar="TEXT", help="Text that names must contain.")
+@click.option("--interval", default="2s", show_default=True, help="Time between two samples.")
 def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
     r"""Watch streams and groups in the terminal: lag, rates, pending entries, status.
 
@@ -34,9 +34,9 @@ def top(run: Run, streams: bool, sort: str, search: str, interval: str) -> None:
           /     filter by name         r      reverse the order
           space pause                  q      quit
 
-    RATE: entries that are added to the stream. DELIVERED: those that the group is given.
+    RATE: entries added to the stream. DELIVERED: entries delivered to the group.
 
-    Looking takes at most a tenth of the time, however many streams there are: with thousands it looks less often.
+    Sampling takes at most a tenth of the time: with thousands of streams, samples are less frequent.
     """
     pause = times.duration(interval, "--interval") / 1000
     if find_spec("textual") is None:

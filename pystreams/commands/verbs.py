@@ -1,4 +1,4 @@
-"""What every verb has: the options about the server and the output, confirmation of changes, errors with exit statuses.
+"""Common parts of verbs: options for the server and the output, confirmation of changes, errors with exit statuses.
 
 A verb is a function whose first argument is a `Run`. `verb` makes a command of it, with --url, --profile, --option and
 --json, which may stand before or behind the verb's name. `changes=True` adds --yes and --dry-run, `adds=True` the last.
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def connection(self) -> Connection:
-        """The connection to the server, opened when it is first asked for."""
+        """The connection to the server, opened on first use."""
         if self._connection is None:
             file = profiles.path()
             if self.wanted.url is None and profiles.is_shared(file):
@@ -60,12 +60,12 @@ class Run:
         return self._others[-1]
 
     def use(self, url: str) -> None:
-        """Talk to this server, which was named in another place than --url."""
+        """Use this server, which was named elsewhere than in --url."""
         self.wanted = replace(self.wanted, url=url, embedded=False)
 
     @property
     def now(self) -> int:
-        """The server's time when it was first asked for, in milliseconds since 1970."""
+        """The server's time at the first call, in milliseconds since 1970."""
         if self._now is None:
             self._now = paged_calls.now_ms(self.connection)
         return self._now
@@ -87,7 +87,7 @@ class Run:
             return True
         if self.out.structured or not sys.stdin.isatty():
             fail("NOT_CONFIRMED", plan=plan)
-        if not click.confirm(f"This will {plan}. Go on?", err=True):
+        if not click.confirm(f"This will {plan}. Continue?", err=True):
             self.out.note("Nothing was changed.")
             return False
         return True
@@ -117,7 +117,7 @@ class Name(click.ParamType[bytes]):
 
 
 class EntryId(click.ParamType[bytes]):
-    """The ID of one entry, in full: of `5` the sequence number is 0, as XACK and XDEL understand it."""
+    """The complete ID of one entry: `5` has the sequence number 0, as in XACK and XDEL."""
 
     name = "id"
 
@@ -125,28 +125,28 @@ class EntryId(click.ParamType[bytes]):
         try:
             return str(StreamId.parse(str(value))).encode()
         except ValueError:
-            self.fail(f"'{value}' is no ID such as 1526919030474-0", param, ctx)
+            self.fail(f"'{value}' is not an ID such as 1526919030474-0", param, ctx)
 
 
 def _completions(ctx: click.Context, found: Callable[[Connection], Iterable[bytes]]) -> list[CompletionItem]:
-    """Return the first names that are found on the server; none if it cannot be asked."""
+    """Return the first names that are found on the server; none if it is unreachable."""
     try:
         with closing(connect(wanted_of(ctx), "")) as connection:
             some = itertools.islice(found(connection), _COMPLETIONS)
-            # A shell shows candidates as they are: what could steer the terminal is left out.
+            # A shell shows candidates unchanged: names with control characters are omitted.
             return [CompletionItem(text) for text in map(names.to_shell, some) if text.isprintable()]
     except (PystreamsError, *BROKEN):
         return []
 
 
 def _streams_like(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Return the server's streams whose names begin so."""
+    """Return the server's streams whose names begin with a text."""
     pattern = "".join(f"\\{each}" if each in "*?[]\\^-" else each for each in incomplete) + "*"
     return _completions(ctx, lambda connection: inventory.scan(connection, names.from_shell(pattern)))
 
 
 class StreamName(Name):
-    """A stream's name; a shell completes it from those that the server has."""
+    """A stream's name; a shell completes it from the server's streams."""
 
     name = "stream"
 
@@ -156,13 +156,13 @@ class StreamName(Name):
 
 
 class GroupName(Name):
-    """A group's name; a shell completes it from those of the stream that stands before it."""
+    """A group's name; a shell completes it from those of the stream in front of it."""
 
     name = "group"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del param
-        # Of words that end in an option without its value click has read no arguments yet.
+        # If the words end in an option without its value, click has read no arguments yet.
         words = [ctx.params.get("stream"), *map(names.from_shell, ctx.args)]
         first = next((word for word in words if word), None)
         if first is None:
@@ -178,7 +178,7 @@ class GroupName(Name):
 
 
 class StreamPattern(click.ParamType[str]):
-    """A stream's name or a glob, completed as a name is."""
+    """A stream's name or a glob, completed like a name."""
 
     name = "pattern"
 
@@ -191,29 +191,29 @@ NAME, STREAM, GROUP, PATTERN, ID = Name(), StreamName(), GroupName(), StreamPatt
 
 
 def stream_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the argument STREAM."""
+    """Add the argument STREAM."""
     return click.argument("stream", type=STREAM)(function)
 
 
 def group_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the argument GROUP."""
+    """Add the argument GROUP."""
     return click.argument("group", type=GROUP)(function)
 
 
 def match_limit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the option --limit of a verb that changes many things at once: more matches are an error."""
+    """Add the option --limit of a verb that changes many things at once: more matches are an error."""
     text = "Refuse if more than this many match; 0 for no limit."
     return click.option("--limit", type=click.IntRange(0), default=1000, show_default=True, help=text)(function)
 
 
 def limit_option(default: int, things: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option --limit of a verb that lists things."""
+    """Add the option --limit of a verb that lists things."""
     text = f"Maximum number of {things} to show; 0 for all."
     return click.option("--limit", type=click.IntRange(0), default=default, show_default=True, help=text)
 
 
 def ids_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the argument ID, any number of them; the function gets each once."""
+    """Add the argument ID, any number of them; the function gets each once."""
     return click.argument("ids", nargs=-1, type=ID, metavar="[ID]...", callback=_each_once)(function)
 
 
@@ -223,23 +223,25 @@ def _each_once(ctx: click.Context, param: click.Parameter, given: tuple[bytes, .
 
 
 def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that say which server is meant and what the output is for, for the whole command or a verb."""
+    """Add the options for the server and the form of the output, for the whole command or a verb."""
     for option in (
         click.option("--json", is_flag=True, default=None, help="The same as -o json."),
         click.option(
             "-o",
             "--output",
             type=click.Choice([each.value for each in Form]),
-            help="Form of the results; a table by default.",
+            help="Format of the results; a table by default.",
         ),
         click.option(
             "--option",
             "options",
             multiple=True,
             metavar="NAME=VALUE",
-            help="A connection option of the connector, such as tls.caFile=ca.pem.",
+            help="Connection option of the connector, such as tls.caFile=ca.pem.",
         ),
-        click.option("--embedded", is_flag=True, default=None, help="The embedded engine of a running Spark driver."),
+        click.option(
+            "--embedded", is_flag=True, default=None, help="Use the embedded engine of a running Spark driver."
+        ),
         click.option("--profile", metavar="NAME", help="A server of ~/.config/pystreams/profiles.toml."),
         click.option("--url", metavar="URL", help="The server: redis://host:port, rediss://, redis+cluster://, ..."),
     ):
@@ -247,13 +249,13 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Show the planned changes, and change nothing.")
 _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
-_OF_EXTRAS = ("pyarrow", "numpy")  # the packages of the extra `engine` that some verbs need, for Parquet say
+_OF_EXTRAS = ("pyarrow", "numpy")  # packages of the extra `engine` that some verbs need, for example for Parquet
 
-#: The rules of ACL SETUSER that a verb needs, for those that have them.
+#: Rules of ACL SETUSER that each verb needs.
 NEEDS: dict[click.Command, str] = {}
 
 _LEVEL = "pystreams.level"
@@ -261,13 +263,13 @@ _LAST = ("--url", "--profile", "--embedded", "--option", "-o", "--json", "--yes"
 
 
 def remember(ctx: click.Context, **given: Any) -> None:
-    """Keep what was given before the verb's name."""
+    """Store the options before the verb's name."""
     ctx.meta.setdefault(_LEVEL, {}).update({name: value for name, value in given.items() if value})
 
 
 def wanted_of(ctx: click.Context) -> Wanted:
-    """Return the server that this command line names so far: before the verb's name too, where a shell completes as
-    well.
+    """Return the server that the command line names so far, including options before the verb's name, even while a
+    shell well.
     """
     level: dict[str, Any] = {**ctx.meta.get(_LEVEL, {})}
     for each in (ctx.find_root(), ctx):
@@ -376,7 +378,7 @@ def _guarded(ctx: click.Context, run: Run, work: Callable[[], None]) -> None:
         if failure.condition == "SERVER_UNREACHABLE":
             run.out.note(target.hint(run.wanted))
     except ReaderGoneError:
-        pass  # nobody is left to work for, and that is no failure
+        pass  # the reader is gone, which is not a failure
     except (KeyboardInterrupt, click.Abort):  # click raises Abort where a question is interrupted
         status = Status.INTERRUPTED
     finally:

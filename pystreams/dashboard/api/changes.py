@@ -1,7 +1,7 @@
-"""Changes, in two steps: a plan says what would be done, and sending back its number does it.
+"""Changes in two steps: a plan describes the change, and sending back its number carries it out.
 
-A change is a class of one action: `plan` asks the server and says in a sentence what would happen; `act` does it. What
-concerns many entries is done a part at a time: `more` says that it is to be asked for again.
+A change is a class of one action: `plan` asks the server and describes the change in a sentence; `act` does it. Changes
+of many entries are done in parts: `more` means that the request must be repeated.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from pystreams.values import names, numbers, positions, times
 from streamclient.connection import Connection
 from streamwire.stream_id import ZERO, StreamId
 
-_SECONDS = 3.0  # after which a long change stops and says that there is more
+_SECONDS = 3.0  # after which a long change stops and reports that there is more
 _MOST_FIELDS = 500
-_COUNTED = 20_000  # entries that are counted for a plan; beyond, the plan says "at least"
+_COUNTED = 20_000  # maximum entries counted for a plan; beyond, the plan says "at least"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be done. `sentence`: it, as an order; `notes`: what else to know."""
+    """A planned change. `sentence`: the change as an imperative; `notes`: its consequences."""
 
     sentence: str
     notes: tuple[str, ...] = ()
-    #: What changes: a word, how it is, how it would be.
+    #: Changed facts: a word, the value before, the value after.
     facts: tuple[tuple[str, str, str], ...] = ()
-    #: Parameters as they are to be when it is carried out, so that what happens is what was shown.
+    #: Parameters that are fixed in the plan, so that the result is what was shown.
     fixed: dict[str, Any] = field(default_factory=dict)
 
 
@@ -190,7 +190,7 @@ def _remove_consumer(connection: Connection, asked: Asked) -> Done:
 
 
 def _limit(connection: Connection, asked: Asked) -> tuple[inventory.Stream, tuple[str, str | int], int, bool]:
-    """The stream, the limit of XTRIM, how many entries lie beyond it, and whether that is exact."""
+    """Return the stream, the limit of XTRIM, how many entries lie beyond it, and whether that is exact."""
     found = inventory.need(connection, asked.key("stream"))
     by = asked.choice("by", ("acked", "maxlen", "older"), "acked")
     if by == "maxlen":
@@ -229,7 +229,7 @@ def _trim(connection: Connection, asked: Asked) -> Done:
 
 
 def _in_parts(parts: Iterable[Any], act: Callable[[Any], int], past: str, noun: str) -> Done:
-    """Do something with one part after the other, for a few seconds at most."""
+    """Process one part after the other, for a few seconds at most."""
     end = time.monotonic() + _SECONDS
     done = 0
     for part in parts:
@@ -307,7 +307,7 @@ def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]
     which = of_letters.which(asked, now)
     if which.is_all and not asked.flag("all"):
         fail("INVALID_VALUE", name="letters", value="", expected="it must be said which ones: IDs, a filter, or all")
-    # Letters that come from now on are not meant: what is put back may fail again meanwhile.
+    # Letters that arrive from now on are not included, since entries that are put back may fail again meanwhile.
     upto = asked.id("upto")
     found = inventory.need(connection, asked.key("stream"))
     return dead_letters.find(connection, found.name, which, upto or found.generated)
@@ -362,7 +362,7 @@ CHANGES: dict[str, Change] = {
     "remove-consumer": Change(_plan_remove_consumer, _remove_consumer, (*_GROUP, "consumer")),
     "trim": Change(_plan_trim, _trim, (*_STREAM, "by", "maxlen", "older")),
     "ack": Change(
-        _plan_pending("Acknowledge", lambda _: ("They are done with: no consumer gets them again.",)),
+        _plan_pending("Acknowledge", lambda _: ("No consumer receives them again.",)),
         _on_pending("Acknowledged", _ack),
         _WHICH,
     ),
@@ -372,7 +372,7 @@ CHANGES: dict[str, Change] = {
         (*_WHICH, "to"),
     ),
     "nack": Change(
-        _plan_pending("Give back", lambda _: ("The next claim of any consumer gets them.",)),
+        _plan_pending("Give back", lambda _: ("The next claim by any consumer includes them.",)),
         _on_pending("Gave back", _nack),
         _WHICH,
     ),
@@ -381,12 +381,12 @@ CHANGES: dict[str, Change] = {
         _replay,
         (*_LETTERS, "to"),
     ),
-    "purge": Change(_plan_letters("Remove", "They are gone for good."), _purge, _LETTERS),
+    "purge": Change(_plan_letters("Remove", "They are removed permanently."), _purge, _LETTERS),
 }
 
 
 def change(action: str, asked: Asked) -> dict[str, Any]:
-    """The plan of a change with the number that confirms it; or, with such a number, what was done."""
+    """Return the plan of a change with the number that confirms it; or, with such a number, what was done."""
     kind = CHANGES.get(action)
     if kind is None:
         fail("INVALID_VALUE", name="action", value=action[:50], expected=f"it must be one of {', '.join(CHANGES)}")

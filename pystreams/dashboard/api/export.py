@@ -1,7 +1,7 @@
 """Exporting a range of a stream as one file, as `pystreams export` writes it, to a browser that downloads it.
 
-The file is written page by page in a thread, within limits, in a temporary folder; the folder is removed before
-anything is sent. What is left is an open file without a name: it is gone with its last reader, whatever ends the work.
+The file is written page by page in a thread, within limits, in a temporary folder, which is removed before anything is
+sent. The remaining open file has no name, so it disappears with its last reader, however the work ends.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NotExportedError(Exception):
 
 
 class Export:
-    """One export. `wanted`: whether it still is; it is asked at each page, in the thread that writes."""
+    """One export. `wanted`: returns whether it still is wanted; called at each page, in the writing thread."""
 
     def __init__(self, asked: Asked, wanted: Callable[[], bool]) -> None:
         self._access, self._wanted = asked.access, wanted
@@ -65,7 +65,7 @@ class Export:
         self._closed = False
 
     def write(self) -> None:
-        """Write the file. Raises NotExportedError, and what the server refuses; nothing is left behind then."""
+        """Write the file. Raises NotExportedError, and refusals of the server, without leaving anything behind."""
         with archives.written(Path(tempfile.gettempdir())):
             folder = tempfile.TemporaryDirectory(prefix="pystreams-export-", ignore_cleanup_errors=True)
         with folder as place:
@@ -80,19 +80,19 @@ class Export:
             self._file.close()
 
     def close(self) -> None:
-        """End the work at its next page, or let the file go that was made."""
+        """End the work at its next page, or close the finished file."""
         self._closed = True
         if self._file is not None:
             self._file.close()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The file that was written, in parts."""
+        """Yield the file that was written, in parts."""
         assert self._file is not None
         while chunk := await anyio.to_thread.run_sync(self._file.read, _CHUNK):
             yield chunk
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What is told of the file that was written."""
+        """Return the headers about the file."""
         plain = re.sub(r"[^\x21-\x7e]", "_", self._name)
         place = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(self._name, safe='')}"
         return [
@@ -126,31 +126,33 @@ class Export:
             whole = True
         finally:
             if archive is not None and not whole:
-                with suppress(OSError):  # what ended the work is told
+                with suppress(OSError):  # the original error is reported
                     archive.close(whole=False)
 
     def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:
-        """The IDs (after, upto] that are wanted. Refuses what is too much without a look at it, where that is known."""
+        """Return the IDs (after, upto] that are wanted. Refuses what is too much without a look at it, where that is
+        known.
+        """
         found = inventory.need(connection, self._stream)
         after, upto = entries.between(connection, found, self._begin, self._end, paged_calls.now_ms(connection))
         ids = self._begin.id, self._end.id
         if ids[0] is not None and ids[1] is not None and ids[0] >= ids[1]:
-            fail("INVALID_VALUE", name="before", value=self._texts[1], expected="it must lie behind 'from'")
+            fail("INVALID_VALUE", name="before", value=self._texts[1], expected="it must be after 'from'")
         if upto >= found.generated:
             self._check(found.state.exact_backlog(after) or 0, 0)
         return after, upto
 
     def _check(self, count: int, size: int) -> None:
-        """Raise where the work is to end: it has become too much, or nobody wants it any more."""
+        """Raise an error to end the work if the file is too large or no longer wanted."""
         if self._closed or not self._wanted():
             raise NotExportedError(503, "STOPPED", "The export was stopped.")
         if count > MOST_ENTRIES or size > MOST_BYTES:
             most = f"{MOST_ENTRIES:,} entries or {MOST_BYTES >> 20} MiB"
-            message = f"That is more than {most}, which is what a browser gets. On the command line: {self.command()}"
+            message = f"That is more than {most}, the limit for browsers. On the command line: {self.command()}"
             raise NotExportedError(413, "TOO_LARGE", message)
 
     def command(self) -> str:
-        """The command line that exports the same."""
+        """Return the command line that exports the same."""
         flags = [
             f"--{name}={shlex.quote(text)}"
             for name, text, default in zip(("from", "before"), self._texts, ("start", "end"), strict=True)
@@ -161,13 +163,13 @@ class Export:
 
 
 def file_name(stream: bytes, form: str) -> str:
-    """A file's name for an export: letters and digits of the stream's name, safe in a header and on any disk."""
+    """Return a file's name for an export: letters and digits of the stream's name, safe in a header and on any disk."""
     text = re.sub(r"[^\w.-]+", "_", stream.decode("utf-8", "replace"))[:_NAME_CHARACTERS].strip("._-")
     return f"{text or 'stream'}.{form}"
 
 
 def _word(value: bytes) -> str:
-    """A name as a shell takes it, whatever bytes it has."""
+    """Return a name as a shell takes it, whatever bytes it has."""
     text = names.shown(value)
     if text.encode() == value:
         return shlex.quote(text)

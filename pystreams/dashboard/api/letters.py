@@ -20,7 +20,7 @@ _REASON = 160
 
 
 def holders(asked: Asked) -> dict[str, Any]:
-    """The streams whose last entry is a dead letter, as the sampler has found them."""
+    """Return the streams whose last entry is a dead letter, as the sampler has found them."""
     snapshot = asked.snapshot
     rows = [snapshot.streams[name] for name in snapshot.letters]
     seen = asked.access.visible([row.stream.name for row in rows])
@@ -37,12 +37,12 @@ def which(asked: Asked, now: int) -> Which:
 
 
 def _short(reason: bytes) -> str:
-    """A reason without what differs from letter to letter: its first line."""
+    """Return a reason without what differs from letter to letter: its first line."""
     return shapes.cut(reason.split(b"\n", 1)[0][:_REASON])
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """How many of the last letters of a stream there are by reason, and by the stream that they come from."""
+    """Return how many of the last letters of a stream there are by reason, and by the stream that they come from."""
     name = asked.key("stream")
     with asked.access.lend() as connection:
         found = inventory.need(connection, name)
@@ -60,7 +60,7 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def letter(found: Letter, mask: Mask) -> dict[str, Any]:
-    """A dead letter."""
+    """Return a dead letter."""
     pairs = fields.pairs(mask.words(found.words))
     return {
         "id": found.id.decode("ascii", "replace"),
@@ -73,7 +73,9 @@ def letter(found: Letter, mask: Mask) -> dict[str, Any]:
 
 
 def page(asked: Asked) -> dict[str, Any]:
-    """A page of the letters that are meant, the last ones first, from an ID back. `next` is where the next begins."""
+    """Return a page of the letters that are meant, the last ones first, from an ID back. `next` is where the next
+    begins.
+    """
     name = asked.key("stream")
     size = asked.number("size", 50, 1, 200)
     start = asked.id("at") or LAST

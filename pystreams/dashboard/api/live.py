@@ -1,4 +1,4 @@
-"""Server-sent events: what all browsers are told after each look, and the entries that come into a stream.
+"""Server-sent events: news for all browsers after each sample, and new entries of a stream.
 
 Numbers of listeners are limited.
 """
@@ -23,13 +23,13 @@ from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
 _COUNT = 200
-_SHOWN = 100  # entries of one look that are sent; of a fast stream the last ones
+_SHOWN = 100  # maximum entries sent per step; the last ones of a fast stream
 _PAUSE = 0.4
 _HEARTBEAT = 15.0
 
 
 def event(kind: str, document: dict[str, Any]) -> bytes:
-    """An event as it goes to the browser."""
+    """Return an event as it goes to the browser."""
     return f"event: {kind}\ndata: {json.dumps(document, separators=(',', ':'))}\n\n".encode()
 
 
@@ -42,7 +42,7 @@ class EventStream(Streamed):
 
 
 class News:
-    """Tells listeners of each look. The words are made once for all of them; who is slow misses some."""
+    """Sends each sample to listeners. The text is made once for all of them; slow listeners miss some."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -52,12 +52,12 @@ class News:
         self.closing = False
 
     def begin(self) -> None:
-        """Begin to listen to the sampler, in the event loop that runs."""
+        """Start to listen to the sampler, in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._sampler.told = self._told
 
     def end(self) -> None:
-        """Let all listeners go."""
+        """Release all listeners."""
         self.closing = True
         self._wake()
 
@@ -79,7 +79,7 @@ class News:
         return words
 
     async def events(self, valid: Callable[[], bool], *, whole: bool) -> AsyncIterator[bytes]:
-        """The looks, from the last one on, for as long as the session is valid. `whole`: see `news`."""
+        """Yield the looks, from the last one on, for as long as the session is valid. `whole`: see `news`."""
         sent = b""
         while valid() and not self.closing:
             changed = self._changed
@@ -93,7 +93,7 @@ class News:
 
 
 class Tail:
-    """The entries that come into a stream, those for which a condition holds. `look` is called in a thread."""
+    """New entries of a stream that fulfil a condition. `look` is called in a thread."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
@@ -102,7 +102,7 @@ class Tail:
         self._after = asked.id("after")
 
     def look(self) -> tuple[dict[str, Any] | None, bool]:
-        """What is new, and whether there may be more at once."""
+        """Return the new entries, and whether there may be more at once."""
         with self._asked.access.lend() as connection:
             if self._after is None:
                 self._after = inventory.need(connection, self._name).generated

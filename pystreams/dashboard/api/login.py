@@ -102,14 +102,14 @@ def _address(address: Address, user: str, password: str) -> Address:
 
 
 def _without_login(url: str) -> str:
-    """The URL without any user and password."""
+    """Return the URL without any user and password."""
     parts = urlsplit(url)
     query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in ("username", "password")])
     return SplitResult(parts.scheme, parts.netloc.rpartition("@")[2], parts.path, query, "").geturl()
 
 
 def _may(address: Address) -> bool:
-    """Whether the server lets this user in."""
+    """Return whether the server lets this user in."""
     try:
         connection = Connection(address)
     except PystreamsError as failure:
@@ -126,7 +126,7 @@ def _may(address: Address) -> bool:
 
 
 def _needs_no_password(address: Address, user: str) -> bool:
-    """Whether the server lets this user in with a random password."""
+    """Return whether the server lets this user in with a random password."""
     return _may(_address(address, user or "default", secrets.token_urlsafe(24)))
 
 

@@ -57,7 +57,7 @@ def news(state: State, *, whole: bool) -> dict[str, Any]:
 
 
 def server_facts(snapshot: Snapshot) -> dict[str, Any]:
-    """The few facts of the server that stand on every page."""
+    """Return the few facts of the server that stand on every page."""
     facts: dict[str, Any] = {
         "product": product(snapshot.facts),
         "commands_per_second": snapshot.commands.get("others"),
@@ -70,7 +70,7 @@ def server_facts(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """The numbers of all together over the last hour, and the groups that are worst off."""
+    """Return the numbers of all together over the last hour, and the groups that are worst off."""
     ranked = asked.snapshot.ordered("groups", "status", falling=True)
     worst = ranked[: _ATTENTION * 4]
     seen = asked.access.visible([row.group.stream.name for row in worst])
@@ -85,13 +85,13 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def _curve(asked: Asked, name: str) -> Curve:
-    """A curve, empty if it is of sums that the session's user may not see."""
+    """Return a curve, empty if it is of sums that the session's user may not see."""
     hidden = name in _SUMS and not asked.access.session.whole
     return Curve([], []) if hidden else asked.sampler.curve(name, span_ms=asked.span())
 
 
 def _own_totals(asked: Asked) -> dict[str, Any] | None:
-    """The sums over the streams that the session's user may see; None if there are too many to ask for."""
+    """Return the sums over the streams that the session's user may see; None if there are too many to ask for."""
     names = list(asked.snapshot.streams)
     if len(names) > _MOST_SUMMED:
         return None
@@ -99,12 +99,12 @@ def _own_totals(asked: Asked) -> dict[str, Any] | None:
 
 
 def streams(asked: Asked) -> dict[str, Any]:
-    """A page of the streams, sorted and searched."""
+    """Return a page of the streams, sorted and searched."""
     return _listed(asked, "streams", "name", "rising", shapes.stream)
 
 
 def groups(asked: Asked) -> dict[str, Any]:
-    """A page of the groups of all streams, sorted and searched, all or those of a status."""
+    """Return a page of the groups of all streams, sorted and searched, all or those of a status."""
     return _listed(asked, "groups", "lag", "falling", shapes.group)
 
 

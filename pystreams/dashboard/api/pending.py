@@ -24,7 +24,7 @@ AGE_NAMES = ("< 1 s", "1–10 s", "10–60 s", "1–10 min", "10–60 min", "1�
 DELIVERIES = (2, 3, 5, 10, 20)
 DELIVERY_NAMES = ("1", "2", "3–4", "5–9", "10–19", "20 +")
 _WHOLE, _STRETCHES, _STRETCH = 20_000, 20, 500
-_LOOKED = 20_000  # entries that one request looks through for a page
+_LOOKED = 20_000  # maximum entries that one request searches for a page
 _MOST_CONSUMERS = 100
 
 
@@ -55,7 +55,7 @@ def histogram(found: Sequence[Pending]) -> dict[str, Any]:
 
 
 def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, list[Pending], list[list[Any]]]:
-    """How many entries are pending, all of them or a sample, and the consumers that have most."""
+    """Return how many entries are pending, all of them or a sample, and the consumers that have most."""
     ask(connection, "XINFO", "STREAM", stream)
     total, low, high, consumers = ask(connection, "XPENDING", stream, group)
     total = int(total)
@@ -76,7 +76,7 @@ def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, li
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """How many entries are pending, for whom, how old, how often delivered."""
+    """Return how many entries are pending, for whom, how old, how often delivered."""
     stream, group = asked.key("stream"), asked.key("group")
     with asked.access.lend() as connection:
         total, found, consumers = sample(connection, stream, group)
@@ -90,7 +90,7 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 
 def entries(asked: Asked) -> dict[str, Any]:
-    """A page of the entries that are meant, from an ID on. `next` is where the next page begins."""
+    """Return a page of the entries that are meant, from an ID on. `next` is where the next page begins."""
     stream, group = asked.key("stream"), asked.key("group")
     size = asked.number("size", 50, 1, 200)
     meant = which(asked)

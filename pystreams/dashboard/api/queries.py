@@ -21,7 +21,9 @@ _MOST_QUERIES, _MOST_STREAMS = 100, 200
 
 
 def queries(asked: Asked) -> dict[str, Any]:
-    """The last report of each query, the rows per second of its last batches, and its streams beside their groups."""
+    """Return the last report of each query, the rows per second of its last batches, and its streams beside their
+    groups.
+    """
     found: dict[str, list[tuple[int, QueryReport]]] = {}
     with asked.access.lend() as connection:
         now = paged_calls.now_ms(connection)
@@ -65,7 +67,7 @@ def _bytes(name: str) -> bytes:
 
 
 def _stream(query: str, report: StreamReport, snapshot: Snapshot) -> dict[str, Any]:
-    """A stream of a query, by its report; where the sampler has seen its group, how that is now."""
+    """Return a stream of a query, by its report; where the sampler has seen its group, how that is now."""
     name = _bytes(report.stream)
     group = None if report.group is None else _bytes(report.group)
     row = None if group is None else snapshot.groups.get((name, group))

@@ -24,19 +24,19 @@ _GROUP = tuple(dict.fromkeys((*measures.GROUP_DETAILS, *measures.GROUPS_IN_BROWS
 
 
 def name(value: bytes) -> dict[str, str]:
-    """A name of any bytes."""
+    """Return a name of any bytes."""
     return {"key": quote_from_bytes(value, safe=""), "text": cut(value, _NAME_CHARACTERS)}
 
 
 def cut(value: bytes, most: int = _VALUE_BYTES) -> str:
-    """A value for people, at most so long."""
+    """Return a value for people, at most so long."""
     if len(value) <= most:
         return names.shown(value)
     return f"{names.shown(value[:most])}… ({len(value):,} bytes)"
 
 
 def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
-    """A curve: times in seconds, values; at most so many points, the last ones among them."""
+    """Return a curve: times in seconds, values; at most so many points, the last ones among them."""
     step = 1 if most is None else max(1, -(-len(found.at) // most))
     start = (len(found.at) - 1) % step if found.at else 0
     return {
@@ -46,29 +46,29 @@ def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
 
 
 def trend(found: Curve) -> list[float | None]:
-    """The few values of a small picture in a table."""
+    """Return the few values of a small picture in a table."""
     values: list[float | None] = curve(found, _TREND_POINTS)["values"]
     return values
 
 
 def stream(row: StreamRow, view: View[StreamRow] = measures.STREAMS_IN_BROWSER) -> dict[str, Any]:
-    """A stream: of a list, or with other measures."""
+    """Return a stream: of a list, or with other measures."""
     return {"name": name(row.stream.name), **measures.document(view, row)}
 
 
 def group(row: GroupRow) -> dict[str, Any]:
-    """A group."""
+    """Return a group."""
     names_of_both = {"stream": name(row.group.stream.name), "name": name(row.group.name)}
     return {**names_of_both, **measures.document(_GROUP, row)}
 
 
 def consumer(found: Consumer) -> dict[str, Any]:
-    """A consumer."""
+    """Return a consumer."""
     return {"name": name(found.name), **measures.document(measures.CONSUMER, found)}
 
 
 def entry(found: Entry) -> dict[str, Any]:
-    """An entry: its ID, its fields as pairs of texts, and how many fields were left out."""
+    """Return an entry: its ID, its fields as pairs of texts, and how many fields were left out."""
     entry_id, words = found
     pairs = fields.pairs(words or [])
     return {

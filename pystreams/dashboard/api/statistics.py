@@ -1,4 +1,4 @@
-"""What the fields of some entries hold: how often each is there, numbers and texts, the most frequent values. Pure."""
+"""Statistics of the fields of some entries: frequency, numbers and texts, the most frequent values. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BARS = 16
 
 
 def statistics(page: Sequence[Entry]) -> list[dict[str, Any]]:
-    """A document for each field name, those that most entries have first."""
+    """Return a document for each field name, those that most entries have first."""
     values: dict[bytes, list[bytes]] = defaultdict(list)
     for _, words in page:
         for key, value in dict(fields.pairs(words or [])).items():

@@ -59,7 +59,7 @@ def stream(asked: Asked) -> dict[str, Any]:
 
 
 def condition(text: str) -> Condition | None:
-    """The condition that a text says; None for an empty one."""
+    """Return the condition that a text says; None for an empty one."""
     if len(text) > _CONDITION:
         fail("INVALID_VALUE", name="where", value="...", expected=f"it may have {_CONDITION} characters")
     return parse(text) if text.strip() else None

@@ -40,12 +40,12 @@ Metrics = Callable[[str], tuple[bytes, str]]
 
 
 def problem(status: int, condition: str, message: str) -> JSONResponse:
-    """The answer to a request that cannot be answered."""
+    """Return the answer to a request that cannot be answered."""
     return JSONResponse({"error": {"id": condition, "message": message}}, status)
 
 
 def told(failure: PystreamsError) -> str:
-    """An error's sentence and advice, without the condition in front."""
+    """Return an error's sentence and advice, without the condition in front."""
     return str(failure).removeprefix(f"[{failure.condition}] ")
 
 
@@ -73,7 +73,7 @@ class Endpoints:
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     def session_of(self, request: Request) -> Session | None:
-        """The session of a request's cookie."""
+        """Return the session of a request's cookie."""
         number = request.cookies.get(self.cookie)
         return self.sessions.find(number) if number else None
 
@@ -175,7 +175,7 @@ class Endpoints:
         return answer
 
     def question(self, question: Question) -> Endpoint:
-        """The endpoint of a question: a GET with parameters in its query."""
+        """Return the endpoint of a question: a GET with parameters in its query."""
 
         async def answer(request: Request) -> Response:
             session = self.session_of(request)
@@ -187,7 +187,7 @@ class Endpoints:
         return answer
 
     async def change(self, request: Request) -> Response:
-        """A change: its plan, or, confirmed, what was done."""
+        """Return a change: its plan, or, confirmed, what was done."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
@@ -236,7 +236,7 @@ class Endpoints:
         return live.EventStream(self.news.events(self._valid(request), whole=session.whole), left)
 
     async def tail(self, request: Request) -> Response:
-        """The entries that come into a stream."""
+        """Return the entries that come into a stream."""
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
@@ -258,7 +258,9 @@ class Endpoints:
         return live.EventStream(events, left)
 
     async def export(self, request: Request) -> Response:
-        """A range of a stream as a file. It holds one of few places until it is sent, or the browser has left."""
+        """Return a range of a stream as a file. It holds one of few places until it is sent, or the browser
+        has left.
+        """
         session = self.session_of(request)
         if session is None:
             return _NOT_LOGGED_IN
@@ -323,7 +325,7 @@ class Endpoints:
         return JSONResponse(document)
 
     def _failed_for(self, request: Request, failure: BaseException) -> Response:
-        """The answer to a failure; a session whose user is let in no more has ended."""
+        """Return the answer to a failure; a session whose user is let in no more has ended."""
         if isinstance(failure, PystreamsError) and failure.condition == "LOGIN_REFUSED":
             self.sessions.end(request.cookies.get(self.cookie, ""))
             return _NOT_LOGGED_IN
@@ -336,7 +338,7 @@ _FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of 
 
 
 def _host(request: Request) -> str:
-    """The address of the other end, whatever headers say."""
+    """Return the address of the other end, whatever headers say."""
     return "" if request.client is None else request.client.host
 
 

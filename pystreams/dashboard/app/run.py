@@ -209,7 +209,7 @@ class Certificate:
 
 
 def listen(bind: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises OSError."""
+    """Return a socket that listens there. Raises OSError."""
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -222,7 +222,7 @@ def listen(bind: str, port: int) -> socket.socket:
 
 
 def configured(app: ASGIApp, proxies: Collection[str] = (), certificate: Certificate | None = None) -> uvicorn.Config:
-    """How the HTTP server runs the application: no log of requests, limits on what a browser may leave open."""
+    """Return how the HTTP server runs the application: no log of requests, limits on what a browser may leave open."""
     return uvicorn.Config(
         app,
         log_config=None,

@@ -80,7 +80,7 @@ class Site(NamedTuple):
 
 
 def _api(shared: Endpoints) -> list[BaseRoute]:
-    """The API of one server."""
+    """Return the API of one server."""
     return [
         Route("/session", shared.session),
         Route("/servers", shared.servers),

@@ -21,7 +21,7 @@ _CELL_BYTES = 4
 
 @dataclass(frozen=True)
 class Curve:
-    """One series. `at`: milliseconds since 1970, rising; `values`: None where nothing was seen."""
+    """One series. `at`: milliseconds since 1970, ascending; `values`: None for missing samples."""
 
     at: list[int]
     values: list[float | None]
@@ -47,7 +47,7 @@ class History:
 
     @property
     def bytes(self) -> int:
-        """What the table takes."""
+        """Size of the table in bytes."""
         return int(self._table.nbytes)
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class History:
             self._free.append(row)
 
     def _room(self, key: Hashable) -> int | None:
-        """A row for a new series; None if there is no room left."""
+        """Return a row for a new series; None if there is no room left."""
         if not self._free:
             rows = len(self._table)
             while 2 * rows * self._columns * _CELL_BYTES > self._budget and self._columns // 2 >= _FEWEST_COLUMNS:

@@ -223,7 +223,7 @@ class Store:
 
 
 def _text(key: Hashable) -> str:
-    """A key of words and names as a text."""
+    """Return a key of words and names as a text."""
     parts: Any = key
     return json.dumps([part.decode("latin-1") if isinstance(part, bytes) else part for part in parts])
 

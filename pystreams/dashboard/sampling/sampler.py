@@ -92,7 +92,7 @@ class Sampler:
         self._wake.set()
 
     def curve(self, *key: Hashable, span_ms: int = HOUR_MS) -> Curve:
-        """The last hour of one number, or a longer period; see `numbers_of` for the keys.
+        """Return the last hour of one number, or a longer period; see `numbers_of` for the keys.
 
         Points that are older than the memory, and those of longer periods, are means over minutes from the disk.
         """
@@ -112,7 +112,7 @@ class Sampler:
         return Curve(at[start::step], values[start::step])
 
     def trend(self, *key: Hashable) -> Curve:
-        """The last hour of one number as far as it is in memory, for a list of many."""
+        """Return the last hour of one number as far as it is in memory, for a list of many."""
         with self._history_lock:
             return self._history.of(key)
 

@@ -1,7 +1,7 @@
 """One look at a server: its streams, their groups, what INFO says; with the memory of the looks before.
 
-Names are looked for anew every few looks, sizes in bytes are asked for a page of streams at a time, and only groups
-that have something to do are asked about in detail: a look costs a few commands for each stream, in pipelines.
+Names are searched again every few samples, sizes in bytes are requested for a page of streams at a time, and only
+groups that have something to do are asked about in detail: a look costs a few commands for each stream, in pipelines.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SUMS = ("used_memory", "maxmemory", "connected_clients", "total_commands_proces
 
 
 def info(connection: Connection) -> dict[str, str]:
-    """The lines of INFO; none where the user may not ask. Of a cluster one master's, with sums in `_SUMS`."""
+    """Return the lines of INFO; none where the user may not ask. Of a cluster one master's, with sums in `_SUMS`."""
     if not connection.topology.is_cluster:
         return info_of(connection.pipeline([("INFO",)])[0])
     found: list[dict[str, str]] = []
@@ -56,7 +56,7 @@ def info(connection: Connection) -> dict[str, str]:
 
 
 def info_of(reply: Any) -> dict[str, str]:
-    """The lines of a reply to INFO; none of a refusal."""
+    """Return the lines of a reply to INFO; none of a refusal."""
     if not isinstance(reply, bytes):
         return {}
     lines = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if ":" in line)
@@ -88,7 +88,7 @@ class Looks:
         self._samples: dict[Name, deque[Sample]] = defaultdict(lambda: deque(maxlen=_SAMPLES))
 
     def look(self, connection: Connection) -> Snapshot:
-        """The server as it is now."""
+        """Return the server as it is now."""
         begin = time.monotonic()
         sent = _sent(connection)
         now = paged_calls.now_ms(connection)
@@ -136,12 +136,12 @@ class Looks:
                 self._sizes[name] = reply
 
     def _with_rates(self, now: int, streams: Sequence[Stream]) -> list[Stream]:
-        """The streams with the entries per second of the last seconds."""
+        """Return the streams with the entries per second of the last seconds."""
         rates = self._added.of(now, {each.name: each.length if each.added is None else each.added for each in streams})
         return [replace(each, rate=rates.get(each.name)) for each in streams]
 
     def _with_delivery(self, now: int, groups: Sequence[Group]) -> dict[Name, Group]:
-        """The groups by name, with the entries per second that they were given in the last seconds."""
+        """Return the groups by name, with the entries per second that they were given in the last seconds."""
         counts = {(each.stream.name, each.name): each.delivered for each in groups if each.delivered is not None}
         rates = self._delivered.of(now, counts)
         return {
@@ -149,7 +149,7 @@ class Looks:
         }
 
     def _judged(self, connection: Connection, known: dict[Name, Group]) -> dict[Name, GroupRow]:
-        """The groups with their status; what has something to do is asked about in detail."""
+        """Return the groups with their status; what has something to do is asked about in detail."""
         busy = [group for group in known.values() if group.lag is None or group.lag or group.pending]
         busy.sort(key=lambda group: group.consumer_count)  # so that who is left out are those with very many
         consumers = of_groups.ConsumerBudget()

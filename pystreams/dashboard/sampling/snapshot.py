@@ -1,4 +1,4 @@
-"""What the server looked like at one moment: streams and groups with rates and status, sorted and searched in pages.
+"""Snapshot of the server at one moment: streams and groups with rates and status, sorted and searched in pages.
 
 A snapshot never changes. The order of a column is worked out when it is first asked for, once for all browsers.
 """
@@ -67,14 +67,14 @@ class Snapshot:
         self._lists: dict[tuple[str, ...], list[Any]] = {}
 
     def totals_of(self, names: Collection[bytes]) -> Totals:
-        """The numbers of these streams together."""
+        """Return the numbers of these streams together."""
         return _totals(
             {name: self.streams[name] for name in names if name in self.streams},
             {key: row for key, row in self.groups.items() if row.group.stream.name in names},
         )
 
     def ordered(self, kind: str, sort: str, *, falling: bool, search: str = "", status: str = "") -> Rows[Any]:
-        """The streams or groups whose names contain a text, in the order of one of `SORTS`."""
+        """Return the streams or groups whose names contain a text, in the order of one of `SORTS`."""
         rows: Mapping[Any, StreamRow | GroupRow] = self.streams if kind == "streams" else self.groups
         key = SORTS[kind][sort].sorted_by
         every = self._kept((kind, sort), lambda: sorted(rows.values(), key=key))
@@ -91,7 +91,7 @@ class Snapshot:
         return Rows(every, falling)
 
     def _kept(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
-        """A list that was made before, or is made now; the oldest is forgotten when there are many."""
+        """Return a list that was made before, or is made now; the oldest is forgotten when there are many."""
         found = self._lists.get(key)
         if found is None:
             found = make()

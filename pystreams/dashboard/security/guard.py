@@ -45,7 +45,9 @@ class TooLargeError(Exception):
 
 
 def host_is_known(host: str, names: Collection[str]) -> bool:
-    """Whether a Host header names this dashboard: an IP address, localhost or one of the names, with any port."""
+    """Return whether a Host header names this dashboard: an IP address, localhost or one of the names, with
+    any port.
+    """
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -112,7 +114,7 @@ class Guard:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """The same messages, up to the limit of a body."""
+    """Return the same messages, up to the limit of a body."""
     left = BODY_BYTES
 
     async def bounded() -> Message:

@@ -104,7 +104,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def begin(self, address: Address, user: str, *, whole: bool, operator: bool = True) -> tuple[str, Session]:
-        """A new session, with the number that its cookie holds."""
+        """Return a new session, with the number that its cookie holds."""
         now = self._clock()
         session = Session(address, user, whole, now, now, operator)
         number = secrets.token_urlsafe(32)
@@ -116,7 +116,7 @@ class Sessions:
         return number, session
 
     def find(self, number: str) -> Session | None:
-        """The session of a cookie; None if it has ended."""
+        """Return the session of a cookie; None if it has ended."""
         now = self._clock()
         with self._lock:
             session = self._kept.get(_hidden(number))
@@ -165,5 +165,5 @@ def _hidden(number: str) -> str:
 
 
 def same(given: str, wanted: str) -> bool:
-    """Whether two secrets are equal, in a time that does not depend on where they differ."""
+    """Return whether two secrets are equal, in a time that does not depend on where they differ."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())

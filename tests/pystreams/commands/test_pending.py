@@ -156,4 +156,4 @@ def test_an_id_means_one_entry_however_it_is_written(cli_of: Cli, stream: redis.
         "Acknowledged 1 entry; 5 left.\n"
     )
     for words in (("pending", "ack", "orders", "billing", "one"), ("pending", "ls", "orders", "billing", "-")):
-        assert "is no ID such as" in cli_of.failure(*words, status=2)
+        assert "is not an ID such as" in cli_of.failure(*words, status=2)

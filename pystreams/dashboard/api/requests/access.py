@@ -78,7 +78,7 @@ class Access:
         connection.mark_idle()
         self._idle.append(connection)
         if self._closed:
-            # (Also where it was closed at this moment by another thread.)
+            # (Also if another thread has just closed it.)
             self.close()
 
     def close(self) -> None:

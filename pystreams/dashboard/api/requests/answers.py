@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-#: The key of a request's scope with the number of chunks that were sent, where they are counted.
+#: Key of a request's scope with the number of chunks that were sent, if they are counted.
 SENT = "pystreams.sent"
 
 
 class Streamed(Response):
-    """An answer that goes on until the browser leaves, or the chunks end. `left` is called then, in any case.
+    """An answer that goes on until the browser leaves, or the chunks end. `left` is called then in any case.
 
-    `counted`: whether chunks are so many that a browser which reads them slowly always has some unread.
+    `counted`: whether there are so many chunks that a slow browser always has unread ones.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ Row = TypeVar("Row")
 
 
 def query(raw: bytes) -> dict[str, str]:
-    """The parameters of a URL; bytes that are no UTF-8 are kept (surrogateescape)."""
+    """Return the parameters of a URL; bytes that are no UTF-8 are kept (surrogateescape)."""
     try:
         return dict(parse_qsl(raw.decode("ascii"), True, errors="surrogateescape", max_num_fields=30))
     except ValueError:
@@ -54,7 +54,7 @@ class Asked:
         return self.sampler.state.snapshot
 
     def text(self, name: str, default: str = "") -> str:
-        """A text."""
+        """Return a text."""
         value = self.given.get(name, default)
         return (
             value
@@ -63,7 +63,8 @@ class Asked:
         )
 
     def key(self, name: str) -> bytes:
-        """The name of a stream, a group or a consumer, in which any byte may be percent-encoded; it must be there.
+        """Return the name of a stream, a group or a consumer, in which any byte may be percent-encoded; it must be
+        there.
 
         A stream and a group may be called by an empty name; of a consumer that is a form that was not filled in.
         """
@@ -73,11 +74,11 @@ class Asked:
         return unquote_to_bytes(value.encode("utf-8", "surrogateescape"))
 
     def key_or_none(self, name: str) -> bytes | None:
-        """The same; None if it is left out."""
+        """Return the same; None if it is left out."""
         return self.key(name) if self.given.get(name) else None
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
-        """A whole number within limits."""
+        """Return a whole number within limits."""
         value = self.given.get(name)
         if value is None or value == "":
             return default
@@ -95,11 +96,11 @@ class Asked:
         return value
 
     def flag(self, name: str) -> bool:
-        """Whether something is wanted."""
+        """Return whether something is wanted."""
         return self.given.get(name) in (True, "true", "1")
 
     def id(self, name: str) -> StreamId | None:
-        """The ID of an entry; None if it is not given."""
+        """Return the ID of an entry; None if it is not given."""
         text = self.text(name)
         try:
             return StreamId.parse(text) if text else None
@@ -107,25 +108,26 @@ class Asked:
             return fail("INVALID_VALUE", name=name, value=text[:50], expected="it must be an entry's ID")
 
     def ids(self, name: str) -> tuple[bytes, ...]:
-        """A list of IDs."""
+        """Return a list of IDs."""
         value = self.given.get(name) or []
         if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= 41 for each in value):
             fail("INVALID_VALUE", name=name, value="...", expected="it must be a list of IDs")
         return tuple(each.encode("ascii", "replace") for each in value)
 
     def span(self) -> int:
-        """The period of a chart, in milliseconds: an hour unless it is given."""
+        """Return the period of a chart, in milliseconds: an hour unless it is given."""
         text = self.text("span")
         return min(max(HOUR_MS, times.duration(text, "span")), _LONGEST_SPAN) if text else HOUR_MS
 
     def page(self) -> tuple[int, int]:
-        """The first row and the number of rows that are wanted."""
+        """Return the first row and the number of rows that are wanted."""
         size = self.number("size", PAGE, 1, MOST)
         return self.number("page", 0, 0, _DEEPEST) * size, size
 
 
 def shown(asked: Asked, rows: Sequence[Row], names_of: Callable[[Row], bytes]) -> tuple[list[Row], int | None]:
-    """The rows of the page that the session may see, and how many rows there are (None: more than it was looked for).
+    """Return the rows of the page that the session may see, and how many rows there are (None: more than it was looked
+    for).
 
     What a session may not see is left out of the count, too; for that a limited number of rows is looked at.
     """

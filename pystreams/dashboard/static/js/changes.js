@@ -18,7 +18,7 @@ export function dialog(title, inside, actions, wide = false) {
 
 // Asks for the plan, shows it, and carries it out after a yes. Gives whether something was done.
 export async function change(action, given, { title, word, danger = false }) {
-  const body = h("div", {}, h("p", { class: "muted" }, "Looking at what this would do…"));
+  const body = h("div", {}, h("p", { class: "muted" }, "Preparing the plan…"));
   const progress = h("p", { class: "muted", role: "status" });
   let confirm = null;
   let finish;

@@ -1,5 +1,5 @@
-// What comes by itself: the looks of the server's sampler, and the entries of a stream that is followed.
-// A page that is not seen listens to nothing: browsers allow few connections to one host.
+// Server-sent events: samples of the server, and the entries of a followed stream.
+// A hidden page does not listen: browsers allow few connections to one host.
 
 import { address, HERE } from "./api.js";
 
@@ -37,7 +37,7 @@ export class Looks {
   }
 }
 
-// Follows a stream: `arrived` gets entries, `failed` a sentence. After a break it goes on behind the last entry.
+// Follows a stream: `arrived` gets entries, `failed` a sentence. After a disconnection it continues after the last entry.
 export function follow(stream, where, arrived, failed) {
   let after = "";
   let source = null;
@@ -51,7 +51,7 @@ export function follow(stream, where, arrived, failed) {
       arrived(document);
     });
     source.addEventListener("failure", (event) => { failed(JSON.parse(event.data).message); again(); });
-    source.addEventListener("error", () => { failed("The connection broke: trying again."); again(); });
+    source.addEventListener("error", () => { failed("The connection broke. Trying again."); again(); });
   };
   const again = () => {
     source.close();

@@ -38,7 +38,7 @@ class Frame {
     this.theme = h("button", { type: "button", class: "button quiet icon", onclick: () => switchTheme() });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
-    const role = state.operator ? "Nothing can be changed here: the dashboard was started without permission to." : "Your role is viewer, which changes nothing.";
+    const role = state.operator ? "Read-only: the dashboard was started without --allow-changes." : "Your role is viewer, which changes nothing.";
     const badge = state.changes ? h("span", { class: "badge warning", title: "Changes are allowed here." }, "changes allowed")
       : h("span", { class: "badge", title: role }, "read-only");
     this.element = h("div", { class: "frame" },
@@ -90,7 +90,7 @@ class Frame {
     this.lost = 0;
     this.looked = look;
     if (look.problem !== null && look.number > 0) {
-      this.warn(look.at ? "Server gone" : "No server", `${look.problem} ${look.at ? `What you see is from ${duration(Date.now() - look.since)} ago. ` : ""}This page goes on when the server is back.`);
+      this.warn(look.at ? "Server gone" : "No server", `${look.problem} ${look.at ? `What you see is from ${duration(Date.now() - look.since)} ago. ` : ""}This page continues when the server is back.`);
     } else this.warn(null);
     text(this.product, look.server.product);
     const bad = look.totals?.statuses ? (look.totals.statuses.stop ?? 0) + (look.totals.statuses.stall ?? 0) : 0;
@@ -146,7 +146,7 @@ class Frame {
     } catch (failure) {
       if (!(failure instanceof Failure)) throw failure;
       if (this.showing !== token || failure.status === 401) return;
-      this.failed(failure.status === 404 ? "It is not there." : "This cannot be shown.", failure.message);
+      this.failed(failure.status === 404 ? "Not found." : "This cannot be shown.", failure.message);
       if (failure.status === 503 || failure.status === 0) this.screen = { refresh: () => this.show() };
     }
   }
@@ -230,7 +230,7 @@ function shortcuts() {
 
 // What the server says of a login with OpenID Connect that failed.
 const REFUSALS = {
-  provider: "The login provider does not answer. The log of the dashboard has the reason.",
+  provider: "The login provider does not reply. The log of the dashboard has the reason.",
   refused: "The login provider's answer was refused. The log of the dashboard has the reason.",
   role: "You are known to the login provider, but have no role in this dashboard.",
 };

@@ -14,9 +14,9 @@ export function panelWith(title, right, ...children) {
 
 const MEANINGS = {
   ok: "Nothing is left to do, or the group advances.",
-  warning: "The group advances, but its lag grew at every look.",
+  warning: "The group advances, but its lag grew at every sample.",
   stall: "Consumers call, but the position or the pending entries stay as they are for a minute.",
-  stop: "There is something to do, and no consumer has called for a minute.",
+  stop: "Entries are undelivered or pending, and no consumer has called for a minute.",
   rewind: "The position went back.",
 };
 

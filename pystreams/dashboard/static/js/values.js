@@ -51,7 +51,7 @@ export function valueView(name, shown, source) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(source ?? shown);
-      toast(source === null ? "Copied what is shown." : "Copied.");
+      toast(source === null ? "Copied the shown text." : "Copied.");
     } catch { toast("This browser does not let the page copy. Select the text instead."); }
   };
   plain();

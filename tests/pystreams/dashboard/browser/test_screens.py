@@ -265,7 +265,7 @@ def test_every_screen_shows_itself_and_fits(opened: Opened, client: redis.Redis,
         ("pending/orders/billing", "6 pending entries"),
         ("letters", "Streams that hold them"),
         ("letters/failed", "By reason"),
-        ("queries", "Checkpoints beside groups"),
+        ("queries", "Checkpoints next to groups"),
         ("server", "Slow commands"),
         ("stream/nowhere", "There is no stream 'nowhere'"),
     ):

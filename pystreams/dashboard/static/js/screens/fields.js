@@ -1,4 +1,4 @@
-// What the fields of the last entries hold.
+// Statistics of the fields of the last entries.
 
 import { get } from "../api.js";
 import { h } from "../dom.js";

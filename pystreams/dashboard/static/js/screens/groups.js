@@ -24,7 +24,7 @@ export async function groups({ query }) {
   const again = () => { pager.page = 0; refresh(); };
   const table = new Table({
     label: "Consumer groups", columns: groupColumns(), key: (row) => `${row.stream.key} ${row.name.key}`, sort: "lag", order: "falling", onsort: again,
-    empty: () => (search.value || chosen !== "any" ? nothing("No group is like this.", "Change the search or the status.")
+    empty: () => (search.value || chosen !== "any" ? nothing("No group matches.", "Change the search or the status.")
       : nothing("There are no consumer groups.", "A group is created by its consumers, or on the page of a stream under Groups.")),
   });
   search.addEventListener("input", debounced(again));

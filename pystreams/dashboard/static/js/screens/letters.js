@@ -48,7 +48,7 @@ async function ofStream(stream) {
       { id: "deliveries", title: "Deliveries", right: true, class: "optional", value: (row) => row.deliveries, cell: (row) => count(row.deliveries) },
       { id: "fields", title: "Fields", class: "wrap optional", value: (row) => row.fields, cell: (row) => entryFields(row.fields, 0) },
     ],
-    empty: () => nothing("No dead letter is like this.", "Clear the filter, or look at another stream."),
+    empty: () => nothing("No dead letter matches.", "Clear the filter, or look at another stream."),
   });
 
   function marks() {

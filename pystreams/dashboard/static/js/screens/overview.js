@@ -46,7 +46,7 @@ export async function overview({ query }) {
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
-    tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "all is delivered");
+    tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "all delivered");
     tiles.set("pending", count(totals.pending), "not acknowledged");
     tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");
     chartRate.update(found.curves);

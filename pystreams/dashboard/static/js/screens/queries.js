@@ -30,7 +30,7 @@ export async function queries() {
   const table = new Table({ label: "Spark queries", columns: columns("queries", CELLS), key: (row) => row.id,
     empty: () => nothing("No Spark query has reported.", h("code", {}, "StreamMonitor.install(spark, url=...)"), " in a query's program keeps a report of each batch in the stream ", h("code", {}, "pystreams:queries"), ".") });
   const streams = new Table({ label: "Streams of the queries", columns: STREAMS, key: (row) => `${row.query} ${row.stream.key}`, empty: () => nothing("No streams.") });
-  const second = panel("Checkpoints beside groups", streams.element);
+  const second = panel("Checkpoints next to groups", streams.element);
 
   async function refresh() {
     const found = await get("queries");

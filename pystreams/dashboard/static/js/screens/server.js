@@ -13,7 +13,7 @@ const NAMES = {
   loading: ["Loading", yes], aof_enabled: ["Append-only file", (value) => (value === "1" ? "on" : "off")], aof_last_write_status: ["Its last write"], aof_last_bgrewrite_status: ["Its last rewrite"],
   aof_rewrite_in_progress: ["Rewriting now", yes], aof_current_size: ["Its size", bytes], rdb_last_save_time: ["Last snapshot", (value) => (Number(value) > 0 ? moment(Number(value) * 1000) : "never")], rdb_changes_since_last_save: ["Changes since", count],
   rdb_bgsave_in_progress: ["Saving now", yes], rdb_last_bgsave_status: ["Last save"],
-  role: ["Role"], connected_slaves: ["Replicas", count], master_host: ["Master"], master_port: ["Its port"], master_link_status: ["Link to it"], master_last_io_seconds_ago: ["Heard of it", (value) => duration(value * 1000)],
+  role: ["Role"], connected_slaves: ["Replicas", count], master_host: ["Master"], master_port: ["Its port"], master_link_status: ["Link to it"], master_last_io_seconds_ago: ["Last contact", (value) => duration(value * 1000)],
   master_repl_offset: ["Offset", count], slave_repl_offset: ["Read up to", count], repl_backlog_size: ["Backlog", bytes],
   total_connections_received: ["Connections", count], rejected_connections: ["Refused", count], total_commands_processed: ["Commands", count], instantaneous_ops_per_sec: ["Now", rate],
   total_net_input_bytes: ["Received", bytes], total_net_output_bytes: ["Sent", bytes], total_error_replies: ["Error replies", count], evicted_keys: ["Evicted keys", count], expired_keys: ["Expired keys", count],
@@ -26,10 +26,10 @@ function section(lines) {
     const [label, show = String] = NAMES[line] ?? [line];
     return [label, show === count || show === bytes || show === rate ? show(Number(value)) : show(value)];
   });
-  return rows.length ? facts(rows) : h("p", { class: "muted" }, "The server does not say.");
+  return rows.length ? facts(rows) : h("p", { class: "muted" }, "Not reported by the server.");
 }
 
-const refused = (what) => h("div", { class: "empty" }, nothing("This user may not ask.", `The server refuses ${what}: ACL SETUSER gives the permission.`));
+const refused = (what) => h("div", { class: "empty" }, nothing("Not permitted to this user.", `The server refuses ${what}: ACL SETUSER gives the permission.`));
 
 const CLIENTS = [
   { id: "addr", title: "Address", head: true, class: "nowrap mono", value: (row) => row.addr },
@@ -78,7 +78,7 @@ export async function server() {
     commands: [COMMANDS, (row) => row.command, "No command was counted yet.", "INFO commandstats", h("div")],
     slow: [SLOW, (row, at) => `${row.at} ${row.command} ${row.microseconds}`, "No command was slow.", "SLOWLOG GET", h("div")],
     refusals: [REFUSALS, (row) => row.id, "No user was refused anything.", "ACL LOG", h("div")],
-    latency: [EVENTS, (row) => row.event, "No latency was noted. It is when latency-monitor-threshold is set.", "LATENCY LATEST", h("div")],
+    latency: [EVENTS, (row) => row.event, "No latency events. They are recorded if latency-monitor-threshold is set.", "LATENCY LATEST", h("div")],
     clients: [CLIENTS, (row) => row.id, "No clients.", "CLIENT LIST", h("div")],
   };
   const made = {};

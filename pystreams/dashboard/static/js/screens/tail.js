@@ -1,4 +1,4 @@
-// What comes into a stream, as it comes; the last few hundred entries stay on the page.
+// New entries of a stream; the last few hundred stay on the page.
 
 import { replace, h, text } from "../dom.js";
 import { things } from "../format.js";
@@ -13,7 +13,7 @@ export async function tail(key) {
   const where = h("input", { name: "where", placeholder: "amount > 100", spellcheck: "false" });
   const said = h("span", { class: "muted", role: "status" }, "Connecting…");
   const table = new Table({ label: "Entries as they come", columns: entryColumns(key), key: (row) => row.id,
-    empty: () => nothing("Nothing has come yet.", "New entries appear here by themselves.") });
+    empty: () => nothing("No entries yet.", "New entries appear here by themselves.") });
   const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "Entries as they come" }, table.element);
   let rows = [];
   let seen = 0;
