@@ -83,9 +83,9 @@ class RangeSource:
         with borrow(self._address) as connection:
             server = open_server(connection)
             states = server.states.of(self._streams(server), self._options.group)
-            if fails_missing(self._options, available_now=self._targets is not None):
-                check_exist(self._options, states, self._address)
-            begins = self._begins(server, states, starts or {})
+            # Spark calls this for restarts too. Only `next` can tell a stream that was lost from one that is missing.
+            is_missing = self._fails_missing and None in states.values()
+            begins = self._begins(server, states, starts or {}, changes=not is_missing)
             requested = {stream: baseline_of(server, stream, after, states[stream]) for stream, after in begins.items()}
             baselines = rounds.for_each(server, requested)
         for stream in (stream for stream, state in states.items() if state is None):
@@ -206,15 +206,15 @@ class RangeSource:
             cores=os.cpu_count() or 1,
         )
 
+    @property
+    def _fails_missing(self) -> bool:
+        return fails_missing(self._options, available_now=self._targets is not None)
+
     def _check_new(self, begin: Offsets, states: States) -> None:
-        """Raise STREAM_MISSING for a named stream that no batch has read yet, if that is an error."""
+        """Raise STREAM_MISSING, if it is an error, for streams that no batch has read yet or a pattern without any."""
         new = {stream: None for stream, state in states.items() if state is None and begin.of(stream) == ZERO}
-        if (
-            new
-            and self._options.pattern is None
-            and fails_missing(self._options, available_now=self._targets is not None)
-        ):
-            check_exist(self._options, new, self._address)
+        if self._fails_missing and (new or not begin.streams):
+            check_exist(self._options, new or states, self._address)
 
     def _carry_out(
         self, connection: Connection, server: StreamServer, begin: Offsets, streams: Sequence[str], planned: BatchPlan

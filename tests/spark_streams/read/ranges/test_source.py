@@ -282,9 +282,23 @@ def test_a_stream_that_is_added_to_a_checkpoint_must_exist_for_available_now(sit
     assert len(query.drain()) == 3
     query.restart(streams="s,none")
     query.reader.prepareForTriggerAvailableNow()
+    query.reader.initialOffset()  # as Spark does after a restart
     with pytest.raises(StreamError, match=r"\[STREAM_MISSING\] There is no stream 'none'"):
         query.trigger()
     assert not site.client.exists("none")
+
+
+def test_a_stream_that_was_read_and_is_gone_is_lost_for_available_now(site: Site) -> None:
+    """The restart of an availableNow query reports the loss, which failOnDataLoss may allow, not a missing stream."""
+    site.add("s", 3)
+    query = site.query(streams="s", group="g")
+    assert len(query.drain()) == 3
+    site.client.delete("s")
+    query.restart()
+    query.reader.prepareForTriggerAvailableNow()
+    query.reader.initialOffset()
+    with pytest.raises(StreamError, match="STREAM_LOST"):
+        query.trigger()
 
 
 def test_finished_entries_are_trimmed(site: Site) -> None:
