@@ -43,7 +43,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         found = {name: _typed(rows[name], kind) for name, kind in quick.items()}
         return None if None in found.values() else {name: (one, None) for name, one in found.items()}
 
-    found = _in_chunks(column, fast, lambda texts: json_reference.members(texts, quick)) if quick else {}
+    found = in_chunks(column, fast, lambda texts: json_reference.members(texts, quick)) if quick else {}
     others = {name: kind for name, kind in kinds.items() if name not in quick}
     return {**found, **json_reference.members(column, others)} if others else found
 
@@ -71,10 +71,10 @@ def from_text(column: Any, target: Any) -> Converted:
         typed = None if made is None else _typed(made, target)
         return None if typed is None else {"": (typed, None)}
 
-    return _in_chunks(column, fast, lambda texts: {"": json_reference.from_text(texts, target)})[""]
+    return in_chunks(column, fast, lambda texts: {"": json_reference.from_text(texts, target)})[""]
 
 
-def _in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
+def in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
     """Return the column, converted the fast way; if that declines, chunk by chunk, and the chunks that it declines
     slowly.
     """
@@ -84,7 +84,7 @@ def _in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
     size = max(_FEWEST, -(-len(column) // _CHUNKS))
     if size >= len(column):
         return slow(column)  # type: ignore[no-any-return]
-    parts = [_in_chunks(column.slice(start, size), fast, slow) for start in range(0, len(column), size)]
+    parts = [in_chunks(column.slice(start, size), fast, slow) for start in range(0, len(column), size)]
     return {name: _joined([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
+from spark_streams.columns import json_values
 from spark_streams.columns.json_reference import Converted
 from spark_streams.columns.types.strings import dump
 from spark_streams.errors import fail
-from spark_streams.formats import avro_types
-from spark_streams.formats.adaptation import as_type, can_adapt
+from spark_streams.formats import avro_columns, avro_types
+from spark_streams.formats.adaptation import adapted, as_type, can_adapt
+from spark_streams.formats.avro_columns import PlainField
 from spark_streams.formats.avro_types import AvroType, AvroTypes
 from spark_streams.formats.base import Rows, columns_of, spark_fields, stored, value_refused
 from streamclient.formats import avro
 from streamclient.formats.registry import Registry
-from streamclient.formats.schemas import Schema, UndecodableError, header, package, split
+from streamclient.formats.schemas import HEADER, Schema, UndecodableError, header, package, split
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,38 @@ class AvroReader:
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_reference.members`."""
+        return json_values.in_chunks(
+            texts, lambda some: self._columns(some, kinds), lambda some: self.members_slowly(some, kinds)
+        )
+
+    def _columns(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted] | None:
+        """Return the same, all values at once; None to decline: several schemas, or one that is not plain."""
+        if not len(texts) or texts.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
+            return None
+        plan, skipped = None, 0
+        if self.registry is None:
+            plan = None if self.schema is None else _plan(self.schema, self.source)
+        else:
+            head = texts[0].as_py()[:HEADER]
+            skipped = len(head)
+            if skipped < HEADER or head[0] or not pc.all(pc.starts_with(texts, head)).as_py():
+                return None
+            schema_id = int.from_bytes(head[1:], "big")
+            schema = self.registry.schema(schema_id)
+            if schema is not None and schema.kind == "AVRO" and self.schema in (None, schema):
+                plan = _plan(schema, f"{schema_id} at {self.registry}")
+        if plan is None or plan.plain is None:
+            return None
+        found = avro_columns.columns(texts, skipped, plan.plain, set(kinds))
+        if found is None:
+            return None
+        return {
+            name: adapted(found[name], kind) if name in found else (pa.nulls(len(texts), kind), None)
+            for name, kind in kinds.items()
+        }
+
+    def members_slowly(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
+        """Return the same, a value at a time: it defines what a value means."""
         rows = Rows()
         plain = None if self.schema is None or self.registry is not None else _plan(self.schema, self.source)
         for value in texts.to_pylist():
@@ -50,11 +85,11 @@ class AvroReader:
                 continue
             try:
                 if plain is not None:
-                    rows.add(plain.read(value), plain)
+                    rows.add(plain.changed(plain.read(value)), plain)
                 else:
                     schema_id, payload = split(value)
                     read, plan = _resolved(schema_id, self)
-                    rows.add(read(payload), plan)
+                    rows.add(plan.changed(read(payload)), plan)
             except UndecodableError:
                 rows.add(None, wrong=True)
         return columns_of(rows, kinds, _arrays)
@@ -82,7 +117,8 @@ class _Plan:
 
     read: Callable[[bytes], Any]
     fields: dict[str, AvroType]
-    changed: Callable[[Any], Any] | None
+    changed: Callable[[Any], Any]
+    plain: tuple[PlainField, ...] | None
 
     __hash__ = object.__hash__
 
@@ -92,8 +128,9 @@ def _plan(schema: Schema, source: str) -> _Plan:
     found = avro.parsed(schema, source)
     record = _record(found, source)
     fields = AvroTypes(found.named).fields(record)
-    changed = avro_types.members({name: kind.read for name, kind in fields.items()})
-    return _Plan(avro.reader(avro.parsed(schema, source, raw=True).schema), fields, changed)
+    changed = avro_types.members({name: kind.read for name, kind in fields.items()}) or (lambda record: record)
+    plain = avro_columns.plain_fields(record, fields)
+    return _Plan(avro.reader(avro.parsed(schema, source, raw=True).schema), fields, changed, plain)
 
 
 def _record(found: avro.Parsed, source: str) -> Any:
@@ -126,8 +163,6 @@ def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any
 
 def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
     """Return these fields of records as arrays of the schema's types; those that it has not are left out."""
-    if plan.changed is not None:
-        rows = [plan.changed(row) for row in rows]
     there = [name for name in names if name in plan.fields]
     kind = pa.struct([(name, plan.fields[name].arrow) for name in there])
     return dict(zip(there, pa.array(rows, kind).flatten(), strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
@@ -15,6 +16,8 @@ from spark_streams.columns.names import has_text
 from spark_streams.columns.types.table import with_scalars
 from spark_streams.errors import PystreamsError, error
 from spark_streams.formats.adaptation import adapted
+
+_TOO_LARGE = (pa.ArrowInvalid, OverflowError)  # a number of more digits than its type in the schema
 
 
 class Rows:
@@ -41,23 +44,36 @@ def columns_of(
 ) -> dict[str, Converted]:
     """Return columns of rows. `arrays`: from a plan, its values and names to arrays, of the names that it has."""
     names = list(kinds)
-    undecoded = pa.array([False] * rows.count)
-    if rows.wrong:
-        flags = [False] * rows.count
-        for at in rows.wrong:
-            flags[at] = True
-        undecoded = pa.array(flags)
     parts: dict[str, list[Converted]] = {name: [] for name in names}
     order: list[int] = []
     for plan, (places, values) in rows.groups.items():
+        try:
+            found = arrays(plan, values, names)
+        except _TOO_LARGE:
+            places, values = _that_fit(rows, plan, arrays, names)
+            found = arrays(plan, values, names)
         order += places
-        found = arrays(plan, values, names)
         for name, kind in kinds.items():
             part = found.get(name)
             parts[name].append((pa.nulls(len(places), kind), None) if part is None else adapted(part, kind))
-    return {
-        name: _whole(parts[name], kinds[name], order, rows.count, undecoded if rows.wrong else None) for name in names
-    }
+    flags = np.zeros(rows.count, bool)
+    flags[rows.wrong] = True
+    undecoded = pa.array(flags) if rows.wrong else None
+    return {name: _whole(parts[name], kinds[name], order, rows.count, undecoded) for name in names}
+
+
+def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str]) -> tuple[list[int], list[Any]]:
+    """Return the values of a plan that its types can hold, with their rows. The others are wrong."""
+    places, values = [], []
+    for place, value in zip(*rows.groups[plan], strict=True):
+        try:
+            arrays(plan, [value], names)
+        except _TOO_LARGE:
+            rows.wrong.append(place)
+        else:
+            places.append(place)
+            values.append(value)
+    return places, values
 
 
 def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, undecoded: Any) -> Converted:
