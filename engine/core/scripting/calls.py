@@ -53,8 +53,24 @@ class WordsError(CommandError):
     """The arguments of a call are not valid command words: nothing was called, and no error is counted."""
 
 
+#: The functions of `redis` in scripts that have a result, and those without. `lua/sandbox.lua` offers them.
+_WITH_RESULT, _WITHOUT_RESULT = ["call", "pcall"], list[str]()
+
+
+def _offered(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Offer a function to scripts; its refusals become errors of the script."""
+    _WITH_RESULT.append(method.__name__)
+    return _raising(method)
+
+
+def _offered_without_result(method: Callable[..., None]) -> Callable[..., None]:
+    """Offer a function to scripts, to which it returns nothing."""
+    _WITHOUT_RESULT.append(method.__name__)
+    return _raising(method)
+
+
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function for scripts; its refusals become errors of the script."""
+    """Make a function whose refusals become errors of the script."""
 
     def called(self: Calls, *words: Any) -> Any:
         try:
@@ -111,6 +127,13 @@ class Calls:
         self._ticked_ns, self._every = 0, _FIRST
 
     # -- interpreter ------------------------------------------------------------------------------------------------
+
+    def offered(self) -> tuple[dict[bytes, Any], dict[bytes, Any]]:
+        """Return the functions of `redis` in scripts by name: those that have a result, and those without."""
+        functions, silent = (
+            {name.encode(): getattr(self, name) for name in names} for names in (_WITH_RESULT, _WITHOUT_RESULT)
+        )
+        return functions, silent
 
     def arm(self) -> None:
         """Prepare for a new script."""
@@ -307,7 +330,7 @@ class Calls:
         if not may_fill and "denyoom" in flags:
             raise CommandError(scripting.MEMORY_FULL)
 
-    @_raising
+    @_offered
     def acl_check_cmd(self, *words: Any) -> Any:
         """`redis.acl_check_cmd`: whether the caller may call a command."""
         argv = self._words(words)
@@ -321,7 +344,7 @@ class Calls:
 
     # -- the other functions ----------------------------------------------------------------------------------------
 
-    @_raising
+    @_offered
     def sha1hex(self, *words: Any) -> Any:
         """`redis.sha1hex`: the SHA-1 of a text in hexadecimal digits."""
         if len(words) != 1:
@@ -329,7 +352,7 @@ class Calls:
         text = words[0] if type(words[0]) is bytes else b""
         return hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()
 
-    @_raising
+    @_offered_without_result
     def log(self, *words: Any) -> None:
         """`redis.log`: write a line to the log."""
         if len(words) < 2:
@@ -344,7 +367,7 @@ class Calls:
         ]
         self._ctx.host.script_log(int(level), b" ".join(texts))
 
-    @_raising
+    @_offered_without_result
     def setresp(self, *words: Any) -> None:
         """`redis.setresp`: select the protocol of the script's replies."""
         if len(words) != 1:
@@ -358,7 +381,7 @@ class Calls:
         """Format a number as in replies."""
         return doubles.text(float(number))
 
-    @_raising
+    @_offered_without_result
     def set_repl(self, *words: Any) -> None:
         """`redis.set_repl`: accepted without effect; a script's changes are always replicated and logged."""
         if len(words) != 1:

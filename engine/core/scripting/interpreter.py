@@ -49,8 +49,9 @@ class Interpreter:
             max_memory=_UNLIMITED,
         )
         parts = lua.table_from({name.encode(): source(name) for name in PARTS})
+        functions, silent = map(lua.table_from, calls.offered())
         start = lua.eval(b"function(text, ...) return assert(loadstring(text, '=(redis)'))(...) end")
-        api = start(source("sandbox"), calls, parts, not of_functions)
+        api = start(source("sandbox"), calls, functions, silent, parts, not of_functions)
         self._chance, self._draw_from = api[b"chance"], api[b"draw_from"]
         self._compile, self._forget, self._run = api[b"compile"], api[b"forget"], api[b"run"]
         self._run_function, self._load, self._adopt = api[b"run_function"], api[b"load"], api[b"adopt"]

@@ -18,12 +18,13 @@
 --   code of a script may run where Lua runs no hooks:
 --   in the handler of an error that the hook has raised.
 
-local host, sources, is_eval = ...
+-- `offered` and `silent` are the functions of `redis`: those that have a result, and those without.
+local host, offered, silent, sources, is_eval = ...
 local python = python
 local as_function = python.as_function
-local call, pcall_redis, acl_check, sha1hex, log, setresp, set_repl = as_function(host.call), as_function(host.pcall),
-    as_function(host.acl_check_cmd), as_function(host.sha1hex), as_function(host.log), as_function(host.setresp),
-    as_function(host.set_repl)
+for _, functions in pairs({ offered, silent }) do
+    for name, f in pairs(functions) do functions[name] = as_function(f) end
+end
 local shown_double = as_function(host.shown_double)
 local arm, tick, take_error, resp_now = as_function(host.arm), as_function(host.tick), as_function(host.take_error),
     as_function(host.resp_now)
@@ -242,18 +243,18 @@ local function nothing() end
 local function without_result(f) return function(...) f(...) end end
 -- (Lua makes the text of a number: on the way to Python -0 loses its sign.)
 local function sha1hex_of(...)
-    if select("#", ...) == 1 and type((...)) == "number" then return sha1hex(tostring((...))) end
-    return sha1hex(...)
+    if select("#", ...) == 1 and type((...)) == "number" then return offered.sha1hex(tostring((...))) end
+    return offered.sha1hex(...)
 end
 
 local redis = {
-    call = call, pcall = pcall_redis, error_reply = error_reply, status_reply = status_reply, sha1hex = sha1hex_of,
-    log = without_result(log), setresp = without_result(setresp), set_repl = without_result(set_repl),
-    acl_check_cmd = acl_check,
+    error_reply = error_reply, status_reply = status_reply, sha1hex = sha1hex_of,
     LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3,
     REPL_NONE = 0, REPL_AOF = 1, REPL_SLAVE = 2, REPL_REPLICA = 2, REPL_ALL = 3,
     REDIS_VERSION = version, REDIS_VERSION_NUM = version_number,
 }
+for name, f in pairs(offered) do redis[name] = redis[name] or f end
+for name, f in pairs(silent) do redis[name] = without_result(f) end
 if is_eval then
     redis.replicate_commands, redis.breakpoint = function() return true end, function() return false end
     redis.debug = nothing
@@ -380,7 +381,7 @@ local registering = part("registering")
 local is_loading = false
 
 -- While a library is loaded its code sees nothing but another `redis`: it can register functions, and calls nothing.
-local library_redis = { register_function = registering.register_function, log = log }
+local library_redis = { register_function = registering.register_function, log = redis.log }
 for name, value in pairs(redis) do
     if type(value) ~= "function" then library_redis[name] = value end
 end
