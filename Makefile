@@ -35,7 +35,7 @@ demo: install ## run the main job on the embedded engine and check every figure 
 test: install ## run all tests, or some: make test PYTEST_ARGS='tests/engine -x'
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
 
-test-long: install ## run what `make test` leaves out because it takes long (some twenty minutes)
+test-long: install ## run what `make test` leaves out because it takes long (about half an hour)
 	LONG_TESTS=1 $(BIN)/python -m pytest -o faulthandler_timeout=0 -m long $(PYTEST_ARGS)
 
 test-jobs: install ## run every job on engine and Redis, and kill it: each row must be where it belongs, once (about ten minutes)

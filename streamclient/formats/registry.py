@@ -8,14 +8,11 @@ says what to do. No error shows the password.
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from streamclient.config.address import Tls
@@ -23,6 +20,10 @@ from streamclient.errors import error, fail
 from streamclient.formats.schemas import Kind, Reference, Schema
 from streamclient.sockets import tls_context
 from streamwire.errors import InvalidTextError
+
+if TYPE_CHECKING:  # HTTP takes time to import, and few queries need it
+    import urllib.error
+    import urllib.request
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _ATTEMPTS = 3
@@ -152,6 +153,10 @@ class Registry:
 
     def _ask(self, method: str, path: str, body: Any = None, *, missing: bool = False, subject: str = "") -> Any:
         """Return the answer to a request. `missing`: None for what the registry does not have."""
+        import http.client  # noqa: PLC0415 - as above
+        import urllib.error  # noqa: PLC0415
+        import urllib.request  # noqa: PLC0415
+
         request = urllib.request.Request(  # noqa: S310 - `at` takes http and https alone
             self.url + path,
             None if body is None else json.dumps(body).encode(),
@@ -182,6 +187,8 @@ class Registry:
         return None  # the last attempt answered or raised
 
     def _answer(self, request: urllib.request.Request) -> Any:
+        import urllib.request  # noqa: PLC0415 - as above
+
         context = tls_context(self.tls) if self.url.startswith("https") else None
         with urllib.request.urlopen(request, timeout=self.seconds, context=context) as reply:  # noqa: S310 - as above
             text = reply.read()
