@@ -14,7 +14,7 @@ from pystreams.values import names
 
 
 def table(out: Output, view: View[Row], rows: Sequence[Row], *, empty: str = "") -> None:
-    """Write the rows under the titles of the view's measures; `empty` if there are none."""
+    """Write the rows under the titles of the view's measures; `empty`: a note for no rows."""
     columns = [Column(each.label, each.form.right, STYLES if each.form is measures.STATUS else None) for each in view]
     out.table(columns, [[each.text(row) for each in view] for row in rows], empty=empty)
 

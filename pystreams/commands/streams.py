@@ -158,7 +158,7 @@ def _group(row: GroupRow) -> str:
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="Groups and streams of each kind to show.",
+    help="Number of groups and streams to show.",
 )
 def report(run: Run, top: int) -> None:
     """Examine all streams and groups, and show the totals and what needs attention.

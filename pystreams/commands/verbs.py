@@ -243,7 +243,9 @@ def server_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--embedded", is_flag=True, default=None, help="Use the embedded engine of a running Spark driver."
         ),
         click.option("--profile", metavar="NAME", help="A server of ~/.config/pystreams/profiles.toml."),
-        click.option("--url", metavar="URL", help="The server: redis://host:port, rediss://, redis+cluster://, ..."),
+        click.option(
+            "--url", metavar="URL", help="URL of the server: redis://host:port, rediss://, redis+cluster://, ..."
+        ),
     ):
         function = option(function)
     return function

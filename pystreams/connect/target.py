@@ -63,7 +63,7 @@ def profile_of(wanted: Wanted, environment: Mapping[str, str], file: Path) -> st
 
 
 def _embedded() -> str:
-    """Return the URL of this user's embedded engine; errors if there is none, or more than one."""
+    """Return the URL of this user's only embedded engine. Raises NO_EMBEDDED and MANY_EMBEDDED."""
     running = launcher.running()
     if not running:
         fail("NO_EMBEDDED")
@@ -73,7 +73,7 @@ def _embedded() -> str:
 
 
 def hint(wanted: Wanted, environment: Mapping[str, str] = os.environ) -> str:
-    """Return a suggestion for the case that the default server does not reply; empty if there is none."""
+    """Return a suggestion for the case that the default server does not reply; may be empty."""
     if settings(wanted, environment, profiles.path(environment))["url"] != LOCAL:
         return ""
     running = launcher.running()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pystreams.streams import ids
@@ -39,6 +39,9 @@ class Stream:
     groups: int
     bytes: int | None = None
     rate: float | None = None
+    #: Only XINFO STREAM reports these two; streams with large entries are asked in other ways.
+    radix_keys: int | None = field(default=None, compare=False)
+    radix_nodes: int | None = field(default=None, compare=False)
 
     @property
     def removed(self) -> int | None:
@@ -141,6 +144,8 @@ def parsed(name: bytes, reply: Any, used: int | None = None) -> Stream:
         deleted=StreamId.parse(info.get(b"max-deleted-entry-id") or str(ZERO)),
         groups=int(info[b"groups"]),
         bytes=used,
+        radix_keys=number(info.get(b"radix-tree-keys")),
+        radix_nodes=number(info.get(b"radix-tree-nodes")),
     )
 
 

@@ -81,7 +81,7 @@ def test_the_help_of_each_verb_is_laid_out(words: list[str]) -> None:
     [
         ("ls --json --nonsense", "No such option"),
         ("--json nonsense", "No such command 'nonsense'"),
-        ("groups seek s g --json", "Give one of --to and --to-group."),
+        ("groups seek s g --json", "Give one of --to, --to-group and --from-file."),
         ("tail s --limit many --json", "'many' is not a valid integer"),
     ],
 )

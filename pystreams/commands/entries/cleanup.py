@@ -62,10 +62,7 @@ def _row(letter: Letter) -> list[str]:
 @click.option("--reason", type=NAME, metavar="TEXT", help="Letters whose reason has this text.")
 @limit_option(100, "letters")
 def ls(run: Run, stream: bytes | None, origin: bytes | None, reason: bytes | None, limit: int) -> None:
-    """List the dead letters of a stream, or the streams that have some.
-
-    With --json a line for each letter.
-    """
+    """List the dead letters of a stream, or the streams with dead letters."""
     if stream is None:
         found = sorted(dead_letters.holders(run.connection, inventory.scan(run.connection)))
         streams = list(inventory.look(run.connection, found, memory=False))
@@ -177,7 +174,7 @@ def _change(run: Run, stream: bytes, chosen: dict[str, Any], words: tuple[str, s
 @click.option("--to", type=NAME, metavar="STREAM", help="Target, instead of the stream that they came from.")
 @click.option("--keep", is_flag=True, help="Keep the letters.")
 def replay(run: Run, stream: bytes, to: bytes | None, keep: bool, **chosen: Any) -> None:
-    """Add the originals of dead letters again, with new IDs, where they came from; the letters are removed.
+    """Add the original entries of dead letters to their streams again, with new IDs, and remove the letters.
 
     Both happen in one transaction, except for streams in different slots of a cluster. A letter without a field of an
     original stays.
@@ -240,7 +237,7 @@ def purge(run: Run, stream: bytes, **chosen: Any) -> None:
 @stream_argument
 @click.option("--acked", is_flag=True, help="Entries that every group has read and acknowledged.")
 @click.option("--maxlen", type=click.IntRange(0), metavar="N", help="All but the last N entries.")
-@click.option("--older-than", metavar="DURATION", help="Entries that were added longer ago than this.")
+@click.option("--older-than", metavar="DURATION", help="Entries older than this.")
 def trim(run: Run, stream: bytes, acked: bool, maxlen: int | None, older_than: str | None) -> None:
     """Remove the first entries of a stream: those that no group needs, all but the last N, or old ones.
 

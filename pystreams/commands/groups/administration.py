@@ -44,7 +44,7 @@ _SORTS = {each.name: each for each in measures.GROUPS_LAGGING if each.form.right
 def ls(run: Run, pattern: str, limit: int) -> None:
     """List the groups of the streams that match PATTERN, a name or a glob.
 
-    LAG is in entries; '~' marks an estimate where the server cannot tell. 'groups lag' also tells it in seconds.
+    LAG is in entries; '~' marks an estimate if the server does not report it. 'groups lag' also shows seconds.
     """
     every = of_groups.groups(run.connection, matching(run, pattern), run.now, details=False)
     shown = list(itertools.islice(every, limit + 1)) if limit else list(every)
@@ -71,7 +71,7 @@ def ls(run: Run, pattern: str, limit: int) -> None:
 def describe(run: Run, stream: bytes, group: bytes, limit: int) -> None:
     """Show one group and its consumers.
 
-    IDLE: since a consumer last called. INACTIVE: since it last got an entry (Redis 7.2 and later).
+    IDLE: time since a consumer's last call. INACTIVE: time since it last received an entry (Redis 7.2).
     """
     shown = of_groups.need(run.connection, stream, group, run.now)
     status = judge([shown.sample])
@@ -137,13 +137,13 @@ def lag(
 ) -> None:
     r"""Show how far groups are behind: position, end, lag in entries and time, pending, idle, status.
 
-    BEHIND is the age of the first entry that was not delivered. IDLE: since a consumer of the group last called.
+    BEHIND: age of the first undelivered entry. IDLE: time since the last call of a consumer.
 
     \b
     STATUS, as Burrow judges Kafka's groups:
-      ok       nothing is left to do, or the group advances
+      ok       no entries are left, or the group advances
       warning  it advances, but its lag grew at every sample (--watch)
-      stop     there is something to do, and no consumer called for a minute
+      stop     entries are left, and no consumer called for a minute
       stall    consumers call, but the position or the pending entries stay as they are for a minute
       rewind   the position went back (--watch)
     """

@@ -147,7 +147,7 @@ def owner(group: Group) -> tuple[str, str] | None:
 
 
 def consequence(move: Move) -> str:
-    """Return what the move means for the Spark query that uses the group; empty if there is none."""
+    """Return what the move means for the Spark query that uses the group; empty without one."""
     found = owner(move.group)
     if found is None:
         return ""

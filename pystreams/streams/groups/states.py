@@ -39,7 +39,7 @@ class Group:
     """A group of a stream, at the time `at` (milliseconds since 1970).
 
     `lag`: undelivered entries, an estimate between `least` and `most` unless `exact`; None if unknown. `behind_ms`: age
-    of the first undelivered entry; 0 if there is none. `oldest`: the first pending entry; `oldest_idle_ms`: time since
+    of the first undelivered entry; 0 without one. `oldest`: the first pending entry; `oldest_idle_ms`: time since
     its last delivery (None if it was given back). `consumers`: None if they were not requested. `rate`: entries
     delivered to it per second, if measured.
     """

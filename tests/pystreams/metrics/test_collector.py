@@ -62,6 +62,17 @@ def test_streams_groups_and_consumers(collector: Collector, client: redis.Redis)
     assert value(found, "redis_exporter_last_scrape_error", err="") == 0
 
 
+def test_the_radix_tree_of_a_stream_with_small_entries(collector: Collector, client: redis.Redis) -> None:
+    """The values are those of XINFO STREAM, which is asked once the entries are known to be small."""
+    for number in range(500):
+        client.xadd("s", {"n": number})
+    _now(collector)
+    found = _now(collector)
+    info = client.xinfo_stream("s")
+    for name in ("keys", "nodes"):
+        assert value(found, f"redis_stream_radix_tree_{name}", db="db0", stream="s") == info[f"radix-tree-{name}"]
+
+
 def test_the_patterns_the_limit_and_consumers_are_chosen(client: redis.Redis, place: servers.Running) -> None:
     """A missing name is no error; the number of streams beyond the limit is reported."""
     for name in ("a1", "a2", "a3", "b"):
