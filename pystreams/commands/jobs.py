@@ -28,7 +28,7 @@ _KINDS = {"scripts": "*.py", "conf": "*.toml"}
 
 
 def _directory(kind: str, beside: str) -> Path:
-    """Return where the wheel has these files; where there is no wheel, the checkout's directory."""
+    """Return the directory of these files: that of the installed wheel, or else of the checkout."""
     inside = _PACKAGE / "jobs" / kind
     return inside if inside.is_dir() else _PACKAGE.parent / beside
 

@@ -160,7 +160,7 @@ def _read(file: Path, form: str) -> Iterator[rows.Row]:
 
 
 def _chunks(file: Path, form: str) -> Iterator[list[tuple[int, rows.Row]]]:
-    """Yield the rows with their numbers, some hundred at a time, and fewer where they are large. Raises
+    """Yield the rows with their numbers, some hundred at a time, fewer if they are large. Raises
     MALFORMED_ROW.
     """
 

@@ -76,7 +76,7 @@ def _committed(source: Source, stream: bytes) -> StreamId:
 
 
 def _difference(name: str, source: Source, stream: Stream | None, wanted: bytes | None, group: Group | None) -> str:
-    """Return a difference and its consequence for the query; empty if there is none."""
+    """Return a difference and its consequence for the query; empty if they match."""
     planned = source.planned[name]
     if stream is None:
         return "the stream is gone: STREAM_LOST" if planned > ZERO else ""
