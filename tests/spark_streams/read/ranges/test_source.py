@@ -301,6 +301,23 @@ def test_a_stream_that_was_read_and_is_gone_is_lost_for_available_now(site: Site
         query.trigger()
 
 
+@pytest.mark.parametrize(("start", "expected"), [("earliest", [0, 1, 2, 3]), ("latest", [3])])
+def test_a_full_refresh_of_a_pipeline_is_a_new_query_with_the_group(
+    site: Site, start: str, expected: list[int]
+) -> None:
+    """A new checkpoint moves the group back to startingOffsets and reads all again; with latest it continues there."""
+    site.add("s", 3)
+    query = site.query(stream="s", group="g")
+    query.reader.prepareForTriggerAvailableNow()
+    assert numbers(query.drain()) == [0, 1, 2]
+    query.reader.stop()
+    site.add("s", 1, first=3)
+    refresh = site.query(stream="s", group="g", startingOffsets=start)
+    refresh.reader.prepareForTriggerAvailableNow()
+    assert numbers(refresh.drain()) == expected
+    assert (site.group()["pending"], site.group()["lag"]) == (0, 0)
+
+
 def test_finished_entries_are_trimmed(site: Site) -> None:
     """trimOnCommit removes finished entries, up to those that another group has yet to read or to acknowledge."""
     site.add("s", 30)
