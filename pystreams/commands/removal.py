@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import click
 
 from pystreams.commands.selection import matching, no_more_than
@@ -29,9 +31,9 @@ def remove(run: Run, streams: tuple[str, ...], limit: int) -> None:
 
     The records of Spark queries that have written to a stream stay.
     """
-    chosen = dict.fromkeys(name for word in streams for name in matching(run, word))
-    found = no_more_than(limit, "streams", inventory.look(run.connection, chosen, memory=False))
-    found.sort(key=lambda each: each.name)
+    matches = itertools.chain.from_iterable(matching(run, word) for word in streams)
+    chosen = dict.fromkeys(no_more_than(limit, "streams", matches))
+    found = sorted(inventory.look(run.connection, chosen, memory=False), key=lambda each: each.name)
     if not found:
         run.done("No stream matches.", {"removed": 0, "streams": []}, "streams")
         return
