@@ -1,19 +1,46 @@
-"""The engine's log lines: to stderr, or to the file that ``logfile`` names."""
+"""The engine's log lines: to stderr, or to the file that ``logfile`` names; plain text for people, or JSON objects for
+log collectors.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.handlers
 import platform
 import sys
+from datetime import UTC, datetime
 
 from engine.core.environment.failures import FatalError
 from engine.settings.config import Config
-from engine.shell.observation.formats import FORMATS
 from engine.version import ENGINE_VERSION
 
 LOG = logging.getLogger("pystreams.engine")
 _LEVELS = {b"debug": logging.DEBUG, b"verbose": logging.INFO, b"notice": logging.INFO, b"warning": logging.WARNING}
+
+
+LEGACY = logging.Formatter("%(process)d %(asctime)s %(levelname)s %(message)s")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line: `time` (UTC), `level`, `pid`, `logger`, `message`, and `exception` if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a line of JSON, whatever its message contains."""
+        found = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "pid": record.process,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            found["exception"] = self.formatException(record.exc_info)
+        return json.dumps(found)
+
+
+#: Formatter for each value of the directive `log-format`.
+FORMATS: dict[bytes, logging.Formatter] = {b"legacy": LEGACY, b"json": JsonLines()}
 
 
 class RotatedFile(logging.handlers.WatchedFileHandler):

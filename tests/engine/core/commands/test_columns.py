@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.commands.streams.entries import column_adds, column_rows
-from engine.core.commands.streams.entries.column_rows import FewRows, Rows
+from engine.core.commands.streams.entries import column_adds
+from engine.core.commands.streams.entries.column_adds import FewRows, Rows
 from engine.core.protocol import ids
 from engine.core.protocol.replies import BLOCKED, NIL_ARRAY, CommandError
 from engine.core.streams import segment
@@ -69,7 +69,7 @@ def test_rows_together_are_the_rows_one_by_one(fields, count, seq, few, pieces):
     columns = [Values.checked(values, bounds, count) for _, bounds, values in parts]
     rows = Rows(EntryBatch(count, tuple(words[::3]), tuple(columns)))
     ms = 1_518_951_480_106
-    with mock.patch.multiple(column_rows, _FEW=few, _MOST_PIECES=pieces):
+    with mock.patch.multiple(column_adds, _FEW=few, _MOST_PIECES=pieces):
         frames, sizes, commands = rows.encoded(ms, seq, b"%d key")
         assert rows.encoded(ms, seq, None)[2] == b""
     assert FewRows(parts, count).encoded(ms, seq, b"%d key") == (frames, sizes.tolist(), commands)
@@ -101,7 +101,7 @@ def positions(*numbers: int) -> bytes:
         (("600", "f" * 1_000_000, positions(*[0] * 601), b""), b"more than 512 megabytes"),
     ],
 )
-@pytest.mark.parametrize("few", [-1, column_rows.FEW_ROWS])
+@pytest.mark.parametrize("few", [-1, column_adds.FEW_ROWS])
 def test_what_is_no_columns_adds_nothing(words, reason, few, monkeypatch):
     """Positions that do not divide the values, half a column, more than memory should hold: an error, and no stream."""
     monkeypatch.setattr(column_adds, "FEW_ROWS", few)

@@ -1,14 +1,27 @@
-"""PS.ADD: entries added from columns, each with the values of a field back to back and the end of each value.
+r"""PS.ADD: entries added from columns, each with the values of a field back to back and the end of each value.
 
 Redis does not have it. It is equivalent to many XADDs with ``*``, without parsing commands and building replies.
+The rows are encoded all at once: as frames (XRANGE's format) and as XADDs (the log's format). Rows whose values have
+the same lengths are copies of one template with the values written into it::
+
+    *2\r\n$15\r\n1518951480106-  7  \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n  1234  \r\n$1\r\ng\r\n$1\r\n  5  \r\n
+
+A few rows are assembled one by one (``FewRows``). For more rows, numpy copies the values as items of their size.
+If few rows share their lengths, all are joined from their pieces (``Rows._joined``). All three produce the same
+bytes; the frame of one entry is their oracle.
 """
 
 from __future__ import annotations
 
+import struct
 from array import array
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from engine.core.commands.families import stream_command
-from engine.core.commands.streams.entries.column_rows import FEW_ROWS, FewRows, Rows
 from engine.core.environment.context import Context
 from engine.core.protocol import ids
 from engine.core.protocol.args import Args
@@ -17,11 +30,24 @@ from engine.core.streams.appends import counted, next_id
 from engine.core.table.registry import COMMANDS
 from engine.text.messages import general, streams
 from streamwire.entry_batch import EntryBatch, Values
+from streamwire.templates import Templates, length_sizes
+
+_Ints = npt.NDArray[np.int64]
+_Buffer = bytes | bytearray
 
 #: Maximum entries and bytes that one command adds. A field's name and the key are sent once, but they are repeated in
 #: each entry or in each command of the log.
 _MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29
 _ENTRY_BYTES, _FIELD_BYTES = 80, 32  # # maximum overhead of an entry and of a field, besides names and values
+#: Number of rows up to which ``FewRows`` is used.
+FEW_ROWS = 60
+#: Number of rows per distinct value length below which rows are joined from pieces.
+_FEW = 256
+#: Maximum number of pieces held at a time.
+_MOST_PIECES = 1 << 20
+#: Number of digits at the end of sequence numbers in which the IDs of one template differ.
+_DIGITS, _PERIOD = 4, 10_000
+_LAST_DIGITS = np.frombuffer(b"".join(b"%04d" % number for number in range(_PERIOD)), np.uint8)
 
 
 @stream_command(
@@ -74,3 +100,134 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
     if changes.recording:
         changes.effects.append((ctx.db.index, commands))
     return count
+
+
+class Rows:
+    """The fields of the entries of a batch: at least one each."""
+
+    __slots__ = ("_columns", "_count", "_texts")
+
+    def __init__(self, batch: EntryBatch) -> None:
+        self._columns = list(zip(batch.names, batch.known, strict=True))
+        self._texts = [values.data.tobytes() for values in batch.known]
+        self._count = batch.count
+
+    def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, _Ints, bytes]:
+        """Encode the entries with consecutive IDs from ``ms-seq`` on.
+
+        Returns their frames back to back, the sizes of these, and the XADDs that add them to ``key`` (empty without a
+        key).
+        """
+        words = 2 * len(self._columns)
+        forms = [(b"*2\r\n", b"*%d\r\n" % words)]
+        if key is not None:
+            forms.append((b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + words, len(key), key), b""))
+        least = _FEW * max(values.varieties() for _, values in self._columns)
+        found: list[list[_Buffer]] = []
+        sizes: list[_Ints] = []
+        for first, end in _stretches(seq, self._count, max(_MOST_PIECES // (words + 1), 1)):
+            if end - first < least:
+                datas, each = self._joined(forms, ms, seq, first, end)
+            else:
+                stamped = [self._stamped(before, ms, seq, after, first, end) for before, after in forms]
+                datas, each = [data for data, _ in stamped], stamped[0][1]
+            found.append(datas)
+            sizes.append(each)
+        frames, *commands = map(b"".join, zip(*found, strict=True))
+        return frames, np.concatenate(sizes), b"".join(commands)
+
+    def _joined(
+        self, forms: list[tuple[bytes, bytes]], ms: int, seq: int, first: int, end: int
+    ) -> tuple[list[_Buffer], _Ints]:
+        """Join the rows [first, end), whose IDs have the same number of digits, from pieces.
+
+        ``forms`` are the texts before and after the ID in each output format. Also returns the sizes in the first one.
+        """
+        step, count = 1 + 2 * len(self._columns), end - first
+        pieces: list[bytes] = [b""] * (step * count + 1)  # # for each row: its ID, and the name and value of each field
+        pieces[-1] = b"\r\n"
+        sizes = np.zeros(count, np.int64)
+        for at, (name, column) in enumerate(self._columns):
+            lead = b"%b$%d\r\n%b\r\n" % (b"\r\n" if at else b"", len(name), name)
+            lengths, texts = column.lengths[first:end], self._texts[at]
+            assert column.bounds is not None
+            cuts = pairwise(column.bounds[first : end + 1].tolist())
+            heads = {length: b"%b$%d\r\n" % (lead, length) for length in set(lengths.tolist())}
+            pieces[2 * at + 1 : -1 : step] = map(heads.__getitem__, lengths.tolist())
+            pieces[2 * at + 2 : -1 : step] = [texts[low:high] for low, high in cuts]
+            sizes += length_sizes(lengths) + (len(lead) + 1 - len(b"\r\n") * bool(at))
+        found: list[_Buffer] = []
+        for before, after in forms:
+            text = b"%d-%d" % (ms, seq + first)
+            lead = b"\r\n%b$%d\r\n%d-" % (before, len(text), ms)
+            ids = lead.replace(b"%", b"%%") + b"%d\r\n" + after
+            pieces[0:-1:step] = map(ids.__mod__, range(seq + first, seq + end))
+            pieces[0] = pieces[0][len(b"\r\n") :]
+            found.append(b"".join(pieces))
+        before, after = forms[0]
+        return found, sizes + len(b"%b$%d\r\n%b\r\n%b" % (before, len(text), text, after))
+
+    def _stamped(
+        self, before: bytes, ms: int, seq: int, after: bytes, first: int, end: int
+    ) -> tuple[_Buffer, npt.NDArray[np.int64]]:
+        """Stamp the rows [first, end), whose IDs differ only in the last digits, into a template."""
+        begin = seq + first
+        digits = len(b"%d" % begin)
+        own = min(digits, _DIGITS)
+        lead = b"%d-%b" % (ms, (b"%d" % begin)[:-own])
+        at = np.arange(begin % _PERIOD, begin % _PERIOD + end - first) * _DIGITS + _DIGITS - own
+        templates = Templates()
+        templates.text(b"%b$%d\r\n%b" % (before, len(lead) + own, lead))
+        templates.fixed(Values(_LAST_DIGITS, at, np.broadcast_to(own, at.shape)), own)
+        templates.text(b"\r\n" + after)
+        for name, column in self._columns:
+            templates.bulk(b"$%d\r\n%b\r\n$" % (len(name), name), column.cut(first, end))
+        made, bounds = templates.rows(end - first)
+        return made, np.diff(bounds)
+
+
+class FewRows:
+    """The same for few rows, for which numpy costs more. ``columns``: a field, its positions, its values."""
+
+    __slots__ = ("_bodies", "_words")
+
+    def __init__(self, columns: Sequence[tuple[bytes, bytes, bytes]], count: int) -> None:
+        """Raise ValueError if positions (32-bit little-endian) do not divide the values."""
+        self._words = 2 * len(columns)
+        form = struct.Struct(f"<{count + 1}i")
+        fields: list[list[bytes]] = []
+        for name, positions, values in columns:
+            if len(positions) != form.size:
+                raise ValueError
+            bounds = form.unpack(positions)
+            if bounds[0] or bounds[-1] != len(values) or any(low > high for low, high in pairwise(bounds)):
+                raise ValueError
+            lead = b"$%d\r\n%b\r\n$" % (len(name), name)
+            fields.append([b"%b%d\r\n%b\r\n" % (lead, high - low, values[low:high]) for low, high in pairwise(bounds)])
+        self._bodies = list(map(b"".join, zip(*fields, strict=True)))
+
+    def encoded(self, ms: int, seq: int, key: bytes | None) -> tuple[bytes, list[int], bytes]:
+        """Return the same as ``Rows.encoded``."""
+        texts = [b"%d-%d" % (ms, number) for number in range(seq, seq + len(self._bodies))]
+        ids = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
+        rows = list(zip(ids, self._bodies, strict=True))
+        frames = [b"*2\r\n%b*%d\r\n%b" % (text, self._words, body) for text, body in rows]
+        commands = b""
+        if key is not None:
+            head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (3 + self._words, len(key), key)
+            commands = b"".join([b"%b%b%b" % (head, text, body) for text, body in rows])
+        return b"".join(frames), list(map(len, frames)), commands
+
+
+def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield ``count`` rows from this sequence number on, at most ``most`` at a time.
+
+    They are cut where an ID changes in more than the last digits.
+    """
+    first = 0
+    while first < count:
+        number = seq + first
+        end = min(10 ** len(b"%d" % number), (number // _PERIOD + 1) * _PERIOD)
+        end = min(end - seq, first + most, count)
+        yield first, end
+        first = end
