@@ -17,7 +17,7 @@ from streamclient.config.address import Address
 from streamclient.connection import Connection
 from tests import servers
 from tests.pystreams.conftest import Cli
-from tests.servers import topologies
+from tests.servers import sentinels, topologies
 from tests.suite.waiting import wait_for
 
 
@@ -139,6 +139,18 @@ def test_replication_is_shown_and_a_replica_promoted(watched: topologies.Watched
 def test_a_failover_without_a_replica_is_refused(cli_of: Cli, client: redis.Redis) -> None:
     """The master stays, and a wait for another one ends."""
     assert "FAILOVER" in cli_of.failure("server", "replication", "--failover", "--yes", status=1)
+
+
+@pytest.mark.parametrize("kind", ["engine", "redis"])
+def test_a_replica_is_promoted_without_sentinels(kind: str, tmp_path: Path) -> None:
+    """FAILOVER hands over to the replica, and the old master follows it."""
+    with sentinels.family(kind, kind) as (master, replica):
+        cli = Cli(f"redis://127.0.0.1:{master.port}", tmp_path)
+        moved = cli.json("server", "replication", "--failover", "--yes")
+        assert moved["to"] == f"127.0.0.1:{replica.port}"
+        wait_for(lambda: master.follows(replica), "the old master to follow", 40)
+        (found,) = _servers(cli)
+        assert (found["role"], found["state"]) == ("replica", f"up, of 127.0.0.1:{replica.port}")
 
 
 def test_a_failover_that_does_not_happen_is_an_error(place: servers.Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import redis
 
+from pystreams.streams.groups import seeks
+from pystreams.streams.groups.seeks import Move
+from streamclient.connection import Connection
 from tests.pystreams.conftest import Cli
 
 
@@ -307,3 +310,20 @@ def test_several_groups_are_removed(cli_of: Cli, many: redis.Redis) -> None:
     assert [each["group"] for each in cli_of.json("groups", "ls", "orders")["groups"]] == ["audit"]
     assert cli_of.json("groups", "rm", "*", "--all-groups", "--yes")["removed"] == 2
     assert (many.xlen("orders"), many.xinfo_groups("orders")) == (10, [])
+
+
+def test_a_group_that_is_removed_meanwhile_is_reported(
+    cli_of: Cli, many: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others move, a warning names it, and the exit status is 1."""
+    lags_after = seeks.lags_after
+
+    def removed_first(connection: Connection, moves: list[Move]) -> Any:
+        many.xgroup_destroy("orders", "audit")
+        return lags_after(connection, moves)
+
+    monkeypatch.setattr(seeks, "lags_after", removed_first)
+    result = cli_of.result("groups", "seek", "orders", "--all-groups", "--to", "end", "--yes")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (1, "Moved 2 groups.")
+    assert "no consumer group 'audit'" in result.stderr
+    assert _positions(cli_of)["orders", "billing"] == "10000-0"
