@@ -37,11 +37,9 @@ STALL_MS = 10.0
 #: Minimum ratio of rows per second between two ways through Spark; None if it is only shown as an explanation.
 SPARK: tuple[tuple[str, str, float | None], ...] = (
     ("Spark read, engine", "Spark ceiling", 0.4),
-    ("Spark read, columns", "Spark ceiling", 0.4),
     ("Spark read, engine", "Spark read, naive, redis", 8.0),
     ("Spark read, redis", "Spark read, naive, redis", 4.0),
     ("Spark write, engine", "Spark write, redis-py, redis", 6.0),
-    ("Spark write, columns", "Spark write, redis-py, redis", 6.0),
     ("Spark write, redis", "Spark write, redis-py, redis", 4.0),
     ("Spark write, engine", "Spark write, ceiling", None),
     ("Spark AvailableNow, engine", "Spark read, engine", 0.7),

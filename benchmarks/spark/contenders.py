@@ -40,9 +40,7 @@ class Way:
 
 
 def ways(servers: Mapping[str, Connection], rows: int) -> list[Way]:
-    """Return all ways, in the order in which they run; `servers` are by the names engine, columns (an engine that
-    stores cold entries as columns) and redis.
-    """
+    """Return all ways, in the order in which they run; `servers` are by the names engine and redis."""
     found = [Way("Spark ceiling", rows, lambda: _throw_away(_ceiling(rows)), _nothing)]
     for name, server in servers.items():
         found.append(Way(f"Spark read, {name}", rows, _reading(server), _nothing))

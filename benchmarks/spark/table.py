@@ -20,11 +20,7 @@ def measure(rows: int, rounds: int, only: str) -> dict[str, Any]:
     """Run every way whose name contains `only` in every round; the first round is a warm-up and is not counted."""
     with ExitStack() as stack:
         connections: dict[str, Connection] = {}
-        starts = {
-            "engine": servers.engine_command(),
-            "columns": servers.columns_command(),
-            "redis": servers.redis_command(),
-        }
+        starts = {"engine": servers.engine_command(), "redis": servers.redis_command()}
         for name, start in starts.items():
             if start is not None:
                 server = stack.enter_context(servers.running(name, start))

@@ -118,7 +118,7 @@ def lines_of(root: ElementTree.Element, points: int) -> int:
 def test_every_target_of_spark_is_that_of_a_measurement() -> None:
     """Every target names an existing measurement, so that a renamed one cannot go unnoticed."""
     connection = cast(Connection, None)  # none is needed before a way is gone
-    servers = dict.fromkeys(("engine", "columns", "redis"), connection)
+    servers = dict.fromkeys(("engine", "redis"), connection)
     ways = {way.name for way in spark.ways(servers, 1000)}
     assert not {name for ours, peer, _ in targets.SPARK for name in (ours, peer)} - ways
 
