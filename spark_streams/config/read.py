@@ -323,7 +323,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
         if self.takeover:
             refuse(self, "takeover", "a shared group is for several consumers")
         if self.read_from != "primary":
-            refuse(self, "read_from", "a shared group is read where it is, on the primary: remove it")
+            refuse(self, "read_from", "a shared group is read on the primary: remove it")
         if self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "consume"), value="shared")
         if self.ack != "commit":

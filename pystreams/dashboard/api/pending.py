@@ -76,7 +76,7 @@ def sample(connection: Connection, stream: bytes, group: bytes) -> tuple[int, li
 
 
 def overview(asked: Asked) -> dict[str, Any]:
-    """Return how many entries are pending, for whom, how old, how often delivered."""
+    """Return the number of pending entries by consumer, age and number of deliveries."""
     stream, group = asked.key("stream"), asked.key("group")
     with asked.access.lend() as connection:
         total, found, consumers = sample(connection, stream, group)

@@ -29,14 +29,14 @@ def name(value: bytes) -> dict[str, str]:
 
 
 def cut(value: bytes, most: int = _VALUE_BYTES) -> str:
-    """Return a value for people, at most so long."""
+    """Return a value as text of limited length."""
     if len(value) <= most:
         return names.shown(value)
     return f"{names.shown(value[:most])}… ({len(value):,} bytes)"
 
 
 def curve(found: Curve, most: int | None = None) -> dict[str, Any]:
-    """Return a curve: times in seconds, values; at most so many points, the last ones among them."""
+    """Return a curve: times in seconds, and values; at most the last `most` points."""
     step = 1 if most is None else max(1, -(-len(found.at) // most))
     start = (len(found.at) - 1) % step if found.at else 0
     return {

@@ -71,7 +71,7 @@ class History:
             self._table[row, column] = math.nan if value is None else value
 
     def of(self, key: Hashable) -> Curve:
-        """One series; empty where there is none."""
+        """Return one series; an empty one if it does not exist."""
         row = self._rows.get(key)
         if row is None:
             return Curve([], [])

@@ -91,7 +91,7 @@ class Snapshot:
         return Rows(every, falling)
 
     def _kept(self, key: tuple[str, ...], make: Callable[[], list[Any]]) -> list[Any]:
-        """Return a list that was made before, or is made now; the oldest is forgotten when there are many."""
+        """Return a cached or new list; the oldest one is dropped when there are many."""
         found = self._lists.get(key)
         if found is None:
             found = make()
