@@ -307,7 +307,7 @@ class ReadSchema:
         return pa.array([json_object(found[row]) if row in found else None for row in range(page.count)], pa.string())
 
     def _original(self, page: Page, row: int, field: Any, objects: Any) -> str:
-        """Return the value in place of which a column is null, as JSON: a text, or what a member of an object was."""
+        """Return a value that did not fit its column, as JSON: the text of a field, or a member as it was written."""
         if field.name == FIELDS and pa.types.is_map(field.type):
             return self._record(page, row)
         if self.is_debezium and field.name == debezium.KEY:
