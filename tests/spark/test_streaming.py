@@ -228,7 +228,7 @@ def test_a_stream_that_was_lost_is_an_error(bench: Bench) -> None:
     with pytest.raises(StreamingQueryException) as refused:
         bench.run(stream_of(bench), stream="out")
     first = str(refused.value).partition("\n")[0]
-    assert re.search(r"^\[STREAM_FAILED\].*pystreams: \[STREAM_LOST\] .*'s'.*does not exist.*failOnDataLoss", first)
+    assert re.search(r"^\[STREAM_FAILED\].*pystreams: \[STREAM_LOST\] .*'s'.*no longer exists.*failOnDataLoss", first)
     bench.client.xadd("s", {"n": "1"}, id="1-1")
     with pytest.raises(StreamingQueryException, match=r"STREAM_LOST.*last ID is now 1-1"):
         bench.run(stream_of(bench), stream="out")
