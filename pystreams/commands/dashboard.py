@@ -19,8 +19,11 @@ from pystreams.connect import parent, profiles
 from pystreams.connect.target import Wanted, address_of, profile_of
 from pystreams.errors import fail
 from pystreams.values import times
+from streamclient.config.address import Tls
+from streamclient.config.option import parsed
 
 if TYPE_CHECKING:
+    from pystreams.dashboard.api.requests.reading import Decoders
     from pystreams.dashboard.app.oidc import Provider
     from pystreams.dashboard.app.run import Target
 
@@ -76,6 +79,14 @@ _READS = (
     help="Field whose values stay in this process; * and ? are wildcards. Repeatable.",
 )
 @click.option(
+    "--decode",
+    "decodes",
+    multiple=True,
+    metavar="STREAM=FORMAT:FILE",
+    help="Format of a stream's values (avro, protobuf, msgpack, json) and the file of its schema. Repeatable.",
+)
+@click.option("--registry", envvar="PYSTREAMS_REGISTRY", metavar="URL", help="Schema registry for values that name it.")
+@click.option(
     "--state",
     metavar="DIRECTORY",
     help="Directory for the history and the audit log, or 'none'.  [default: ~/.local/state/pystreams/dashboard]",
@@ -111,6 +122,8 @@ def ui(
     from_parent: bool,
     allow_changes: bool,
     masks: tuple[str, ...],
+    decodes: tuple[str, ...],
+    registry: str | None,
     state: str | None,
     history: str,
     tls_certificate: str | None,
@@ -144,7 +157,7 @@ def ui(
     certificate = _certificate(tls_certificate, tls_key)
     provider = _provider(oidc)
     with ExitStack() as stack:
-        targets = _targets(run, servers, allow_changes, masks, stack)
+        targets = _targets(run, servers, allow_changes, masks, _decoders(run, decodes, registry), stack)
         try:
             made = dashboard.listen(bind, port)
         except OSError as cause:
@@ -176,7 +189,12 @@ def ui(
 
 
 def _targets(
-    run: Run, servers: tuple[str, ...], allow_changes: bool, masks: tuple[str, ...], stack: ExitStack
+    run: Run,
+    servers: tuple[str, ...],
+    allow_changes: bool,
+    masks: tuple[str, ...],
+    decoders: Decoders,
+    stack: ExitStack,
 ) -> list[Target]:
     """Return the servers to show: those of the profiles that were named, or the one that every verb would use."""
     from pystreams.dashboard.app.run import Target  # noqa: PLC0415 - an extra, which other verbs do without
@@ -194,8 +212,20 @@ def _targets(
         changes, masked = (None, []) if name is None else profiles.dashboard(file, name)
         address = address_of(each, f"+echo {_READS}")
         allowed = allow_changes and changes is not False
-        found.append(Target(address, allowed, name or "", (*masks, *masked), _metrics(each, stack)))
+        found.append(Target(address, allowed, name or "", (*masks, *masked), decoders, _metrics(each, stack)))
     return found
+
+
+def _decoders(run: Run, rules: tuple[str, ...], url: str | None) -> Decoders:
+    """Return the decoders of values, by stream."""
+    from pystreams.dashboard.api.requests.reading import Decoders  # noqa: PLC0415 - an extra, as above
+
+    if url is None:
+        return Decoders(rules)
+    from streamclient.formats.registry import Registry  # noqa: PLC0415 - HTTP takes time to import
+
+    tls = Tls(ca_file=run.wanted.given.get("tls.caFile"))
+    return Decoders(rules, parsed("--registry", lambda text: Registry.at(text, tls=tls), url))
 
 
 def _certificate(certificate: str | None, key: str | None) -> tuple[Path | None, Path | None]:

@@ -53,7 +53,7 @@ class Export:
     def __init__(self, asked: Asked, wanted: Callable[[], bool]) -> None:
         self._access, self._wanted = asked.access, wanted
         self._stream = asked.key("stream")
-        self._mask = asked.masks.of(self._stream)
+        self._reader = asked.reader(self._stream)
         self._form = asked.choice("format", _TYPES, "parquet")
         self._texts = asked.text("from").strip() or "start", asked.text("before").strip() or "end"
         self._begin, self._end = (
@@ -112,7 +112,7 @@ class Export:
                 count += len(page)
                 size += sum(len(word) for _, words in page for word in words)
                 self._check(count, size)
-                page = [(entry_id, self._mask.words(words)) for entry_id, words in page]
+                page = [(entry_id, self._reader.words(words)) for entry_id, words in page]
                 with archives.written(path):
                     if archive is None:
                         columns = columns_of(page)[:_MOST_COLUMNS]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.dashboard.security.masks import Mask
+from pystreams.dashboard.api.requests.reading import Reader
 from pystreams.streams import dead_letters, entries, inventory
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, times
@@ -59,9 +59,9 @@ def overview(asked: Asked) -> dict[str, Any]:
     }
 
 
-def letter(found: Letter, mask: Mask) -> dict[str, Any]:
+def letter(found: Letter, reader: Reader) -> dict[str, Any]:
     """Return a dead letter."""
-    pairs = fields.pairs(mask.words(found.words))
+    pairs = fields.pairs(reader.words(found.words))
     return {
         "id": found.id.decode("ascii", "replace"),
         "stream": shapes.name(found.stream),
@@ -95,7 +95,7 @@ def page(asked: Asked) -> dict[str, Any]:
             if following is not None:
                 break
     return {
-        "rows": [letter(each, asked.masks.of(name, each.stream)) for each in found],
+        "rows": [letter(each, asked.reader(name, each.stream)) for each in found],
         "looked": looked,
         "next": following,
     }

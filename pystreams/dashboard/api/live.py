@@ -18,7 +18,7 @@ from pystreams.dashboard.api.streams import condition
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.streams import inventory, tails
 from pystreams.streams.paged_calls import ask
-from pystreams.values import conditions, fields
+from pystreams.values import conditions
 from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
@@ -100,6 +100,7 @@ class Tail:
         self._name = asked.key("stream")
         self._holds: conditions.Condition | None = condition(asked.text("where"))
         self._after = asked.id("after")
+        self._reader = asked.reader(self._name)
 
     def look(self) -> tuple[dict[str, Any] | None, bool]:
         """Return the new entries, and whether there may be more at once."""
@@ -112,9 +113,8 @@ class Tail:
         if not found:
             return None, False
         self._after = StreamId.parse(found[-1][0])
-        mask = self._asked.masks.of(self._name)
-        masked = [(entry_id, mask.words(words)) for entry_id, words in found]
-        kept = [each for each in masked if self._holds is None or self._holds(fields.as_text(each[1]))]
+        masked = [(entry_id, self._reader.words(words)) for entry_id, words in found]
+        kept = [each for each in masked if self._holds is None or self._holds(self._reader.members(each[1]))]
         rows = [shapes.entry(each) for each in kept[-_SHOWN:]]
         document = {"rows": rows, "after": str(self._after), "skipped": len(kept) - len(rows)}
         return document, len(found) == _COUNT

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from pystreams import measures
+from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders
 from pystreams.dashboard.history.audit import Audit
 from pystreams.dashboard.security.masks import NOTHING, Masks
 from pystreams.dashboard.security.sessions import Session, Sessions, same
@@ -31,6 +32,7 @@ class Rules:
     #: Name of the server's profile; empty if it was given by URL.
     name: str = ""
     masks: Masks = NOTHING
+    decoders: Decoders = AUTOMATIC
     audit: Audit | None = None
 
     @property

@@ -10,8 +10,8 @@ from typing import Any
 from pystreams import measures
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
+from pystreams.dashboard.api.requests.reading import Reader
 from pystreams.dashboard.api.statistics import statistics
-from pystreams.dashboard.security.masks import Mask
 from pystreams.errors import fail
 from pystreams.measures import GroupRow, StreamRow
 from pystreams.streams import dead_letters, entries, inventory, paged_calls
@@ -75,7 +75,7 @@ def browse(asked: Asked) -> dict[str, Any]:
     rising = asked.choice("order", ("rising", "falling"), "falling") == "rising"
     size = asked.number("size", 50, 1, 200)
     holds = condition(asked.text("where"))
-    mask = asked.masks.of(name)
+    reader = asked.reader(name)
     with asked.access.lend() as connection:
         found = inventory.need(connection, name)
         ends = (found.first or ZERO, found.generated) if rising else (found.generated, found.first or ZERO)
@@ -89,7 +89,7 @@ def browse(asked: Asked) -> dict[str, Any]:
             pages = entries.pages(connection, name, start.before() if start > ZERO else ZERO, end or LAST, most=most)
         else:
             pages = entries.pages_back(connection, name, start, most=most)
-        step = _step(pages, holds, mask, size, most, None if rising else end)
+        step = _step(pages, holds, reader, size, most, None if rising else end)
     last = (
         None if step.last is None else step.last.next() if rising else step.last.before() if step.last > ZERO else None
     )
@@ -129,7 +129,7 @@ class _Step:
 
 
 def _step(
-    pages: Iterable[list[Entry]], holds: Condition | None, mask: Mask, size: int, most: int, lowest: StreamId | None
+    pages: Iterable[list[Entry]], holds: Condition | None, reader: Reader, size: int, most: int, lowest: StreamId | None
 ) -> _Step:
     """Look at entries until `size` are found, `most` were looked at, the time is over, or one is below `lowest`."""
     step, deadline = _Step(), time.monotonic() + _STEP_SECONDS
@@ -141,8 +141,8 @@ def _step(
                 return step
             step.scanned += 1
             step.last = at
-            shown = mask.words(words or [])
-            if holds is None or holds(fields.as_text(shown)):
+            shown = reader.words(words or [])
+            if holds is None or holds(reader.members(shown)):
                 step.found.append((entry_id, shown))
             if len(step.found) == size or step.scanned == most:
                 step.more = True
@@ -160,8 +160,8 @@ def entry(asked: Asked) -> dict[str, Any]:
         found = paged_calls.ask(connection, "XRANGE", name, str(wanted), str(wanted))
     if not found:
         fail("NO_SUCH_ENTRY", stream=names.shown(name), id=wanted)
-    mask = asked.masks.of(*_streams_of(asked, name, found[0]))
-    pairs = fields.pairs(mask.words(found[0][1] or []))
+    reader = asked.reader(*_streams_of(name, found[0]))
+    pairs = fields.pairs(reader.words(found[0][1] or []))
     at = StreamId.parse(found[0][0])
     left, sent = _ENTRY_BYTES, []
     for key, value in pairs[:200]:
@@ -172,14 +172,15 @@ def entry(asked: Asked) -> dict[str, Any]:
         "time": times.iso(at.ms),
         "bytes": sum(len(key) + len(value) for key, value in pairs),
         "fields": [[shapes.cut(key, 300), shapes.cut(value, most)] for key, value, most in sent],
+        "decoded": [reader.decoded(value) if len(value) <= most else None for _, value, most in sent],
         "sources": [_source(value, most) for _, value, most in sent],
         "more": max(0, len(pairs) - 200),
     }
 
 
-def _streams_of(asked: Asked, name: bytes, entry: Entry) -> tuple[bytes, ...]:
-    """Return the streams whose masking rules an entry has: its own, and of a dead letter that of the original."""
-    letter = dead_letters.parsed(entry) if asked.masks else None
+def _streams_of(name: bytes, entry: Entry) -> tuple[bytes, ...]:
+    """Return the streams whose rules an entry has: its own, and of a dead letter that of the original."""
+    letter = dead_letters.parsed(entry)
     return (name,) if letter is None else (name, letter.stream)
 
 
@@ -199,6 +200,6 @@ def field_statistics(asked: Asked) -> dict[str, Any]:
         page: list[Entry] = []
         for some in entries.pages_back(connection, name, LAST, most=_SAMPLE):
             page += some
-    mask = asked.masks.of(name)
-    page = [(entry_id, mask.words(words or [])) for entry_id, words in page]
+    reader = asked.reader(name)
+    page = [(entry_id, reader.words(words or [])) for entry_id, words in page]
     return {"sample": len(page), "length": length, "fields": statistics(page)}

@@ -312,6 +312,7 @@ class Endpoints:
             self.sampler,
             rules.changes and session.operator,
             rules.masks,
+            rules.decoders,
             rules.audit,
             rules.shown,
             _host(request),

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp
 
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.api.requests.answers import SENT
+from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders
 from pystreams.dashboard.app.endpoints import Metrics
 from pystreams.dashboard.app.site import Part, Site, site
 from pystreams.dashboard.history import folder
@@ -80,6 +81,7 @@ class Target:
     changes: bool
     name: str = ""
     masks: Sequence[str] = ()
+    decoders: Decoders = AUTOMATIC
     metrics: Metrics | None = None
 
 
@@ -297,5 +299,5 @@ def _part(target: Target, settings: Settings, token: str, audit: Audit | None, s
     history = History(budget=_HISTORY_BYTES // servers)
     sampler = Sampler(target.address, settings.interval, history, store)
     here = settings.bind in LOOPBACK
-    rules = Rules(target.address, token, target.changes, here, target.name, Masks(target.masks), audit)
+    rules = Rules(target.address, token, target.changes, here, target.name, Masks(target.masks), target.decoders, audit)
     return Part(rules, sampler, target.metrics)

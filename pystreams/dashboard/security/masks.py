@@ -8,11 +8,12 @@ Rules apply before conditions are evaluated, so a search cannot find out a maske
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from pystreams.values import names
+from streamclient.errors import PystreamsError
 
 MASKED = "(masked)"
 _MASKED = MASKED.encode()
@@ -47,32 +48,28 @@ class Mask:
         """Return whether a field, by its name or path, is masked."""
         return any(fnmatchcase(name, pattern) for pattern in self._patterns)
 
-    def words(self, words: Sequence[bytes]) -> list[bytes]:
-        """Return field names and values in turn, with masked values replaced."""
+    def words(self, words: Sequence[bytes], decode: Callable[[bytes], Any] = json.loads) -> list[bytes]:
+        """Return field names and values in turn, with masked values replaced.
+
+        `decode` returns a value as JSON, and raises ValueError if it is something else.
+        """
         if not self._patterns:
             return list(words)
         found = list(words)
         for at in range(0, len(found) - 1, 2):
-            found[at + 1] = self._value(names.shown(found[at]), found[at + 1])
+            found[at + 1] = self._value(names.shown(found[at]), found[at + 1], decode)
         return found
 
-    def tree(self, name: str, value: Any) -> tuple[Any, bool]:
-        """Return a decoded value of a field with masked parts replaced, and whether there were any."""
-        if not self._patterns:
-            return value, False
-        if self.hides(name):
-            return MASKED, True
-        return self._nested(name, value)
-
-    def _value(self, name: str, value: bytes) -> bytes:
+    def _value(self, name: str, value: bytes, decode: Callable[[bytes], Any]) -> bytes:
         if self.hides(name):
             return _MASKED
-        if value.lstrip()[:1] not in (b"{", b"["):
-            return value
         try:
-            found, masked = self._nested(name, json.loads(value))
+            found, masked = self._nested(name, decode(value))
+        except PystreamsError:
+            return _MASKED  # its registry or package is missing, so masked fields cannot be found
         except (ValueError, RecursionError):
-            return _MASKED  # an object that cannot be parsed may hold a masked field
+            is_object = value.lstrip()[:1] in (b"{", b"[")
+            return _MASKED if is_object else value  # an object that cannot be parsed may hold a masked field
         return json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass") if masked else value
 
     def _nested(self, path: str, value: Any) -> tuple[Any, bool]:

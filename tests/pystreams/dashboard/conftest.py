@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from pystreams.connect import target
 from pystreams.connect.target import Wanted
 from pystreams.dashboard.api.login import Rules
+from pystreams.dashboard.api.requests.reading import Decoders
 from pystreams.dashboard.app.site import site
 from pystreams.dashboard.history import folder
 from pystreams.dashboard.history.audit import Audit
@@ -89,6 +90,7 @@ def dashboard_of(
     changes: bool = False,
     open_here: bool = True,
     masks: Sequence[str] = (),
+    decodes: Sequence[str] = (),
     state: Path | None = None,
 ) -> Iterator[Dashboard]:
     """The dashboard of a server, which has looked at it once. `state`: its state directory."""
@@ -96,7 +98,7 @@ def dashboard_of(
     sampler = Sampler(address, interval=0.05)
     exporter = Exporter(Collector(wanted))
     audit = None if state is None else Audit(state / folder.AUDIT)
-    rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), audit=audit)
+    rules = Rules(address, TOKEN, changes, open_here, masks=Masks(masks), decoders=Decoders(decodes), audit=audit)
     app = site(rules, sampler, metrics=exporter.page)
     with closing(exporter), TestClient(app.app, base_url="http://127.0.0.1:8379") as web:
         wait_for(lambda: sampler.state.number, "the first look")

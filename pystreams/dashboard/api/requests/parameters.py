@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from pystreams.dashboard.api.requests.access import Access
+from pystreams.dashboard.api.requests.reading import AUTOMATIC, Decoders, Reader
 from pystreams.dashboard.history.audit import Audit
 from pystreams.dashboard.sampling.sampler import HOUR_MS, Sampler
 from pystreams.dashboard.sampling.snapshot import Snapshot
@@ -43,11 +44,16 @@ class Asked:
     #: Whether this session may change anything.
     changes: bool
     masks: Masks = NOTHING
+    decoders: Decoders = AUTOMATIC
     audit: Audit | None = None
     #: Name of the server in the audit log.
     server: str = ""
     #: Address of the client.
     origin: str = ""
+
+    def reader(self, *streams: bytes) -> Reader:
+        """How the entries of a stream are read; for a dead letter also name the stream that it comes from."""
+        return Reader(self.decoders.of(streams[-1]), self.masks.of(*streams))
 
     @property
     def snapshot(self) -> Snapshot:

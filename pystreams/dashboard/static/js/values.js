@@ -1,4 +1,4 @@
-// One value of an entry: its text, of limited height; copied as it is; as a tree if it is JSON.
+// One value of an entry: its text, of limited height; copied as it is; as a tree if it is JSON or was decoded.
 
 import { h, replace } from "./dom.js";
 import { things } from "./format.js";
@@ -41,21 +41,33 @@ function node(name, value, opened) {
   return h("details", { open: opened, ontoggle: fill }, h("summary", {}, label, Array.isArray(value) ? `[${things(pairs.length, "element")}]` : `{${things(pairs.length, "field")}}`), inner);
 }
 
-// `shown`: the value with escapes, perhaps cut; `source`: the whole of it as it is, null if it is cut or no text.
-export function valueView(name, shown, source) {
+const FORMATS = { avro: "Avro", protobuf: "Protobuf", msgpack: "MessagePack" };
+
+// `shown`: the value with escapes, perhaps cut; `source`: the whole of it as it is, null if it is cut or no text;
+// `decoded`: {format, name, schema_id, json} of a value in another format, {problem} if that failed, null for others.
+export function valueView(name, shown, source, decoded = null) {
   const place = h("div", {});
-  const json = parsed(source);
+  const json = parsed(decoded?.json ?? source);
   const plain = () => replace(place, h("div", { class: `pre${shown.length > LONG ? " clamped" : ""}`,
     ...(shown.length > LONG ? { tabindex: "0", role: "region", "aria-label": `Value of ${name}` } : {}) }, shown));
   const tree = () => replace(place, h("div", { class: "tree" }, node(null, json, true)));
   const copy = async () => {
     try {
+<<<<<<< HEAD
       await navigator.clipboard.writeText(source ?? shown);
       toast(source === null ? "Copied the shown text." : "Copied.");
+=======
+      await navigator.clipboard.writeText(decoded?.json ?? source ?? shown);
+      toast(whole ? "Copied." : "Copied the visible part.");
+>>>>>>> dba0e002 (dashboard: decode Avro, Protobuf and MessagePack, also for conditions and masks)
     } catch { toast("This browser does not let the page copy. Select the text instead."); }
   };
-  plain();
+  const whole = source !== null || decoded?.json;
+  const format = decoded?.json ? [FORMATS[decoded.format] ?? decoded.format, decoded.name, decoded.schema_id === null ? null : `schema ${decoded.schema_id}`].filter(Boolean).join(", ") : null;
+  const trees = [["text", decoded?.json ? "Bytes" : "Text"], ["tree", decoded?.json ? "Decoded" : "JSON"]];
+  if (decoded?.json && json !== null) tree(); else plain();
   return h("div", { class: "value" }, h("div", { class: "row" },
-    h("button", { type: "button", class: "button quiet", "aria-label": `Copy ${name}`, onclick: copy }, source === null ? "Copy what is shown" : "Copy"),
-    json === null ? null : segments(`View of ${name}`, [["text", "Text"], ["tree", "JSON"]], "text", (kind) => (kind === "tree" ? tree() : plain()))), place);
+    h("button", { type: "button", class: "button quiet", "aria-label": `Copy ${name}`, onclick: copy }, whole ? "Copy" : "Copy the visible part"),
+    format ? h("span", { class: "badge" }, format) : null, decoded?.problem ? h("span", { class: "hint" }, decoded.problem) : null,
+    json === null ? null : segments(`View of ${name}`, trees, decoded?.json ? "tree" : "text", (kind) => (kind === "tree" ? tree() : plain()))), place);
 }

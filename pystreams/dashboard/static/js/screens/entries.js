@@ -17,7 +17,7 @@ export async function open(stream, id) {
   try {
     const found = await get("entry", { stream, id });
     replace(body, facts([["Time", found.time], ["Size", bytes(found.bytes)]]),
-      h("dl", { class: "entry", "aria-label": "Fields" }, found.fields.map(([name, value], at) => [h("dt", {}, name), h("dd", {}, valueView(name, value, found.sources[at]))])),
+      h("dl", { class: "entry", "aria-label": "Fields" }, found.fields.map(([name, value], at) => [h("dt", {}, name), h("dd", {}, valueView(name, value, found.sources[at], found.decoded[at]))])),
       found.more ? h("p", { class: "muted" }, `and ${count(found.more)} more fields`) : null);
   } catch (failure) {
     replace(body, h("p", { class: "error", role: "alert" }, failure.message));

@@ -1,0 +1,95 @@
+"""Reading entries: values are masked before anything else sees them, and decoded for people and conditions.
+
+A rule for decoding is `STREAM=FORMAT:FILE` or `STREAM=FORMAT`, with `*` and `?` in the stream's name. Values of other
+streams are decoded if they show their format: JSON, MessagePack, and with a registry those with its header.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, get_args
+
+from pystreams.dashboard.security.masks import Mask
+from pystreams.errors import fail
+from pystreams.values import names
+from pystreams.values.decoding import Decoding
+from streamclient.errors import PystreamsError
+from streamclient.formats.decoder import Decoded, Decoder
+from streamclient.formats.schemas import Format, UndecodableError
+
+if TYPE_CHECKING:
+    from streamclient.formats.registry import Registry
+
+_FORMATS: dict[str, Format] = {each: each for each in get_args(Format) if each != "auto"}
+
+
+class Decoders:
+    """The decoders of one server's streams. Schemas are read once. Raises INVALID_VALUE and SCHEMA_UNUSABLE."""
+
+    def __init__(self, rules: Sequence[str] = (), registry: Registry | None = None) -> None:
+        self._other = Decoder("auto", registry)
+        self._rules: list[tuple[str, Decoder]] = []
+        for rule in rules:
+            stream, _, rest = rule.rpartition("=")
+            word, _, file = rest.partition(":")
+            form = _FORMATS.get(word)
+            if not stream or form is None:
+                expected = f"it must be STREAM=FORMAT:FILE with one of the formats {', '.join(_FORMATS)}"
+                fail("INVALID_VALUE", name="--decode", value=rule, expected=expected)
+            self._rules.append((stream, Decoder.of_file(form, file) if file else Decoder(form, registry)))
+
+    def of(self, stream: bytes) -> Decoder:
+        """Return the decoder for the values of a stream."""
+        name = names.shown(stream)
+        return next((decoder for pattern, decoder in self._rules if fnmatchcase(name, pattern)), self._other)
+
+
+class _Tolerant(Decoder):
+    """A decoder that leaves values alone if their registry or package is missing."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+
+    def decode(self, value: bytes) -> Decoded:
+        try:
+            return self._decoder.decode(value)
+        except PystreamsError as failure:
+            raise UndecodableError(str(failure)) from failure
+
+
+class Reader:
+    """How the entries of one stream are read."""
+
+    def __init__(self, decoder: Decoder, mask: Mask) -> None:
+        self._decoder, self._mask = decoder, mask
+        self._decoding = Decoding(_Tolerant(decoder))
+
+    def words(self, words: Sequence[bytes]) -> list[bytes]:
+        """Return field names and values in turn, with masked values replaced.
+
+        An encoded value with a masked field becomes JSON. A value that cannot be decoded now, because its registry or
+        package is missing, is masked as a whole.
+        """
+        return self._mask.words(words, lambda value: self._decoder.decode(value).value)
+
+    def members(self, masked: Sequence[bytes]) -> dict[str, str]:
+        """Return the fields of masked words for conditions, with the members of decoded values."""
+        return self._decoding.members(masked)
+
+    def decoded(self, value: bytes) -> dict[str, Any] | None:
+        """Return a masked value decoded, with its format; None for JSON, which is its own text, and for other texts."""
+        try:
+            found = self._decoder.decode(value)
+        except UndecodableError:
+            return None
+        except PystreamsError as failure:
+            return {"problem": str(failure)}
+        if found.format == "json":
+            return None
+        text = json.dumps(found.value, ensure_ascii=False)  # a text, because JavaScript would round large numbers
+        return {"format": found.format, "name": found.name, "schema_id": found.schema_id, "json": text}
+
+
+AUTOMATIC = Decoders()

@@ -1,0 +1,114 @@
+"""Values of entries are decoded for people and conditions, and masked inside whatever they are encoded in."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import msgpack
+import pytest
+import redis
+
+from pystreams.connect.target import Wanted
+from pystreams.dashboard.api.requests.reading import Decoders, Reader
+from pystreams.dashboard.security.masks import MASKED, Masks
+from streamclient.errors import PystreamsError
+from streamclient.formats.registry import Registry
+from tests import servers
+from tests.pystreams.dashboard.conftest import dashboard_of
+
+SECRET = "4929-1111-2222-3333"
+PAYMENT = {"id": 2**60 + 1, "card": SECRET}
+SCHEMA = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": "id", "type": "long"}, {"name": "card", "type": "string"}],
+}
+PROTO = 'syntax = "proto3"; package pay; message Payment { int64 id = 1; string card = 2; }'
+
+
+def _avro(value: dict[str, Any]) -> bytes:
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, fastavro.parse_schema(SCHEMA), value)
+    return written.getvalue()
+
+
+def _protobuf(value: dict[str, Any]) -> bytes:
+    """The two fields, by hand: a varint and a text."""
+    number, digits = value["id"], bytearray()
+    while number:
+        digits.append(number & 0x7F | (0x80 if number > 0x7F else 0))
+        number >>= 7
+    text = value["card"].encode()
+    return b"\x08" + bytes(digits) + b"\x12" + bytes([len(text)]) + text
+
+
+VALUES = {"avro": _avro(PAYMENT), "protobuf": _protobuf(PAYMENT), "msgpack": msgpack.packb(PAYMENT)}
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> list[str]:
+    """A rule for each format that needs a schema."""
+    (tmp_path / "payment.avsc").write_text(json.dumps(SCHEMA))
+    (tmp_path / "payment.proto").write_text(PROTO)
+    return [f"avro*=avro:{tmp_path}/payment.avsc", f"protobuf*=protobuf:{tmp_path}/payment.proto"]
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("form", list(VALUES))
+def test_values_are_decoded(place: servers.Running, client: redis.Redis, rules: list[str], form: str) -> None:
+    """An entry has the decoded value with all its digits; a condition sees its members."""
+    client.xadd(form, {"payload": VALUES[form], "n": 1}, id="1-0")
+    with dashboard_of(Wanted(place.url), decodes=rules) as dashboard:
+        dashboard.log_in()
+        decoded, other = dashboard.get("entry", stream=form, id="1-0")["decoded"]
+        assert (decoded["format"], other) == (form, None)
+        found = json.loads(decoded["json"])
+        assert {name: str(value) for name, value in found.items()} == {"id": str(2**60 + 1), "card": SECRET}
+        rows = dashboard.get("entries", stream=form, where=f"card == '{SECRET}'")["rows"]
+        assert [row["id"] for row in rows] == ["1-0"]
+        assert dashboard.get("entries", stream=form, where="card == 'x'")["rows"] == []
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+@pytest.mark.parametrize("form", list(VALUES))
+def test_masked_fields_of_encoded_values_stay_here(
+    place: servers.Running, client: redis.Redis, rules: list[str], form: str
+) -> None:
+    """The value becomes JSON without them, and its bytes are not sent either."""
+    client.xadd(form, {"payload": VALUES[form]}, id="1-0")
+    with dashboard_of(Wanted(place.url), decodes=rules, masks=["card"]) as dashboard:
+        dashboard.log_in()
+        for answer in (
+            dashboard.web.get("/api/entry", params={"stream": form, "id": "1-0"}),
+            dashboard.web.get("/api/entries", params={"stream": form}),
+            dashboard.web.get("/api/export", params={"stream": form, "format": "jsonl"}),
+        ):
+            assert answer.status_code == 200
+            assert SECRET not in answer.text
+            assert MASKED in answer.text
+        assert dashboard.get("entries", stream=form, where=f"card == '{SECRET}'")["rows"] == []
+
+
+def test_values_of_an_unreachable_registry_are_masked_as_a_whole() -> None:
+    """Without masks they stay as they are, with the reason why they are not decoded."""
+    registry = Registry.at("http://127.0.0.1:1")
+    decoder = Decoders((), registry).of(b"s")
+    value = b"\0\0\0\0\x07" + _avro(PAYMENT)
+    assert Reader(decoder, Masks(["card"]).of(b"s")).words([b"payload", value]) == [b"payload", MASKED.encode()]
+    reader = Reader(decoder, Masks().of(b"s"))
+    assert reader.words([b"payload", value]) == [b"payload", value]
+    found = reader.decoded(value)
+    assert found is not None
+    assert "REGISTRY_UNREACHABLE" in found["problem"]
+    assert reader.members([b"n", b"1", b"payload", value])["n"] == "1"
+
+
+def test_rules_are_checked(tmp_path: Path) -> None:
+    """A rule needs a stream and a known format, and a schema that can be read."""
+    for wrong in ("avro", "s=xml", "=avro:x", f"s=avro:{tmp_path}/missing"):
+        with pytest.raises(PystreamsError):
+            Decoders([wrong])
