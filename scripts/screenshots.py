@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import math
 import multiprocessing
+import os
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Hashable, Iterator
@@ -22,8 +24,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.run import Server, listen
-from pystreams.dashboard.app.site import site
+from pystreams.dashboard.app.site import Part, site
+from pystreams.dashboard.history import folder
+from pystreams.dashboard.history.audit import Audit
 from pystreams.dashboard.history.series import History
+from pystreams.dashboard.history.store import Store
 from pystreams.dashboard.sampling.sampler import Sampler
 from spark_streams.config import options
 from spark_streams.reports import STREAM, StreamReport, summary, to_fields
@@ -225,6 +230,61 @@ def hour(history: History) -> None:
         history.add(now + at * 1000, values)
 
 
+def changes(log: Audit) -> None:
+    """Changes of the last minutes, as the dashboard would have recorded them."""
+    for user, action, stream, plan, before, after, result in (
+        (
+            "ada",
+            "trim",
+            "emails",
+            "Remove 4,000 of 10,000 entries from emails (MAXLEN 6000).",
+            {"Length": "10,000"},
+            {"Length": "6,000"},
+            "Removed 4,000 entries.",
+        ),
+        (
+            "grace",
+            "seek",
+            "orders",
+            "Move warehouse of orders to 1732255436789-0.",
+            {"Position": "1732251836789-0", "Lag": "5,420"},
+            {"Position": "1732255436789-0", "Lag": "180"},
+            "Moved warehouse to 1732255436789-0.",
+        ),
+        (
+            "grace",
+            "ack",
+            "orders",
+            "Acknowledge 3 of 67 pending entries of warehouse of orders.",
+            {"Pending entries": "67"},
+            {"Pending entries": "64"},
+            "Acknowledged 3 pending entries.",
+        ),
+        (
+            "ada",
+            "replay",
+            "failed",
+            "Replay 12 dead letters of failed to where they came from.",
+            {"Length": "176"},
+            {"Length": "164"},
+            "Replayed 12 dead letters.",
+        ),
+    ):
+        record = {
+            "server": "shop",
+            "user": user,
+            "from": "10.0.0.17",
+            "action": action,
+            "stream": stream,
+            "key": stream,
+            "plan": plan,
+            "before": before,
+            "after": after,
+        }
+        number = log.begin(record)
+        log.end(number, {**record, "event": "done", "result": result})
+
+
 @contextlib.contextmanager
 def engine() -> Iterator[int]:
     """Run an engine on a free port, in memory."""
@@ -240,13 +300,17 @@ def engine() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def dashboard(url: str, history: History, *, changes: bool) -> Iterator[str]:
-    """Run the dashboard of a server in a thread; yield its URL."""
-    address = options.server({"url": url})
+def dashboard(url: str, other: str, history: History, state: Path) -> Iterator[str]:
+    """A dashboard of two servers, in a thread; it may change the first one. Its URL."""
+    address, second = (options.server({"url": each}) for each in (url, other))
     assert isinstance(address, Address)
+    assert isinstance(second, Address)
     made = listen("127.0.0.1", 0)
-    rules = Rules(address, TOKEN, changes, True)
-    running = Server(site(rules, Sampler(address, history=history)))
+    log = Audit(state / folder.AUDIT)
+    rules = Rules(address, TOKEN, True, True, "shop", audit=log)
+    others = [Part(Rules(second, TOKEN, False, True, "archive", audit=log), Sampler(second))]
+    running = Server(site(rules, Sampler(address, history=history, store=Store(state)), others=others))
+    changes(log)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [made]})
     thread.start()
     try:
@@ -280,38 +344,57 @@ SCREENS = {
     "letters": "#/letters/failed",
     "queries": "#/queries",
     "server": "#/server",
+    "servers": "#/servers",
+    "audit": "#/audit",
 }
 
 
-def take(page: Page, url: str, screen: str, path: Path) -> None:
+def take(page: Page, url: str, screen: str, path: Path, *, whole: bool = False) -> None:
     """One picture."""
     page.goto(f"{url}{SCREENS[screen]}")
     page.wait_for_selector("main .screen")
     page.wait_for_timeout(2500 if screen == "tail" else 1200)
-    page.screenshot(path=path)
+    page.screenshot(path=path, full_page=whole)
     print(f"{path} {path.stat().st_size // 1024} KiB")
 
 
 def main() -> None:
-    """Take all pictures; with arguments after the directory, only those of these screens."""
+    """Take all pictures; with arguments behind the directory, those of these screens alone.
+
+    With WIDTHS=1280,768,360 in the environment it takes these screens at these widths, to be looked at.
+    """
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     wanted = sys.argv[2:] or list(SCREENS)
     directory.mkdir(parents=True, exist_ok=True)
     ended = multiprocessing.Event()
     history = History()
-    with engine() as port, redis.Redis(port=port) as client:
+    with (
+        engine() as port,
+        engine() as second,
+        redis.Redis(port=port) as client,
+        redis.Redis(port=second) as archive,
+        tempfile.TemporaryDirectory() as state,
+    ):
         fill(client)
+        for at in range(300):
+            archive.xadd(f"orders:{at % 3}", fields("orders", random.Random(at)))
         producer = multiprocessing.Process(target=live, args=(port, ended))
         producer.start()
         hour(history)
         try:
             with (
-                dashboard(f"redis://127.0.0.1:{port}", history, changes=True) as url,
+                dashboard(*(f"redis://127.0.0.1:{each}" for each in (port, second)), history, Path(state)) as url,
                 sync_playwright() as playwright,
                 playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"]) as browser,
             ):
                 page = opened(browser, url, "light")
                 page.wait_for_timeout(_WARM_UP_MS)  # until rates are known
+                if widths := os.environ.get("WIDTHS"):
+                    for width in map(int, widths.split(",")):
+                        page.set_viewport_size({"width": width, "height": 860})
+                        for screen in wanted:
+                            take(page, url, screen, directory / f"{screen}-{width}.png", whole=True)
+                    return
                 for screen in wanted:
                     take(page, url, screen, directory / f"dashboard-{screen}.png")
                 dark = opened(browser, url, "dark")

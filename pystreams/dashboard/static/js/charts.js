@@ -74,7 +74,7 @@ export class Chart {
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, points: { size: 6 } },
-      padding: [8, 8, 0, 0],
+      padding: [8, 20, 0, 0],
       scales: { y: { range: (_, low, high) => [Math.min(0, low), Math.max(high * 1.1, 1)] } },
       axes: [
         { ...axis, grid: { show: false }, space: 70, size: 30, values: (_, ticks) => ticks.map((at) => clock(at * 1000, false)), incrs: [60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400] },

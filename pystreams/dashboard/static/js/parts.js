@@ -64,11 +64,10 @@ export function spark(values, label) {
 // Horizontal bars with labels and counts; rows: [label, count, class].
 export function bars(rows, show) {
   const high = Math.max(1, ...rows.map((row) => row[1]));
-  return h("div", { class: "bars", role: "list" }, rows.map(([label, value, kind, link]) => [
+  return h("div", { class: "bars", role: "list" }, rows.map(([label, value, kind, link]) => h("div", { class: "item", role: "listitem", "aria-label": typeof label === "string" ? `${label}: ${show(value)}` : null },
     h("span", { class: "label", title: typeof label === "string" ? label : null }, link ? h("button", { type: "button", class: "link", onclick: link }, label) : label),
     h("span", { class: `bar ${kind ?? ""}`, "aria-hidden": "true" }, h("i", { css: { width: `${(100 * value) / high}%` } })),
-    h("span", { class: "count", role: "listitem", "aria-label": `${typeof label === "string" ? label : ""}: ${show(value)}` }, show(value)),
-  ]));
+    h("span", { class: "count" }, show(value)))));
 }
 
 // What a histogram says of itself if it shows a sample and not all.

@@ -13,8 +13,19 @@ export class Table {
     this.body = h("tbody", { role: "rowgroup" });
     this.table = h("table", { "aria-label": label, class: "rows", role: "table" }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, this.heads)), this.body);
     this.nothing = h("div", { class: "empty", hidden: true });
-    this.element = h("div", {}, h("div", { class: "scroll" }, this.table), this.nothing);
+    this.scroll = h("div", { class: "scroll" }, this.table);
+    this.element = h("div", {}, this.scroll, this.nothing);
+    this.label = label;
+    new ResizeObserver(() => this.scrollable()).observe(this.table);
     this.marks();
+  }
+
+  // A table that is wider than its place can be scrolled with the keyboard, too.
+  scrollable() {
+    const wide = this.scroll.scrollWidth > this.scroll.clientWidth + 1;
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": `${this.label}, scrollable` })) {
+      if (wide) this.scroll.setAttribute(name, value); else this.scroll.removeAttribute(name);
+    }
   }
 
   head(column) {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 import redis
@@ -17,7 +18,10 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page, e
 from pystreams.connect.target import Wanted
 from pystreams.dashboard.api.login import Rules
 from pystreams.dashboard.app.run import Server, listen
-from pystreams.dashboard.app.site import site
+from pystreams.dashboard.app.site import Part, site
+from pystreams.dashboard.history import folder
+from pystreams.dashboard.history.audit import Audit
+from pystreams.dashboard.history.store import Store
 from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.metrics.collector import Collector
 from pystreams.metrics.exporter import Exporter
@@ -27,16 +31,52 @@ from tests.pystreams.dashboard.conftest import TOKEN, address_of
 from tests.suite.tools import needed
 from tests.suite.waiting import wait_for
 
+#: Every screen of `fill`, and a text that it shows.
+SCREENS = (
+    ("", "Streams"),
+    ("groups", "Consumer groups"),
+    ("stream/orders", "Entries added"),
+    ("stream/orders/tail", "Waiting for entries"),
+    ("stream/orders/groups", "billing"),
+    ("stream/orders/fields", "Fields of the last 10"),
+    ("stream/orders/change", "Add an entry"),
+    ("group/orders/billing", "Move the group"),
+    ("pending/orders/billing", "6 pending entries"),
+    ("letters", "Streams that hold them"),
+    ("letters/failed", "By reason"),
+    ("queries", "Checkpoints next to groups"),
+    ("server", "Slow commands"),
+    ("servers", "All servers"),
+    ("audit", "Audit log"),
+    ("stream/nowhere", "There is no stream 'nowhere'"),
+)
 _GONE_MS = 20_000  # the patience of a test, in a browser that shares two cores with other tests
 
 
 @contextmanager
-def served(url: str, *, changes: bool, sampler: Sampler | None = None) -> Iterator[str]:
-    """A dashboard in a thread, which samples the server five times per second unless a sampler is given. Its URL."""
+def served(
+    url: str,
+    *,
+    changes: bool,
+    sampler: Sampler | None = None,
+    other: str | None = None,
+    state: Path | None = None,
+) -> Iterator[str]:
+    """A dashboard in a thread, which samples the server five times per second unless a sampler is given. Its URL.
+
+    `other`: the URL of a second server; `state`: its state directory.
+    """
     address = address_of(url)
     made = listen("127.0.0.1", 0)
-    rules, exporter = Rules(address, TOKEN, changes, True), Exporter(Collector(Wanted(url)))
-    app = site(rules, sampler or Sampler(address, 0.2), cookie=f"c{made.getsockname()[1]}", metrics=exporter.page)
+    audit = None if state is None else Audit(state / folder.AUDIT)
+    rules = Rules(address, TOKEN, changes, True, "first" if other else "", audit=audit)
+    exporter = Exporter(Collector(Wanted(url)))
+    others = []
+    if other is not None:
+        second = address_of(other)
+        others = [Part(Rules(second, TOKEN, False, True, "second", audit=audit), Sampler(second, 0.2))]
+    sampler = sampler or Sampler(address, 0.2, store=None if state is None else Store(state))
+    app = site(rules, sampler, others=others, cookie=f"c{made.getsockname()[1]}", metrics=exporter.page)
     server = Server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [made]})
     thread.start()

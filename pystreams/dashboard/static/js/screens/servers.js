@@ -30,7 +30,7 @@ const COLUMNS = [
   { id: "pending", title: "Pending", right: true, value: (row) => count(row.totals?.pending) },
   { id: "bad", title: "Stalled groups", right: true, value: (row) => bad(row), cell: (row) => (bad(row) ? h("span", { class: "badge bad" }, count(bad(row))) : count(bad(row))) },
   { id: "memory", title: "Memory", right: true, class: "optional", value: (row) => bytes(row.server?.memory) },
-  { id: "product", title: "Product", class: "optional", value: (row) => row.server?.product ?? "" },
+  { id: "product", title: "Product", class: "nowrap optional", value: (row) => row.server?.product ?? "" },
   { id: "rights", title: "Rights", class: "optional", value: (row) => (row.user === null ? "" : `${row.user}, ${row.changes ? "may change" : "read-only"}`) },
 ];
 

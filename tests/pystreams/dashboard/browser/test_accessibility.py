@@ -1,0 +1,88 @@
+"""axe-core on every screen and dialog: no serious finding, in light and dark colours."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from playwright.sync_api import Page, expect
+
+from tests import servers
+from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, fill, served
+from tests.suite.tools import needed
+
+pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
+
+_FOLDER = Path(__file__).parent
+_RUN = """() => axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations
+  .filter((one) => ["serious", "critical"].includes(one.impact))
+  .map((one) => [one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200))]))"""
+
+#: Dialogs: the screen, and the button that opens it.
+DIALOGS = (
+    ("stream/orders", "10-0"),
+    ("stream/orders", "Export…"),
+    ("stream/orders", "Save filter…"),
+    ("group/orders/billing", "Skip one"),
+)
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The source of axe-core, as package-lock.json names it."""
+    place = tmp_path_factory.mktemp("axe")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(_FOLDER / name, place / name)
+    command = [needed("npm"), "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+    subprocess.run(command, cwd=place, check=True, timeout=300)
+    return (place / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+@pytest.fixture
+def dashboard(client: redis.Redis, place: servers.Running, tmp_path: Path) -> Iterator[str]:
+    """The URL of a dashboard of two servers, with a history and an audit log."""
+    fill(client)
+    with (
+        servers.redis() as second,
+        served(place.url, changes=True, other=second.url, state=tmp_path) as url,
+    ):
+        yield url
+
+
+def _findings(page: Page, axe: str) -> Any:
+    page.evaluate(axe)
+    return page.evaluate(_RUN)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_screen_has_a_serious_finding(opened: Opened, dashboard: str, axe: str, theme: str) -> None:
+    """Every screen, dialogs, the login page and the page of a server that is away."""
+    found: dict[str, Any] = {}
+    page = opened(url=dashboard, color_scheme=theme)
+
+    def look(name: str, show: Callable[[], Any]) -> None:
+        show()
+        if findings := _findings(page, axe):
+            found[name] = findings
+
+    for path, text in SCREENS:
+        page.goto(f"{dashboard}#/{path}")
+        expect(page.locator("main")).to_contain_text(text)
+        look(path, lambda: None)
+    for path, button in DIALOGS:
+        page.goto(f"{dashboard}#/{path}")
+        page.get_by_role("button", name=button).first.click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        look(f"{path} {button}", lambda: None)
+        page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    look("keys", lambda: expect(page.get_by_role("dialog")).to_be_visible())
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Log out").click()
+    look("login", lambda: expect(page.get_by_role("heading", name="Log in")).to_be_visible())
+    assert found == {}
