@@ -301,7 +301,7 @@ def engine() -> Iterator[int]:
 
 @contextlib.contextmanager
 def dashboard(url: str, other: str, history: History, state: Path) -> Iterator[str]:
-    """A dashboard of two servers, in a thread; it may change the first one. Its URL."""
+    """Run a dashboard of two servers in a thread, which may change the first one; yield its URL."""
     address, second = (options.server({"url": each}) for each in (url, other))
     assert isinstance(address, Address)
     assert isinstance(second, Address)
@@ -359,7 +359,7 @@ def take(page: Page, url: str, screen: str, path: Path, *, whole: bool = False) 
 
 
 def main() -> None:
-    """Take all pictures; with arguments behind the directory, those of these screens alone.
+    """Take all pictures; with arguments after the directory, only those of these screens.
 
     With WIDTHS=1280,768,360 in the environment it takes these screens at these widths, to be looked at.
     """

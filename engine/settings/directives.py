@@ -252,6 +252,7 @@ _TABLE: tuple[Directive, ...] = (
     _text("dashboard-user", "", ACTS),
     _text("dashboard-password", "", ACTS),
     _yes_no("dashboard-allow-changes", False, ACTS),
+    _text("dashboard-state", "", PROTECTED | ACTS),
     # durability
     _special("save", SavePoints(), "3600 1 300 100 60 10000", ACTS),
     _text("dbfilename", "dump.rdb", PROTECTED | ACTS, _DB_FILE),

@@ -27,17 +27,28 @@ class Row:
     password: str = ""
     #: Boolean directives, each with the option that is passed if it is yes.
     flags: tuple[tuple[str, str], ...] = ()
+    #: Text directives, each with the option that passes its value if there is one.
+    options: tuple[tuple[str, str], ...] = ()
 
     @property
     def directives(self) -> tuple[str, ...]:
         """Return the directives whose change restarts it."""
-        return tuple(filter(None, (self.port, self.bind, self.user, self.password, *dict(self.flags), "requirepass")))
+        return tuple(
+            filter(
+                None,
+                (self.port, self.bind, self.user, self.password, *dict(self.flags), *dict(self.options), "requirepass"),
+            )
+        )
 
     def arguments(self, config: Config) -> list[str]:
         """Return the arguments that follow the program."""
         port, bind = str(config.integer(self.port)), config.text(self.bind).decode()
         flags = [option for directive, option in self.flags if config.flag(directive)]
-        return [self.verb, "--from-parent", "--port", port, "--bind", bind, *flags]
+        texts = [
+            (option, config.text(directive).decode("utf-8", "surrogateescape")) for directive, option in self.options
+        ]
+        options = [word for option, text in texts if text for word in (option, text)]
+        return [self.verb, "--from-parent", "--port", port, "--bind", bind, *flags, *options]
 
     def login(self, config: Config) -> dict[str, str]:
         """Return the connection options for its login."""
@@ -55,5 +66,6 @@ ROWS = (
     Row(
         *("dashboard", "ui", "dashboard-port", "dashboard-bind", "dashboard-user", "dashboard-password"),
         flags=(("dashboard-allow-changes", "--allow-changes"),),
+        options=(("dashboard-state", "--state"),),
     ),
 )

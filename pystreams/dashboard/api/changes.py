@@ -106,7 +106,7 @@ def _plan_seek(connection: Connection, asked: Asked) -> Plan:
     lag, exact = move.lag(connection)
     notes = []
     if group.pending:
-        notes.append(f"Pending, and so afterwards: {numbers.things(group.pending, 'entry')}.")
+        notes.append(f"Pending entries stay pending: {group.pending:,}.")
     notes += [text for text in (move.warning, seeks.consequence(move)) if text]
     return Plan(
         f"Move {names.shown(group.name)} of {names.shown(group.stream.name)} to {move.position}.",
@@ -252,7 +252,7 @@ def _count(pages: Iterable[Sequence[Any]]) -> tuple[int, str]:
 def _pending_pages(connection: Connection, asked: Asked) -> Iterable[list[Pending]]:
     which = of_pending.which(asked)
     if which.is_all and not asked.flag("all"):
-        fail("INVALID_VALUE", name="entries", value="", expected="it must be said which ones: IDs, a filter, or all")
+        fail("INVALID_VALUE", name="entries", value="", expected="it needs IDs, a filter, or all")
     return pending.find(connection, asked.key("stream"), asked.key("group"), which)
 
 
@@ -306,7 +306,7 @@ def _letter_pages(connection: Connection, asked: Asked) -> Iterable[list[Letter]
     now = paged_calls.now_ms(connection)
     which = of_letters.which(asked, now)
     if which.is_all and not asked.flag("all"):
-        fail("INVALID_VALUE", name="letters", value="", expected="it must be said which ones: IDs, a filter, or all")
+        fail("INVALID_VALUE", name="letters", value="", expected="it needs IDs, a filter, or all")
     # Letters that arrive from now on are not included, since entries that are put back may fail again meanwhile.
     upto = asked.id("upto")
     found = inventory.need(connection, asked.key("stream"))
@@ -367,7 +367,7 @@ CHANGES: dict[str, Change] = {
         _WHICH,
     ),
     "claim": Change(
-        _plan_pending("Claim", lambda _: ("That consumer reads them as its own pending entries.",)),
+        _plan_pending("Claim", lambda _: ("That consumer then reads them as its own pending entries.",)),
         _on_pending("Claimed", _claim),
         (*_WHICH, "to"),
     ),

@@ -130,8 +130,8 @@ class Export:
                     archive.close(whole=False)
 
     def _range(self, connection: Connection) -> tuple[StreamId, StreamId]:
-        """Return the IDs (after, upto] that are wanted. Refuses what is too much without a look at it, where that is
-        known.
+        """Return the IDs (after, upto] that are wanted. Refuses a range at once if its size is
+        known and too large.
         """
         found = inventory.need(connection, self._stream)
         after, upto = entries.between(connection, found, self._begin, self._end, paged_calls.now_ms(connection))

@@ -227,7 +227,7 @@ class Endpoints:
         if session is None:
             return _NOT_LOGGED_IN
         if self._listeners >= live.MOST_LISTENERS:
-            return problem(429, "TOO_MANY_LISTENERS", "Too many pages listen. Close some.")
+            return problem(429, "TOO_MANY_LISTENERS", "Too many pages are open. Close some.")
         self._listeners += 1
 
         def left() -> None:
@@ -241,7 +241,7 @@ class Endpoints:
         if session is None:
             return _NOT_LOGGED_IN
         if self._tails >= live.MOST_TAILS:
-            return problem(429, "TOO_MANY_LISTENERS", "Too many pages follow streams. Close some.")
+            return problem(429, "TOO_MANY_LISTENERS", "Too many pages follow streams. Close some of them.")
         self._tails += 1
         try:
             followed = live.Tail(self._asked(request, session, _query(request)))
@@ -265,7 +265,7 @@ class Endpoints:
         if session is None:
             return _NOT_LOGGED_IN
         if self._exports >= export.MOST_EXPORTS:
-            message = f"{export.MOST_EXPORTS} exports are under way already. Try again when one of them has ended."
+            message = f"{export.MOST_EXPORTS} exports are running. Try again when one of them has finished."
             return problem(503, "TOO_MANY_EXPORTS", message)
         try:
             made = export.Export(self._asked(request, session, _query(request)), self._valid(request))
@@ -334,8 +334,8 @@ class Endpoints:
 
 
 _NOT_LOGGED_IN = problem(401, "NOT_LOGGED_IN", "Log in first.")
-_NO_BEARER = problem(401, "NOT_LOGGED_IN", "Show the token: 'Authorization: Bearer TOKEN', or log in with it.")
-_FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Load the page again.")
+_NO_BEARER = problem(401, "NOT_LOGGED_IN", "Send the token as 'Authorization: Bearer TOKEN', or log in with it.")
+_FORGED = problem(403, "OTHER_SITE", "This request does not come from a page of this session. Reload the page.")
 
 
 def _host(request: Request) -> str:
@@ -361,9 +361,9 @@ def _document(failure: BaseException) -> dict[str, Any]:
     if isinstance(failure, BROKEN):
         return {
             "id": "CONNECTION_BROKEN",
-            "message": "The connection to the server broke. It may have done what was asked.",
+            "message": "The connection to the server broke. The request may have been carried out.",
         }
-    return {"id": "FAULT", "message": "The dashboard has a fault: its log says more."}
+    return {"id": "FAULT", "message": "Internal error. The log of the dashboard has the details."}
 
 
 def _failed(failure: BaseException) -> Response:

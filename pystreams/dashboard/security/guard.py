@@ -70,7 +70,7 @@ def refusal(method: str, size: int, headers: Headers, names: Collection[str]) ->
     if method in ("GET", "HEAD"):
         return None
     if method != "POST":
-        return 405, "NO_SUCH_METHOD", "Only GET and POST are known here."
+        return 405, "NO_SUCH_METHOD", "Only GET and POST are supported."
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != headers.get("host"):
         return 403, "OTHER_SITE", "Changes are accepted from the dashboard's own pages alone."

@@ -36,7 +36,7 @@ def test_a_group_is_moved_to_what_was_shown(client: redis.Redis, dashboard: Dash
     _filled(client)
     plan = dashboard.post("seek", stream="s", group="g", to="+2").json()
     assert plan["facts"] == [["Position", "6-0", "8-0"], ["Lag", "4", "2"]]
-    assert plan["notes"][0] == "Pending, and so afterwards: 6 entries."
+    assert plan["notes"][0] == "Pending entries stay pending: 6."
     client.xreadgroup("g", "alice", {"s": ">"}, count=1)
     done = dashboard.post("seek", stream="s", group="g", to="+2", confirm=plan["confirm"])
     assert done.json()["done"] == "Moved g to 8-0."

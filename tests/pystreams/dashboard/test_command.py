@@ -72,10 +72,11 @@ def test_what_is_wrong_is_said_at_once(cli_of: Cli, monkeypatch: pytest.MonkeyPa
     assert "pip install 'pystreams[dashboard]'" in cli_of.failure("ui", status=1)
 
 
-def test_the_engine_serves_its_dashboard_from_a_process_of_its_own() -> None:
+def test_the_engine_serves_its_dashboard_from_a_process_of_its_own(tmp_path: Path) -> None:
     """With dashboard-port; users of the engine can log in; changes follow its directive; it ends with the engine."""
     port = servers.free_port()
     flags = ("--requirepass", "hush-hush", "--dashboard-port", str(port), "--dashboard-allow-changes", "yes")
+    flags = (*flags, "--dashboard-state", str(tmp_path / "state"))
     url = f"http://127.0.0.1:{port}/api/"
 
     def answers() -> bool:
@@ -90,7 +91,9 @@ def test_the_engine_serves_its_dashboard_from_a_process_of_its_own() -> None:
         body = json.dumps({"user": "default", "password": "hush-hush"}).encode()
         login = urllib.request.Request(f"{url}login", body, {"content-type": "application/json"})
         with urllib.request.urlopen(login) as answer:
-            assert json.load(answer)["changes"] is True
+            facts = json.load(answer)
+        assert (facts["changes"], facts["audit"]) == (True, True)
+        assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
         log = running.output.read_text()
         assert f"dashboard: Dashboard of redis://127.0.0.1:{running.port}: http://127.0.0.1:{port}/\n" in log
         assert "hush" not in log

@@ -1,4 +1,4 @@
-// Questions to the dashboard's server. A failure is a Failure with what went wrong in a sentence.
+// Requests to the dashboard's server. A failed request throws a Failure with a sentence for the user.
 
 export class Failure extends Error {
   constructor(status, id, message) {
@@ -12,7 +12,7 @@ export class Failure extends Error {
 export const HERE = /^\/on\/[^/]+/.exec(location.pathname)?.[0] ?? "";
 export const state = { session: null, server: "", name: "", servers: [], changes: false, operator: true, masked: false, oidc: false, spanMs: 0, columns: {} };
 const NAMES = ["stream", "group"]; // which may be empty
-const LOST = "The dashboard does not answer: it was stopped, or cannot be reached.";
+const LOST = "The dashboard does not answer. It was stopped, or cannot be reached.";
 
 let whenLoggedOut = () => {};
 export function onLoggedOut(callback) { whenLoggedOut = callback; }
@@ -62,7 +62,7 @@ export async function download(path, given, signal) {
     return new File([await response.blob()], decodeURIComponent(name), { type: response.headers.get("content-type") });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Failure(0, "BROKEN_OFF", "The file did not arrive whole. Try again.");
+    throw new Failure(0, "BROKEN_OFF", "The file is incomplete. Try again.");
   }
 }
 

@@ -18,7 +18,7 @@ export function dialog(title, inside, actions, wide = false) {
 
 // Asks for the plan, shows it, and carries it out after a yes. Gives whether something was done.
 export async function change(action, given, { title, word, danger = false }) {
-  const body = h("div", {}, h("p", { class: "muted" }, "Preparing the plan…"));
+  const body = h("div", {}, h("p", { class: "muted" }, "Preparing a preview…"));
   const progress = h("p", { class: "muted", role: "status" });
   let confirm = null;
   let finish;
@@ -65,6 +65,6 @@ export async function change(action, given, { title, word, danger = false }) {
 function compare(rows) {
   if (!rows.length) return null;
   return h("table", { class: "compare" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "What")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Afterwards"))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, h("span", { class: "visually-hidden" }, "Value")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "After"))),
     h("tbody", {}, rows.map(([name, before, after]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "mono" }, before), h("td", { class: "mono" }, after)))));
 }

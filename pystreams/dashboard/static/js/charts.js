@@ -60,7 +60,7 @@ export class Chart {
   draw() {
     if (!this.data) return;
     if (this.data[0].length < 2) {
-      if (!this.drawn) replace(this.plot, h("div", { class: "nothing" }, "The first points come in a few seconds."));
+      if (!this.drawn) replace(this.plot, h("div", { class: "nothing" }, "The first points appear in a few seconds."));
       return;
     }
     if (this.drawn) { this.drawn.setData(this.data); return; }

@@ -15,7 +15,7 @@ function read(stream) {
 }
 
 function write(stream, saved) {
-  try { localStorage.setItem(`filters${HERE} ${stream}`, JSON.stringify(saved.slice(0, MOST))); } catch { toast("This browser does not store anything for this page."); }
+  try { localStorage.setItem(`filters${HERE} ${stream}`, JSON.stringify(saved.slice(0, MOST))); } catch { toast("This browser does not store data for this page."); }
 }
 
 // A list of the saved filters with buttons to save and delete. `current()` gives the filter of the form, `use(one)` sets it.

@@ -51,7 +51,7 @@ export function follow(stream, where, arrived, failed) {
       arrived(document);
     });
     source.addEventListener("failure", (event) => { failed(JSON.parse(event.data).message); again(); });
-    source.addEventListener("error", () => { failed("The connection broke. Trying again."); again(); });
+    source.addEventListener("error", () => { failed("The connection was lost. Trying again."); again(); });
   };
   const again = () => {
     source.close();

@@ -38,8 +38,8 @@ class Frame {
     this.theme = h("button", { type: "button", class: "button quiet icon", onclick: () => switchTheme() });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
-    const role = state.operator ? "Read-only: the dashboard was started without --allow-changes." : "Your role is viewer, which changes nothing.";
-    const badge = state.changes ? h("span", { class: "badge warning", title: "Changes are allowed here." }, "changes allowed")
+    const role = state.operator ? "Changes are off. Start the dashboard with --allow-changes." : "Your role is viewer, which changes nothing.";
+    const badge = state.changes ? h("span", { class: "badge warning", title: "This dashboard may change streams and groups." }, "changes allowed")
       : h("span", { class: "badge", title: role }, "read-only");
     this.element = h("div", { class: "frame" },
       h("header", { class: "side" },
@@ -83,14 +83,14 @@ class Frame {
   told(look) {
     if (look === null) {
       this.lost += 1;
-      if (this.lost > 1) this.warn("No answer", "The dashboard does not answer: it was stopped, or cannot be reached. This page continues when it is back.");
+      if (this.lost > 1) this.warn("No answer", "The dashboard does not answer. It was stopped, or cannot be reached. This page continues when it is back.");
       return;
     }
     const wasWell = this.looked?.problem === null;
     this.lost = 0;
     this.looked = look;
     if (look.problem !== null && look.number > 0) {
-      this.warn(look.at ? "Server gone" : "No server", `${look.problem} ${look.at ? `What you see is from ${duration(Date.now() - look.since)} ago. ` : ""}This page continues when the server is back.`);
+      this.warn(look.at ? "Server unreachable" : "No connection", `${look.problem} ${look.at ? `The data shown is ${duration(Date.now() - look.since)} old. ` : ""}This page continues when the server is back.`);
     } else this.warn(null);
     text(this.product, look.server.product);
     const bad = look.totals?.statuses ? (look.totals.statuses.stop ?? 0) + (look.totals.statuses.stall ?? 0) : 0;
@@ -146,7 +146,7 @@ class Frame {
     } catch (failure) {
       if (!(failure instanceof Failure)) throw failure;
       if (this.showing !== token || failure.status === 401) return;
-      this.failed(failure.status === 404 ? "Not found." : "This cannot be shown.", failure.message);
+      this.failed(failure.status === 404 ? "Not found." : "This page cannot be shown.", failure.message);
       if (failure.status === 503 || failure.status === 0) this.screen = { refresh: () => this.show() };
     }
   }
@@ -221,7 +221,7 @@ function moveRow(by) {
 }
 
 function shortcuts() {
-  const rows = [...places().map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Row before"],
+  const rows = [...places().map(([, title, , key]) => [["g", key], title]), [["/"], "Search or filter"], [["j"], "Next row"], [["k"], "Previous row"],
     [["Enter"], "Open the row"], [["u"], "Back"], [["t"], "Light or dark"], [["?"], "This list"]];
   const element = dialog("Keyboard", h("div", { class: "shortcuts" }, rows.map(([keys, title]) => [
     h("span", {}, keys.map((key, at) => [at ? " " : null, h("kbd", {}, key)])), h("span", {}, title)])),

@@ -14,10 +14,10 @@ export function panelWith(title, right, ...children) {
 
 const MEANINGS = {
   ok: "Nothing is left to do, or the group advances.",
-  warning: "The group advances, but its lag grew at every sample.",
-  stall: "Consumers call, but the position or the pending entries stay as they are for a minute.",
-  stop: "Entries are undelivered or pending, and no consumer has called for a minute.",
-  rewind: "The position went back.",
+  warning: "The group advances, but its lag grew with every sample.",
+  stall: "Consumers are active, but the position or the pending entries have not changed for a minute.",
+  stop: "Entries are left, and no consumer has been active for a minute.",
+  rewind: "The position moved back.",
 };
 
 export function status(word) {
@@ -70,7 +70,7 @@ export function bars(rows, show) {
     h("span", { class: "count" }, show(value)))));
 }
 
-// What a histogram says of itself if it shows a sample and not all.
+// A note for histograms of a sample.
 export function sampled(sample, total, which = "a sample of") {
   return sample < total ? h("p", { class: "hint" }, `Of ${which} ${count(sample)} of ${things(total, "entry")}.`) : null;
 }

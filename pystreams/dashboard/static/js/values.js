@@ -53,14 +53,13 @@ export function valueView(name, shown, source, decoded = null) {
   const tree = () => replace(place, h("div", { class: "tree" }, node(null, json, true)));
   const copy = async () => {
     try {
-<<<<<<< HEAD
-      await navigator.clipboard.writeText(source ?? shown);
-      toast(source === null ? "Copied the shown text." : "Copied.");
-=======
       await navigator.clipboard.writeText(decoded?.json ?? source ?? shown);
       toast(whole ? "Copied." : "Copied the visible part.");
->>>>>>> dba0e002 (dashboard: decode Avro, Protobuf and MessagePack, also for conditions and masks)
+<<<<<<< HEAD
     } catch { toast("This browser does not let the page copy. Select the text instead."); }
+=======
+    } catch { toast("This browser does not allow copying. Select the text instead."); }
+>>>>>>> 004cc82e (dashboard: plain wording of labels, dialogs and errors; dashboard-state)
   };
   const whole = source !== null || decoded?.json;
   const format = decoded?.json ? [FORMATS[decoded.format] ?? decoded.format, decoded.name, decoded.schema_id === null ? null : `schema ${decoded.schema_id}`].filter(Boolean).join(", ") : null;

@@ -42,7 +42,7 @@ SCREENS = (
     ("stream/orders/change", "Add an entry"),
     ("group/orders/billing", "Move the group"),
     ("pending/orders/billing", "6 pending entries"),
-    ("letters", "Streams that hold them"),
+    ("letters", "Streams with dead letters"),
     ("letters/failed", "By reason"),
     ("queries", "Checkpoints next to groups"),
     ("server", "Slow commands"),

@@ -64,7 +64,7 @@ def test_the_overview_moves_by_itself(shown: Shown, client: redis.Redis) -> None
     page.get_by_label("Search streams").fill("fail")
     expect(page.locator("main tbody tr")).to_have_count(1)
     page.get_by_label("Search streams").fill("no such")
-    expect(page.get_by_text("No stream has this in its name.")).to_be_visible()
+    expect(page.get_by_text("No stream matches.")).to_be_visible()
     page.get_by_label("Search streams").fill("")
     page.get_by_role("button", name="Length").click()
     expect(page.locator("main tbody tr").first).to_contain_text("orders")
@@ -305,7 +305,7 @@ def test_a_server_that_goes_is_missed_and_comes_back(opened: Opened, place: serv
             page = opened(url=url)
             expect(row(page, "kept")).to_be_visible()
             servers.stop(first.process)
-            expect(page.get_by_role("alert")).to_contain_text("Server gone")
+            expect(page.get_by_role("alert")).to_contain_text("Server unreachable")
             expect(row(page, "kept")).to_be_visible()
             with servers.redis("--port", str(port)), redis.Redis(port=port) as again:
                 again.xadd("anew", {"a": 1})

@@ -22,7 +22,7 @@ function mini(bars) {
 }
 
 export async function fieldStatistics(key) {
-  const table = new Table({ label: "Fields", columns: COLUMNS, key: (row) => row.name, empty: () => nothing("There is nothing to look at.", "The stream has no entries.") });
+  const table = new Table({ label: "Fields", columns: COLUMNS, key: (row) => row.name, empty: () => nothing("There are no fields.", "The stream has no entries.") });
   const found = await get("fields", { stream: key });
   table.update(found.fields);
   return { element: panel(`Fields of the last ${count(found.sample)} of ${things(found.length, "entry")}`, table.element) };

@@ -37,9 +37,9 @@ export function groupForm(stream, again) {
 
 export function trimForm(stream, groups, again) {
   const by = h("select", { name: "by" }, h("option", { value: "acked" }, "entries that every group has acknowledged"),
-    h("option", { value: "maxlen" }, "all but the last entries"), h("option", { value: "older" }, "entries older than"));
+    h("option", { value: "maxlen" }, "all but the newest entries"), h("option", { value: "older" }, "entries older than"));
   const value = h("input", { name: "value", placeholder: "1000000 or 7d", spellcheck: "false" });
-  const shown = field("How many, or how old", value);
+  const shown = field("Number, or age", value);
   const fit = () => { shown.hidden = by.value === "acked"; value.placeholder = by.value === "maxlen" ? "1000000" : "7d"; };
   by.addEventListener("change", fit);
   fit();

@@ -32,8 +32,8 @@ export async function group({ keys: [stream, name], again }) {
     found = await get("group", { ...given, span: span(), sort: table.sort, order: table.order, page: pager.page, size: SIZE });
     tiles.set("status", status(found.status), found.idle_seconds === null ? "no consumer" : `last call ${seconds(found.idle_seconds)} ago`);
     tiles.set("lag", count(found.lag, found.lag_exact), found.lag_exact ? "entries to be delivered" : "an estimate");
-    tiles.set("behind", seconds(found.lag_seconds), found.lag_seconds ? "first undelivered entry" : "all delivered");
-    tiles.set("pending", count(found.pending), found.oldest_pending ? `first one idle ${seconds(found.oldest_pending_idle_seconds)}` : "all acknowledged");
+    tiles.set("behind", seconds(found.lag_seconds), found.lag_seconds ? "first undelivered entry" : "everything is delivered");
+    tiles.set("pending", count(found.pending), found.oldest_pending ? `first one idle ${seconds(found.oldest_pending_idle_seconds)}` : "everything is acknowledged");
     tiles.set("consumers", count(found.consumers));
     tiles.set("position", h("span", { class: "mono", title: found.position }, found.position), momentOfId(found.position) || (found.position === "0-0" ? "before the first entry" : ""));
     const share = found.length ? Math.max(0, Math.min(1, 1 - (found.lag ?? 0) / found.length)) : 1;
@@ -54,7 +54,7 @@ export async function group({ keys: [stream, name], again }) {
       h("div", {}, h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " / ", h("a", { href: `#/stream/${stream}` }, found.stream.text || "(no name)")), h("h1", {}, found.name.text || "(no name)")),
       h("div", { class: "row" }, h("a", { class: "button", href: `#/pending/${stream}/${name}` }, "Pending entries"),
         state.changes ? button("Remove…", async () => { if (await change("remove-group", given, { title: "Remove the group", word: "Remove", danger: true })) location.hash = `#/stream/${stream}/groups`; }, "danger") : null)),
-    tiles.element, panel("Position in the stream", h("div", { class: "body" }, meter, way, note)),
+    tiles.element, panel("Progress through the stream", h("div", { class: "body" }, meter, way, note)),
     spans(() => refresh()), h("div", { class: "columns" }, lags.element, behind.element), panel("Consumers", table.element, pager.element), state.changes ? seek(given, refresh) : null);
   return { title: found.name.text, element, refresh, leave: () => { lags.leave(); behind.leave(); } };
 }

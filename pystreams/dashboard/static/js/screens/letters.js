@@ -21,11 +21,11 @@ async function holders() {
       { id: "length", title: "Letters", right: true, value: (row) => count(row.length) },
       { id: "newest", title: "Newest", right: true, value: (row) => seconds(row.newest_seconds) },
     ],
-    empty: () => nothing("There are no dead letters.", "A query with consume=shared puts what it gives up into the stream of its option ", h("code", {}, "deadLetterStream"), "."),
+    empty: () => nothing("There are no dead letters.", "A query with consume=shared adds entries that it gives up to the stream of its option ", h("code", {}, "deadLetterStream"), "."),
   });
   const refresh = async () => table.update((await get("letters")).rows);
   await refresh();
-  return { title: "Dead letters", element: h("div", {}, h("h1", {}, "Dead letters"), panel("Streams that hold them", table.element)), refresh };
+  return { title: "Dead letters", element: h("div", {}, h("h1", {}, "Dead letters"), panel("Streams with dead letters", table.element)), refresh };
 }
 
 async function ofStream(stream) {
@@ -48,7 +48,7 @@ async function ofStream(stream) {
       { id: "deliveries", title: "Deliveries", right: true, class: "optional", value: (row) => row.deliveries, cell: (row) => count(row.deliveries) },
       { id: "fields", title: "Fields", class: "wrap optional", value: (row) => row.fields, cell: (row) => entryFields(row.fields, 0) },
     ],
-    empty: () => nothing("No dead letter matches.", "Clear the filter, or look at another stream."),
+    empty: () => nothing("No dead letter matches.", "Clear the filter, or choose another stream."),
   });
 
   function marks() {

@@ -28,7 +28,7 @@ export function login(failed, entered) {
   field("User", user), field("Password", password),
   h("p", { class: "hint" }, "A user of the server's ACL. Without a password on the server, leave both empty."),
   h("details", {}, h("summary", {}, "Log in with a token"), field("Token", token),
-    h("p", { class: "hint" }, "'pystreams ui' shows it when it starts, at the end of its URL.")),
+    h("p", { class: "hint" }, "'pystreams ui' prints it at the end of its URL when it starts.")),
   problem, go, HERE ? h("p", { class: "hint" }, h("a", { href: "/#/servers" }, "All servers")) : null);
   return h("main", { id: "main", class: "login" }, h("div", { class: "panel card" }, form));
 }

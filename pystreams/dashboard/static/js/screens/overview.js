@@ -25,7 +25,7 @@ export async function overview({ query }) {
   const table = new Table({
     label: "Streams", columns: columns("streams", { name: (row) => streamLink(row.name) }), key: (row) => row.name.key, sort: "status", order: "falling",
     onsort: () => { pager.page = 0; list(); },
-    empty: () => (search.value ? nothing("No stream has this in its name.", "Search for a part of the name, in any case.")
+    empty: () => (search.value ? nothing("No stream matches.", "Search for a part of the name; upper and lower case are equal.")
       : nothing("There are no streams.", "A stream appears here with its first entry.")),
   });
   search.addEventListener("input", debounced(() => { pager.page = 0; list(); }));
@@ -46,7 +46,7 @@ export async function overview({ query }) {
     tiles.set("streams", count(totals.streams), totals.entries === 1 ? "1 entry" : `${short(totals.entries)} entries`);
     tiles.set("rate", rate(totals.rate), `${short(server.commands_per_second)} other commands/s`);
     tiles.set("lag", count(totals.lag, totals.exact), things(totals.groups, "group"));
-    tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "all delivered");
+    tiles.set("behind", duration(totals.behind_ms ?? 0), totals.behind_ms ? "first undelivered" : "everything is delivered");
     tiles.set("pending", count(totals.pending), "not acknowledged");
     tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");
     chartRate.update(found.curves);

@@ -9,11 +9,11 @@ import { span, spans } from "../span.js";
 import { Table } from "../table.js";
 
 const NAMES = {
-  used_memory: ["Used", bytes], used_memory_peak: ["Peak", bytes], used_memory_rss: ["Resident", bytes], maxmemory: ["Limit", (value) => (value === "0" ? "none" : bytes(value))], maxmemory_policy: ["When it is full"],
-  loading: ["Loading", yes], aof_enabled: ["Append-only file", (value) => (value === "1" ? "on" : "off")], aof_last_write_status: ["Its last write"], aof_last_bgrewrite_status: ["Its last rewrite"],
-  aof_rewrite_in_progress: ["Rewriting now", yes], aof_current_size: ["Its size", bytes], rdb_last_save_time: ["Last snapshot", (value) => (Number(value) > 0 ? moment(Number(value) * 1000) : "never")], rdb_changes_since_last_save: ["Changes since", count],
+  used_memory: ["Used", bytes], used_memory_peak: ["Peak", bytes], used_memory_rss: ["Resident", bytes], maxmemory: ["Limit", (value) => (value === "0" ? "none" : bytes(value))], maxmemory_policy: ["Policy"],
+  loading: ["Loading", yes], aof_enabled: ["Append-only file", (value) => (value === "1" ? "on" : "off")], aof_last_write_status: ["Last write"], aof_last_bgrewrite_status: ["Last rewrite"],
+  aof_rewrite_in_progress: ["Rewriting now", yes], aof_current_size: ["File size", bytes], rdb_last_save_time: ["Last snapshot", (value) => (Number(value) > 0 ? moment(Number(value) * 1000) : "never")], rdb_changes_since_last_save: ["Changes since", count],
   rdb_bgsave_in_progress: ["Saving now", yes], rdb_last_bgsave_status: ["Last save"],
-  role: ["Role"], connected_slaves: ["Replicas", count], master_host: ["Master"], master_port: ["Its port"], master_link_status: ["Link to it"], master_last_io_seconds_ago: ["Last contact", (value) => duration(value * 1000)],
+  role: ["Role"], connected_slaves: ["Replicas", count], master_host: ["Master"], master_port: ["Master port"], master_link_status: ["Link"], master_last_io_seconds_ago: ["Last contact", (value) => duration(value * 1000)],
   master_repl_offset: ["Offset", count], slave_repl_offset: ["Read up to", count], repl_backlog_size: ["Backlog", bytes],
   total_connections_received: ["Connections", count], rejected_connections: ["Refused", count], total_commands_processed: ["Commands", count], instantaneous_ops_per_sec: ["Now", rate],
   total_net_input_bytes: ["Received", bytes], total_net_output_bytes: ["Sent", bytes], total_error_replies: ["Error replies", count], evicted_keys: ["Evicted keys", count], expired_keys: ["Expired keys", count],
@@ -29,7 +29,7 @@ function section(lines) {
   return rows.length ? facts(rows) : h("p", { class: "muted" }, "Not reported by the server.");
 }
 
-const refused = (what) => h("div", { class: "empty" }, nothing("Not permitted to this user.", `The server refuses ${what}: ACL SETUSER gives the permission.`));
+const refused = (what) => h("div", { class: "empty" }, nothing("Not permitted.", `The server refuses ${what} to this user. ACL SETUSER grants it.`));
 
 const CLIENTS = [
   { id: "addr", title: "Address", head: true, class: "nowrap mono", value: (row) => row.addr },
@@ -44,7 +44,7 @@ const COMMANDS = [
   { id: "command", title: "Command", head: true, value: (row) => row.command },
   { id: "calls", title: "Calls", right: true, value: (row) => count(row.calls) },
   { id: "each", title: "Each", right: true, value: (row) => `${row.per_call.toFixed(1)} µs` },
-  { id: "total", title: "In all", right: true, value: (row) => duration(row.microseconds / 1000) },
+  { id: "total", title: "Total", right: true, value: (row) => duration(row.microseconds / 1000) },
   { id: "failed", title: "Failed", right: true, value: (row) => count(row.failed) },
 ];
 const SLOW = [
@@ -75,10 +75,10 @@ export async function server() {
   const memory = new Chart("Memory", [{ name: "memory", label: "memory", show: bytes }]);
   const parts = Object.fromEntries(["memory", "persistence", "replication", "traffic"].map((name) => [name, h("div", { class: "body" })]));
   const tables = {
-    commands: [COMMANDS, (row) => row.command, "No command was counted yet.", "INFO commandstats", h("div")],
-    slow: [SLOW, (row, at) => `${row.at} ${row.command} ${row.microseconds}`, "No command was slow.", "SLOWLOG GET", h("div")],
-    refusals: [REFUSALS, (row) => row.id, "No user was refused anything.", "ACL LOG", h("div")],
-    latency: [EVENTS, (row) => row.event, "No latency events. They are recorded if latency-monitor-threshold is set.", "LATENCY LATEST", h("div")],
+    commands: [COMMANDS, (row) => row.command, "No commands yet.", "INFO commandstats", h("div")],
+    slow: [SLOW, (row, at) => `${row.at} ${row.command} ${row.microseconds}`, "No slow commands.", "SLOWLOG GET", h("div")],
+    refusals: [REFUSALS, (row) => row.id, "Nothing was refused.", "ACL LOG", h("div")],
+    latency: [EVENTS, (row) => row.event, "No latency events. latency-monitor-threshold turns them on.", "LATENCY LATEST", h("div")],
     clients: [CLIENTS, (row) => row.id, "No clients.", "CLIENT LIST", h("div")],
   };
   const made = {};

@@ -1,4 +1,4 @@
-// New entries of a stream; the last few hundred stay on the page.
+// New entries of a stream as they arrive; the last few hundred stay on the page.
 
 import { replace, h, text } from "../dom.js";
 import { things } from "../format.js";
@@ -12,9 +12,9 @@ const KEPT = 300;
 export async function tail(key) {
   const where = h("input", { name: "where", placeholder: "amount > 100", spellcheck: "false" });
   const said = h("span", { class: "muted", role: "status" }, "Connecting…");
-  const table = new Table({ label: "Entries as they come", columns: entryColumns(key), key: (row) => row.id,
-    empty: () => nothing("No entries yet.", "New entries appear here by themselves.") });
-  const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "Entries as they come" }, table.element);
+  const table = new Table({ label: "New entries", columns: entryColumns(key), key: (row) => row.id,
+    empty: () => nothing("No new entries yet.", "New entries appear here by themselves.") });
+  const box = h("div", { class: "tail", tabindex: "0", role: "region", "aria-label": "New entries" }, table.element);
   let rows = [];
   let seen = 0;
   let paused = false;
@@ -27,13 +27,13 @@ export async function tail(key) {
       rows = [...document.rows.slice().reverse(), ...rows].slice(0, KEPT);
       table.update(rows);
     }
-    text(said, seen ? `${things(seen, "entry")} came${paused ? " (paused)" : ""}` : "Waiting for entries…");
+    text(said, seen ? `${things(seen, "entry")} arrived${paused ? " (paused)" : ""}` : "Waiting for entries…");
   }
 
   const begin = () => { end?.(); end = follow(key, where.value, arrived, (message) => replace(said, message)); };
   const seenOrNot = () => { if (document.hidden) { end?.(); end = null; } else if (!end) begin(); };
   document.addEventListener("visibilitychange", seenOrNot);
-  const pause = button("Pause", () => { paused = !paused; text(pause, paused ? "Go on" : "Pause"); });
+  const pause = button("Pause", () => { paused = !paused; text(pause, paused ? "Continue" : "Pause"); });
   const clear = button("Clear", () => { rows = []; table.update(rows); });
   begin();
   const form = h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); rows = []; seen = 0; table.update(rows); begin(); } },
