@@ -191,3 +191,26 @@ def test_a_look_asks_for_a_limited_number_of_consumers(client: redis.Redis, star
         rows = {each["name"]["text"]: each for each in dashboard.get("groups")["rows"]}
         assert (rows["few"]["idle_seconds"] is None, rows["many"]["idle_seconds"] is None) == (False, True)
         assert (rows["many"]["lag"], rows["many"]["consumers"]) == (1, 30)
+
+
+@pytest.mark.parametrize("order", ["rising", "falling"])
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_a_search_is_done_in_bounded_steps(client: redis.Redis, dashboard: Dashboard, order: str) -> None:
+    """A step looks at 5,000 entries at most, each entry of the range is looked at once, and the progress rises."""
+    pipe = client.pipeline(transaction=False)
+    for at in range(1, 12_001):
+        pipe.xadd("s", {"n": at}, id=f"{at}-0")
+    pipe.execute()
+    ends = {"at": "501-0", "to": "11500-0"} if order == "rising" else {"at": "11500-0", "to": "501-0"}
+    given = {"stream": "s", "order": order, "where": "n in (500, 501, 7000, 11500, 11501)", **ends}
+    found, steps, progress, cursor = [], [], [0.0], ""
+    while cursor is not None:
+        page = dashboard.get("entries", **given, cursor=cursor)
+        found += [row["id"] for row in page["rows"]]
+        steps.append(page["scanned"])
+        progress.append(page["progress"])
+        cursor = page["next"]
+    assert sorted(found) == ["11500-0", "501-0", "7000-0"]
+    assert (sum(steps), max(steps) <= 5_000) == (11_000, True)
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0

@@ -32,9 +32,18 @@ export function append(element, children) {
   return element;
 }
 
+const identity = (one) => one.getAttribute("href") ?? one.getAttribute("aria-label") ?? one.getAttribute("name") ?? one.textContent;
+
+// New children for an element. A link or control that had the focus passes it on to its successor, so that what comes
+// by itself every few seconds does not disturb the keyboard.
 export function replace(element, ...children) {
   const fragment = append(document.createDocumentFragment(), children);
+  const focused = document.activeElement;
+  const wanted = focused !== element && element.contains(focused) ? identity(focused) : null;
   element.replaceChildren(fragment);
+  if (wanted !== null) {
+    [...element.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].find((one) => identity(one) === wanted)?.focus({ preventScroll: true });
+  }
   return element;
 }
 

@@ -59,6 +59,17 @@ def _findings(page: Page, axe: str) -> Any:
     return page.evaluate(_RUN)
 
 
+def test_updates_keep_the_focus(opened: Opened, dashboard: str, client: redis.Redis) -> None:
+    """A button whose part of the page is drawn again by new samples still has the focus."""
+    page = opened(url=dashboard)
+    page.goto(f"{dashboard}#/letters/failed")
+    reason = page.get_by_role("button", name="why", exact=True)
+    reason.evaluate("(one) => { one.focus(); window.before = one; }")
+    client.xadd("failed", {"_original_stream": "orders", "_original_id": "9-0", "_reason": "why"})
+    page.wait_for_function("!window.before.isConnected")
+    expect(reason).to_be_focused()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_screen_has_a_serious_finding(opened: Opened, dashboard: str, axe: str, theme: str) -> None:
     """Every screen, dialogs, the login page and the page of a server that is away."""

@@ -179,7 +179,7 @@ def test_an_entry_is_added_and_a_stream_trimmed(shown: Shown, client: redis.Redi
     expect(page.get_by_text("Added one entry to orders.")).to_be_visible()
     assert client.xrevrange("orders", count=1)[0][1] == {b"city": b"Porto"}
     page.locator("select[name=by]").select_option("maxlen")
-    page.get_by_label("How many").fill("2")
+    page.get_by_label("Number").fill("2")
     page.get_by_role("button", name="Trim…").click()
     expect(page.get_by_role("dialog")).to_contain_text("Groups still need entries")
     page.get_by_role("button", name="Remove entries").click()
