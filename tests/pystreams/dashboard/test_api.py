@@ -185,7 +185,7 @@ def test_a_look_asks_for_a_limited_number_of_consumers(client: redis.Redis, star
         for number in range(count):
             client.xgroup_createconsumer("s", group, f"c{number}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(of_groups.Asked, "MOST", 31)
+        patch.setattr(of_groups.ConsumerBudget, "MOST", 31)
         dashboard = started()
         dashboard.log_in()
         rows = {each["name"]["text"]: each for each in dashboard.get("groups")["rows"]}

@@ -47,6 +47,16 @@ export function replace(element, ...children) {
   return element;
 }
 
+const seen = new WeakMap();
+
+// New children for an element if the value that they show has changed. A click that began on the old ones would be lost.
+export function replaceIfChanged(element, value, make) {
+  const words = JSON.stringify(value);
+  if (seen.get(element) === words) return;
+  seen.set(element, words);
+  replace(element, make());
+}
+
 // The text of an element, touched only where it changes, so that a selection stays.
 export function text(element, value) {
   if (element.textContent !== value) element.textContent = value;

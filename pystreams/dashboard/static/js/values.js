@@ -55,11 +55,7 @@ export function valueView(name, shown, source, decoded = null) {
     try {
       await navigator.clipboard.writeText(decoded?.json ?? source ?? shown);
       toast(whole ? "Copied." : "Copied the visible part.");
-<<<<<<< HEAD
-    } catch { toast("This browser does not let the page copy. Select the text instead."); }
-=======
     } catch { toast("This browser does not allow copying. Select the text instead."); }
->>>>>>> 004cc82e (dashboard: plain wording of labels, dialogs and errors; dashboard-state)
   };
   const whole = source !== null || decoded?.json;
   const format = decoded?.json ? [FORMATS[decoded.format] ?? decoded.format, decoded.name, decoded.schema_id === null ? null : `schema ${decoded.schema_id}`].filter(Boolean).join(", ") : null;

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from tests import servers
 from tests.pystreams.dashboard.browser.conftest import SCREENS, Opened, fill, served
 from tests.suite.tools import needed
+from tests.suite.waiting import wait_for
 
 pytestmark = pytest.mark.parametrize("place", ["engine"], indirect=True)
 
@@ -64,9 +65,10 @@ def test_updates_keep_the_focus(opened: Opened, dashboard: str, client: redis.Re
     page = opened(url=dashboard)
     page.goto(f"{dashboard}#/letters/failed")
     reason = page.get_by_role("button", name="why", exact=True)
-    reason.evaluate("(one) => { one.focus(); window.before = one; }")
+    focused = "(one) => { one.focus(); window.before = one; return one === document.activeElement; }"
+    wait_for(lambda: reason.evaluate(focused), "the focus")
     client.xadd("failed", {"_original_stream": "orders", "_original_id": "9-0", "_reason": "why"})
-    page.wait_for_function("!window.before.isConnected")
+    wait_for(lambda: page.evaluate("() => !window.before.isConnected"), "the redrawn list")
     expect(reason).to_be_focused()
 
 

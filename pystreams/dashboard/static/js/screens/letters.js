@@ -2,7 +2,7 @@
 
 import { get, state } from "../api.js";
 import { change } from "../changes.js";
-import { h, replace } from "../dom.js";
+import { h, replace, replaceIfChanged } from "../dom.js";
 import { count, momentOfId, seconds, things } from "../format.js";
 import { bars, button, entryFields, nothing, panel, sampled } from "../parts.js";
 import { Table, Walker } from "../table.js";
@@ -70,8 +70,8 @@ async function ofStream(stream) {
     const found = await get("letters/overview", { stream });
     replace(title, things(found.length, found.sample < found.length ? "entry" : "letter"));
     const partly = () => sampled(found.looked, found.length, "the last");
-    replace(reasons, found.reasons.length ? bars(found.reasons.map(([label, value]) => [label, value, "", () => narrow(label, origin)]), count) : h("p", { class: "muted" }, "No letters."), partly());
-    replace(origins, found.origins.length ? bars(found.origins.map((one) => [one.name.text, one.count, "", () => narrow(reason, one.name)]), count) : h("p", { class: "muted" }, "No letters."), partly());
+    replaceIfChanged(reasons, [found.reasons, found.looked, found.length], () => [found.reasons.length ? bars(found.reasons.map(([label, value]) => [label, value, "", () => narrow(label, origin)]), count) : h("p", { class: "muted" }, "No letters."), partly()]);
+    replaceIfChanged(origins, [found.origins, found.looked, found.length], () => [found.origins.length ? bars(found.origins.map((one) => [one.name.text, one.count, "", () => narrow(reason, one.name)]), count) : h("p", { class: "muted" }, "No letters."), partly()]);
   }
 
   async function load() {

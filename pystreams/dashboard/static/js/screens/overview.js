@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { Chart } from "../charts.js";
 import { columns } from "../columns.js";
-import { h, replace } from "../dom.js";
+import { h, replaceIfChanged } from "../dom.js";
 import { bytes, count, duration, rate, seconds, short, things } from "../format.js";
 import { span, spans } from "../span.js";
 import { nothing, panelWith, panel, debounced, status, Tiles } from "../parts.js";
@@ -51,11 +51,11 @@ export async function overview({ query }) {
     tiles.set("memory", bytes(server.memory), server.maxmemory ? `of ${bytes(server.maxmemory)}` : "no limit");
     chartRate.update(found.curves);
     chartLag.update(found.curves);
-    replace(attention, found.attention.length ? h("div", { class: "attention" }, found.attention.map((row) =>
+    replaceIfChanged(attention, [found.attention, totals.groups], () => (found.attention.length ? h("div", { class: "attention" }, found.attention.map((row) =>
       h("a", { href: `#/group/${row.stream.key}/${row.name.key}` }, status(row.status),
         h("span", { class: "what" }, h("strong", {}, row.name.text), h("span", { class: "muted" }, ` of ${row.stream.text}`)),
         h("span", { class: "lag" }, `${count(row.lag, row.lag_exact)} behind (${seconds(row.lag_seconds)}), ${count(row.pending)} pending`))))
-      : h("p", { class: "allwell" }, status("ok"), totals.groups ? "All groups advance." : "There are no consumer groups yet."));
+      : h("p", { class: "allwell" }, status("ok"), totals.groups ? "All groups advance." : "There are no consumer groups yet.")));
   }
 
   const refresh = () => Promise.all([summary(), list()]);
