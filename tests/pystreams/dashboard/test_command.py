@@ -98,3 +98,11 @@ def test_the_engine_serves_its_dashboard_from_a_process_of_its_own(tmp_path: Pat
         assert f"dashboard: Dashboard of redis://127.0.0.1:{running.port}: http://127.0.0.1:{port}/\n" in log
         assert "hush" not in log
     wait_for(lambda: not answers(), "the dashboard's end")
+
+
+def test_a_state_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    """The dashboard does not start without the history and the audit log that it was asked to keep."""
+    (tmp_path / "file").touch()
+    cli = Cli("redis://127.0.0.1:1", tmp_path)
+    said = cli.failure("ui", "--port", "0", "--state", str(tmp_path / "file" / "state"), status=1)
+    assert said.startswith("error: [STATE_UNUSABLE]")
