@@ -78,6 +78,7 @@ class AvroReader:
     def members_slowly(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the same, a value at a time: it defines what a value means."""
         rows = Rows()
+        known: dict[int, tuple[Callable[[bytes], Any], _Plan]] = {}
         plain = None if self.schema is None or self.registry is not None else _plan(self.schema, self.source)
         for value in texts.to_pylist():
             if not value:
@@ -88,7 +89,9 @@ class AvroReader:
                     rows.add(plain.changed(plain.read(value)), plain)
                 else:
                     schema_id, payload = split(value)
-                    read, plan = _resolved(schema_id, self)
+                    if schema_id not in known:
+                        known[schema_id] = _resolved(schema_id, self)
+                    read, plan = known[schema_id]
                     rows.add(plan.changed(read(payload)), plan)
             except UndecodableError:
                 rows.add(None, wrong=True)

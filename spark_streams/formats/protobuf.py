@@ -80,29 +80,34 @@ class ProtobufReader:
         """Return the columns with these names and types; see `json_reference.members`."""
         rows = Rows()
         own = self._own() if self.registry is None else None
+        known: dict[tuple[int, tuple[int, ...]], _Plan] = {}
         for value in texts.to_pylist():
             if value is None or (not value and own is None):
                 rows.add(None)
                 continue
             try:
-                rows.add(*self._message(value, own))
+                rows.add(*self._message(value, own, known))
             except UndecodableError:
                 rows.add(None, wrong=True)
         return columns_of(rows, kinds, _arrays)
 
-    def _message(self, value: bytes, own: _Plan | None) -> tuple[Any, _Plan]:
-        """Return the message of a value, and its plan. `own`: for values without a header."""
+    def _message(
+        self, value: bytes, own: _Plan | None, known: dict[tuple[int, tuple[int, ...]], _Plan]
+    ) -> tuple[Any, _Plan]:
+        """Return the message of a value, and its plan. `own`: for values without a header; `known`: plans so far."""
         if own is not None:
             return protobuf.parse(own.kind, value), own
         schema_id, rest = split(value)
         path, payload = split_indexes(rest)
-        plan = _resolved(schema_id, path, self)
+        plan = known.get((schema_id, path))
+        if plan is None:
+            plan = known[schema_id, path] = _resolved(schema_id, path, self)
         return protobuf.parse(plan.kind, payload), plan
 
     def member_texts(self, value: bytes) -> dict[str, str] | None:
         """Return the fields of a message as texts of JSON; None if it cannot be decoded."""
         try:
-            message, plan = self._message(value, self._own() if self.registry is None else None)
+            message, plan = self._message(value, self._own() if self.registry is None else None, {})
             found = plan.messages.as_json(message)
         except UndecodableError:
             return None
