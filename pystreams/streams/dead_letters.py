@@ -20,6 +20,8 @@ from streamclient.connection import Command, Connection
 from streamwire.stream_id import ZERO, StreamId
 
 _ORIGIN = (b"_original_stream", b"_original_id", b"_original_deliveries", b"_reason")
+#: Number of words of a letter before those of the original.
+HEAD = 2 * len(_ORIGIN)
 _CHUNK = 500
 
 
@@ -64,11 +66,11 @@ class Which:
 def parsed(entry: Entry) -> Letter | None:
     """Return an entry as a letter; None if it is not one."""
     entry_id, words = entry
-    if tuple(words[0 : 2 * len(_ORIGIN) : 2]) != _ORIGIN:
+    if tuple(words[0:HEAD:2]) != _ORIGIN:
         return None
-    stream, original, deliveries, reason = words[1 : 2 * len(_ORIGIN) : 2]
+    stream, original, deliveries, reason = words[1:HEAD:2]
     count = int(deliveries) if re.fullmatch(rb"[0-9]{1,18}", deliveries) else None
-    return Letter(entry_id, stream, original, count, reason, words[2 * len(_ORIGIN) :])
+    return Letter(entry_id, stream, original, count, reason, words[HEAD:])
 
 
 def holders(connection: Connection, names: Iterable[bytes]) -> Iterator[bytes]:

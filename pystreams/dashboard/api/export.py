@@ -112,7 +112,7 @@ class Export:
                 count += len(page)
                 size += sum(len(word) for _, words in page for word in words)
                 self._check(count, size)
-                page = [(entry_id, self._reader.words(words)) for entry_id, words in page]
+                page = list(map(self._reader.entry, page))
                 with archives.written(path):
                     if archive is None:
                         columns = columns_of(page)[:_MOST_COLUMNS]

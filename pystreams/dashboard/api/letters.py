@@ -7,7 +7,6 @@ from typing import Any
 
 from pystreams.dashboard.api import shapes
 from pystreams.dashboard.api.requests.parameters import Asked
-from pystreams.dashboard.api.requests.reading import Reader
 from pystreams.streams import dead_letters, entries, inventory
 from pystreams.streams.dead_letters import Letter, Which
 from pystreams.values import fields, times
@@ -47,7 +46,9 @@ def overview(asked: Asked) -> dict[str, Any]:
     with asked.access.lend() as connection:
         found = inventory.need(connection, name)
         looked = [each for page in entries.pages_back(connection, name, LAST, most=_SAMPLE) for each in page]
-    letters = [letter for letter in map(dead_letters.parsed, looked) if letter is not None]
+    reader = asked.reader(name)
+    heads = (reader.entry((entry_id, words[: dead_letters.HEAD])) for entry_id, words in looked)
+    letters = [letter for letter in map(dead_letters.parsed, heads) if letter is not None]
     reasons = Counter(_short(letter.reason) for letter in letters)
     origins = Counter(letter.stream for letter in letters)
     return {
@@ -59,9 +60,9 @@ def overview(asked: Asked) -> dict[str, Any]:
     }
 
 
-def letter(found: Letter, reader: Reader) -> dict[str, Any]:
+def letter(found: Letter) -> dict[str, Any]:
     """Return a dead letter."""
-    pairs = fields.pairs(reader.words(found.words))
+    pairs = fields.pairs(found.words)
     return {
         "id": found.id.decode("ascii", "replace"),
         "stream": shapes.name(found.stream),
@@ -79,14 +80,14 @@ def page(asked: Asked) -> dict[str, Any]:
     name = asked.key("stream")
     size = asked.number("size", 50, 1, 200)
     start = asked.id("at") or LAST
-    meant = which(asked, asked.snapshot.at)
+    meant, reader = which(asked, asked.snapshot.at), asked.reader(name)
     found: list[Letter] = []
     looked, following = 0, None
     with asked.access.lend() as connection:
         for some in entries.pages_back(connection, name, start, most=_LOOKED):
             for each in some:
                 looked += 1
-                one = dead_letters.parsed(each)
+                one = dead_letters.parsed(reader.entry(each))
                 if one is not None and meant.has(one):
                     found.append(one)
                 if len(found) == size or looked == _LOOKED:
@@ -95,7 +96,7 @@ def page(asked: Asked) -> dict[str, Any]:
             if following is not None:
                 break
     return {
-        "rows": [letter(each, asked.reader(name, each.stream)) for each in found],
+        "rows": list(map(letter, found)),
         "looked": looked,
         "next": following,
     }

@@ -19,6 +19,7 @@ from pystreams.dashboard.sampling.sampler import Sampler
 from pystreams.streams import inventory, tails
 from pystreams.streams.paged_calls import ask
 from pystreams.values import conditions
+from pystreams.values.fields import Entry
 from streamwire.stream_id import StreamId
 
 MOST_LISTENERS, MOST_TAILS = 200, 40
@@ -113,8 +114,12 @@ class Tail:
         if not found:
             return None, False
         self._after = StreamId.parse(found[-1][0])
-        masked = [(entry_id, self._reader.words(words)) for entry_id, words in found]
-        kept = [each for each in masked if self._holds is None or self._holds(self._reader.members(each[1]))]
+        kept: list[Entry] = []
+        for each in found:
+            reader = self._reader.of(each)
+            words = reader.words(each[1])
+            if self._holds is None or self._holds(reader.members(words)):
+                kept.append((each[0], words))
         rows = [shapes.entry(each) for each in kept[-_SHOWN:]]
         document = {"rows": rows, "after": str(self._after), "skipped": len(kept) - len(rows)}
         return document, len(found) == _COUNT

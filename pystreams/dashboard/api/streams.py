@@ -14,7 +14,7 @@ from pystreams.dashboard.api.requests.reading import Reader
 from pystreams.dashboard.api.statistics import statistics
 from pystreams.errors import fail
 from pystreams.measures import GroupRow, StreamRow
-from pystreams.streams import dead_letters, entries, inventory, paged_calls
+from pystreams.streams import entries, inventory, paged_calls
 from pystreams.streams.groups import states as of_groups
 from pystreams.streams.groups.status import judge
 from pystreams.values import fields, names, positions, times
@@ -141,8 +141,9 @@ def _step(
                 return step
             step.scanned += 1
             step.last = at
-            shown = reader.words(words or [])
-            if holds is None or holds(reader.members(shown)):
+            one = reader.of((entry_id, words))
+            shown = one.words(words)
+            if holds is None or holds(one.members(shown)):
                 step.found.append((entry_id, shown))
             if len(step.found) == size or step.scanned == most:
                 step.more = True
@@ -160,8 +161,8 @@ def entry(asked: Asked) -> dict[str, Any]:
         found = paged_calls.ask(connection, "XRANGE", name, str(wanted), str(wanted))
     if not found:
         fail("NO_SUCH_ENTRY", stream=names.shown(name), id=wanted)
-    reader = asked.reader(*_streams_of(name, found[0]))
-    pairs = fields.pairs(reader.words(found[0][1] or []))
+    reader = asked.reader(name).of(found[0])
+    pairs = fields.pairs(reader.words(found[0][1]))
     at = StreamId.parse(found[0][0])
     left, sent = _ENTRY_BYTES, []
     for key, value in pairs[:200]:
@@ -176,12 +177,6 @@ def entry(asked: Asked) -> dict[str, Any]:
         "sources": [_source(value, most) for _, value, most in sent],
         "more": max(0, len(pairs) - 200),
     }
-
-
-def _streams_of(name: bytes, entry: Entry) -> tuple[bytes, ...]:
-    """Return the streams whose rules an entry has: its own, and of a dead letter that of the original."""
-    letter = dead_letters.parsed(entry)
-    return (name,) if letter is None else (name, letter.stream)
 
 
 def _source(value: bytes, most: int) -> str | None:
@@ -200,6 +195,5 @@ def field_statistics(asked: Asked) -> dict[str, Any]:
         page: list[Entry] = []
         for some in entries.pages_back(connection, name, LAST, most=_SAMPLE):
             page += some
-    reader = asked.reader(name)
-    page = [(entry_id, reader.words(words or [])) for entry_id, words in page]
+    page = list(map(asked.reader(name).entry, page))
     return {"sample": len(page), "length": length, "fields": statistics(page)}

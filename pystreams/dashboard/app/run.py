@@ -288,6 +288,13 @@ def run(targets: Sequence[Target], settings: Settings, made: socket.socket, say:
     sys.stdout.flush()
 
 
+def is_open(settings: Settings) -> bool:
+    """Return whether a server without passwords may be used without one: only users of this machine reach the
+    dashboard, which a proxy would change.
+    """
+    return settings.bind in LOOPBACK and not settings.proxies
+
+
 def _part(target: Target, settings: Settings, token: str, audit: Audit | None, servers: int) -> Part:
     """Return what the site needs of one server. The memory of the history is shared by all of them."""
     store = None
@@ -298,6 +305,6 @@ def _part(target: Target, settings: Settings, token: str, audit: Audit | None, s
             _log.warning("The history of %s is kept in memory alone: %s", target.address.shown, cause)
     history = History(budget=_HISTORY_BYTES // servers)
     sampler = Sampler(target.address, settings.interval, history, store)
-    here = settings.bind in LOOPBACK
-    rules = Rules(target.address, token, target.changes, here, target.name, Masks(target.masks), target.decoders, audit)
+    opened, masks = is_open(settings), Masks(target.masks)
+    rules = Rules(target.address, token, target.changes, opened, target.name, masks, target.decoders, audit)
     return Part(rules, sampler, target.metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
@@ -110,24 +111,21 @@ def site(
     The first server is at `/`, another one at `/on/NAME`. `names`: host names that it answers to, in addition to IP
     addresses and localhost.
     """
-    first = Endpoints(rules, sampler, cookie, metrics)
-    every = [
-        first,
-        *(
-            Endpoints(
-                each.rules, each.sampler, f"{cookie}-{at}", each.metrics, f"/on/{quote(each.rules.name, safe='')}"
-            )
-            for at, each in enumerate(others, 1)
-        ),
-    ]
-    for each in every:
-        each.every, each.oidc = every, oidc is not None
+    every: list[Endpoints] = []
+    for at, each in enumerate([Part(rules, sampler, metrics), *others]):
+        # With a provider, a login that proves nothing would make a viewer an operator.
+        known = replace(each.rules, open_here=each.rules.open_here and oidc is None)
+        path = f"/on/{quote(each.rules.name, safe='')}" if at else ""
+        every.append(Endpoints(known, each.sampler, f"{cookie}-{at}" if at else cookie, each.metrics, path))
+    first = every[0]
+    for one in every:
+        one.every, one.oidc = every, oidc is not None
     routes: list[BaseRoute] = [Route("/", _page), Mount("/static", _Files(directory=STATIC))]
-    for each in every[1:]:
+    for one in every[1:]:
         routes += [
-            Route(unquote(each.path), _page),
-            Route(f"{unquote(each.path)}/metrics", each.metrics),
-            Mount(f"/api{unquote(each.path)}", routes=_api(each)),
+            Route(unquote(one.path), _page),
+            Route(f"{unquote(one.path)}/metrics", one.metrics),
+            Mount(f"/api{unquote(one.path)}", routes=_api(one)),
         ]
     if oidc is not None:
         routes += oidc.routes(every)

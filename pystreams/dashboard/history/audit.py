@@ -75,7 +75,9 @@ class Audit:
         found: list[dict[str, Any]] = []
         try:
             with self.path.open("rb") as file:
-                end = file.seek(0, os.SEEK_END) if before is None else before
+                end = file.seek(0, os.SEEK_END)
+                if before is not None:
+                    end = min(before, end)  # the file may have been rotated since
                 for start, line in _backwards(file, end):
                     record = _parsed(line)
                     if record is not None and wanted(record):

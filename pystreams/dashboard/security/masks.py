@@ -1,7 +1,8 @@
 """Masking: fields whose values never leave this process. Pure.
 
 A rule is `FIELD` or `STREAM:FIELD`, with `*` and `?` as wildcards; the stream ends at the last colon. A rule matches a
-field's name, and, in a value that is JSON or was decoded, a nested field's name or path (`payload.card.number`).
+field's name, and, in a value that is JSON or was decoded, a nested field's name or path (`payload.card.number`), also
+in JSON within a text of JSON.
 Rules apply before conditions are evaluated, so a search cannot find out a masked value either.
 """
 
@@ -17,13 +18,16 @@ from streamclient.errors import PystreamsError
 
 MASKED = "(masked)"
 _MASKED = MASKED.encode()
+#: Characters before a JSON document: blanks, and byte-order marks and zeros of other encodings.
+_BEFORE_JSON = b" \t\r\n\v\f\0\xef\xbb\xbf\xfe\xff"
 
 
 class Masks:
     """The rules of one server."""
 
     def __init__(self, rules: Sequence[str] = ()) -> None:
-        split = [rule.rpartition(":") for rule in rules]
+        # Brackets are no wildcards: a field may have them in its name.
+        split = [rule.replace("[", "[[]").rpartition(":") for rule in rules]
         self._rules = [(stream or "*", field) for stream, _, field in split if field]
 
     def __bool__(self) -> bool:
@@ -65,12 +69,15 @@ class Mask:
             return _MASKED
         try:
             found, masked = self._nested(name, decode(value))
+            return json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass") if masked else value
         except PystreamsError:
             return _MASKED  # its registry or package is missing, so masked fields cannot be found
         except (ValueError, RecursionError):
-            is_object = value.lstrip()[:1] in (b"{", b"[")
-            return _MASKED if is_object else value  # an object that cannot be parsed may hold a masked field
-        return json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass") if masked else value
+            first = value.lstrip(_BEFORE_JSON)[:1]
+            if first == b'"' and decode is not json.loads:
+                return self._value(name, value, json.loads)  # a text of JSON is left alone by other decoders
+            # An object that cannot be parsed may hold a masked field.
+            return _MASKED if first in (b"{", b"[") else value
 
     def _nested(self, path: str, value: Any) -> tuple[Any, bool]:
         if isinstance(value, dict):
@@ -87,6 +94,12 @@ class Mask:
         if isinstance(value, list | tuple):
             items = [self._nested(path, each) for each in value]
             return [item for item, _ in items], any(changed for _, changed in items)
+        if isinstance(value, str):
+            text = value.encode("utf-8", "surrogatepass")
+            if text.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[", b'"'):
+                shown = self._value(path, text, json.loads)
+                if shown is not text:
+                    return shown.decode("utf-8", "surrogatepass"), True
         return value, False
 
 

@@ -34,6 +34,7 @@ def test_streams_are_sorted_searched_and_paged_on_the_server(client: redis.Redis
         assert dashboard.get("streams", sort=sort)["total"] == 25
     assert dashboard.refused("streams", sort="nothing") == (400, "INVALID_VALUE")
     assert dashboard.refused("streams", size=100_000) == (400, "INVALID_VALUE")
+    assert dashboard.refused("streams", size="0" * 17 + "199999") == (400, "INVALID_VALUE")
     assert dashboard.get("overview")["totals"]["entries"] == 75
 
 

@@ -119,3 +119,11 @@ def test_pages_are_read_backwards_and_rotation_is_a_rename(place: servers.Runnin
     path.rename(tmp_path / "audit.jsonl.1")
     log.begin({"n": 1})
     assert [record["n"] for record in log.page(None, 10, lambda _: True)[0]] == [1]
+
+
+def test_an_offset_behind_the_end_of_the_log_means_its_end(place: servers.Running, tmp_path: Path) -> None:
+    """After a rotation, or by any number in a request, the newest changes are found at once."""
+    audit = Audit(tmp_path / "audit.jsonl")
+    number = audit.begin({"action": "trim"})
+    found, following = audit.page(2**53, 10, lambda _: True)
+    assert ([record["id"] for record in found], following) == ([number], None)

@@ -37,11 +37,67 @@ def test_rules_reach_into_json() -> None:
     assert _masked("orders", card='{"number": "' + SECRET) == {"card": MASKED}
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'\xef\xbb\xbf{"email": "%s"}' % SECRET.encode(),
+        json.dumps({"email": SECRET}).encode("utf-16"),
+        json.dumps(json.dumps({"email": SECRET})).encode(),
+        json.dumps({"inner": json.dumps([{"email": SECRET}])}).encode(),
+        json.dumps({"inner": '{"email": "' + SECRET}).encode(),
+        b'{"a":' * 900 + b'{"email": "%s"}' % SECRET.encode() + b"}" * 900,
+    ],
+    ids=["mark", "utf-16", "text", "nested text", "broken text", "deep"],
+)
+def test_rules_reach_into_json_in_any_form(value: bytes) -> None:
+    """A byte-order mark, another encoding, and JSON in a text of JSON hide no field from its rule."""
+    found = Masks(RULES).of(b"s").words([b"v", value])[1]
+    assert SECRET.encode() not in found.replace(b"\0", b"")
+    assert MASKED.encode() in found
+
+
+def test_brackets_in_a_rule_are_no_wildcards() -> None:
+    """A rule names a field with brackets as it is."""
+    mask = Masks(["card[0]"]).of(b"s")
+    assert (mask.hides("card[0]"), mask.hides("card0")) == (True, False)
+
+
+@pytest.mark.parametrize("value", [b'"quoted" text', b"text", b'{"n": 1, "text": "a {b}"}', b"[1, 2]", b"12"])
+def test_values_without_masked_fields_stay_as_they_are(value: bytes) -> None:
+    """Not a byte of them changes."""
+    assert Masks(RULES).of(b"s").words([b"v", value]) == [b"v", value]
+
+
+@pytest.mark.parametrize("place", ["engine"], indirect=True)
+def test_no_answer_about_dead_letters_holds_a_masked_value(place: servers.Running, client: redis.Redis) -> None:
+    """The rules of an original's stream hold for its letter wherever it is shown, and a reason can be masked."""
+    letter = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 6, "_reason": f"no {SECRET}"}
+    client.xadd("failed", {**letter, "card": SECRET}, id="1-0")
+    with dashboard_of(Wanted(place.url), masks=("orders:card", "failed:_reason")) as dashboard:
+        dashboard.log_in()
+        asked = {"stream": "failed"}
+        answers = [
+            dashboard.web.get("/api/entries", params=asked),
+            dashboard.web.get("/api/entry", params={**asked, "id": "1-0"}),
+            dashboard.web.get("/api/fields", params=asked),
+            dashboard.web.get("/api/export", params={**asked, "format": "jsonl"}),
+            dashboard.web.get("/api/letters/overview", params=asked),
+            dashboard.web.get("/api/letters/page", params=asked),
+        ]
+        for answer in answers:
+            assert answer.status_code == 200, answer.text
+            assert SECRET not in answer.text, answer.url
+            assert MASKED in answer.text, answer.url
+        assert dashboard.get("entries", stream="failed", where=f"card == '{SECRET}'")["rows"] == []
+
+
 @pytest.mark.parametrize("place", ["engine"], indirect=True)
 def test_no_answer_holds_a_masked_value(place: servers.Running, client: redis.Redis) -> None:
     """Entries, one entry, conditions, statistics, dead letters, exports and slow commands."""
     client.config_set("slowlog-log-slower-than", 0)
-    client.xadd("orders", {"email": SECRET, "n": 1, "card": json.dumps({"number": SECRET})}, id="1-0")
+    text = json.dumps({"email": SECRET})
+    quoted = {"text": json.dumps(text), "marked": b"\xef\xbb\xbf" + text.encode()}
+    client.xadd("orders", {"email": SECRET, "n": 1, "card": json.dumps({"number": SECRET}), **quoted}, id="1-0")
     letter = {"_original_stream": "orders", "_original_id": "1-0", "_original_deliveries": 6, "_reason": "why"}
     client.xadd("failed", {**letter, "email": SECRET, "card": json.dumps({"number": SECRET})}, id="1-0")
     client.config_set("slowlog-log-slower-than", 10_000)

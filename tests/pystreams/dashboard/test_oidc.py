@@ -164,6 +164,16 @@ def test_a_viewer_reads_and_an_operator_changes(
         assert (_produce(web), _produce(web, "/on/two")) == (200, 200)
 
 
+def test_a_login_without_a_password_gives_no_role(place: servers.Running, provider: _Provider) -> None:
+    """The server has no password. With a provider, only the provider or the token make an operator."""
+    with _dashboard(place, provider) as web:
+        _log_in(web, provider)
+        for path in ("/api/login", "/api/on/two/login"):
+            answer = web.post(path, json={"user": "", "password": ""})
+            assert (answer.status_code, answer.json()["error"]["id"]) == (403, "PASSWORD_PROVES_NOTHING")
+        assert web.get("/api/session").json()["operator"] is False
+
+
 @pytest.mark.parametrize(
     ("change", "ends"),
     [

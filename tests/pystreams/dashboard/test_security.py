@@ -320,3 +320,16 @@ def test_metrics_are_for_who_has_the_token(started: Started, client: redis.Redis
     statuses = [other.web.get("/metrics", headers={"authorization": "Bearer guess"}).status_code for _ in range(9)]
     assert (statuses[0], statuses[-1]) == (401, 429)
     assert other.web.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "opened"),
+    [
+        (run.Settings(), True),
+        (run.Settings(bind="0.0.0.0"), False),
+        (run.Settings(proxies=["127.0.0.1"]), False),
+    ],
+)
+def test_only_users_of_this_machine_need_no_password(settings: run.Settings, opened: bool) -> None:
+    """A dashboard that others reach, directly or through a proxy, accepts no login that proves nothing."""
+    assert run.is_open(settings) is opened

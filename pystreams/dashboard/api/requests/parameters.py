@@ -20,6 +20,7 @@ from streamwire.stream_id import StreamId
 PAGE, MOST = 50, 200
 _MAY_BE_EMPTY = ("stream", "group")
 _DEEPEST = 1_000_000  # pages of a list
+_MOST_DIGITS = 18  # of a number, with leading zeros
 _LONGEST_SPAN = 31 * 86_400_000
 _WALK, _STEP = 10_000, 500  # rows that are looked through for those that a session may see
 
@@ -51,9 +52,9 @@ class Asked:
     #: Address of the client.
     origin: str = ""
 
-    def reader(self, *streams: bytes) -> Reader:
-        """How the entries of a stream are read; for a dead letter also name the stream that it comes from."""
-        return Reader(self.decoders.of(streams[-1]), self.masks.of(*streams))
+    def reader(self, stream: bytes) -> Reader:
+        """How the entries of a stream are read."""
+        return Reader(self.decoders, self.masks, stream)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -89,7 +90,7 @@ class Asked:
         if value is None or value == "":
             return default
         text = str(value)
-        if not text.isascii() or not text.isdigit() or not low <= int(text[:18]) <= high:
+        if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or not low <= int(text) <= high:
             fail("INVALID_VALUE", name=name, value=text[:50], expected=f"it must be a number from {low} to {high}")
         return int(text)
 

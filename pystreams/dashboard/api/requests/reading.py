@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, get_args
 
-from pystreams.dashboard.security.masks import Mask
+from pystreams.dashboard.security.masks import Masks
 from pystreams.errors import fail
+from pystreams.streams import dead_letters
 from pystreams.values import names
 from pystreams.values.decoding import Decoding
+from pystreams.values.fields import Entry
 from streamclient.errors import PystreamsError
 from streamclient.formats.decoder import Decoded, Decoder
 from streamclient.formats.schemas import Format, UndecodableError
@@ -60,11 +62,21 @@ class _Tolerant(Decoder):
 
 
 class Reader:
-    """How the entries of one stream are read."""
+    """How the entries of one stream are read, or a dead letter: it also has the rules of its original's stream."""
 
-    def __init__(self, decoder: Decoder, mask: Mask) -> None:
-        self._decoder, self._mask = decoder, mask
-        self._decoding = Decoding(_Tolerant(decoder))
+    def __init__(self, decoders: Decoders, masks: Masks, *streams: bytes) -> None:
+        self._decoders, self._masks, self._streams = decoders, masks, streams
+        self._decoder, self._mask = decoders.of(streams[-1]), masks.of(*streams)
+        self._decoding = Decoding(_Tolerant(self._decoder))
+
+    def of(self, found: Entry) -> Reader:
+        """Return how an entry of the stream is read."""
+        letter = dead_letters.parsed(found)
+        return self if letter is None else Reader(self._decoders, self._masks, *self._streams, letter.stream)
+
+    def entry(self, found: Entry) -> Entry:
+        """Return an entry with masked values replaced."""
+        return found[0], self.of(found).words(found[1])
 
     def words(self, words: Sequence[bytes]) -> list[bytes]:
         """Return field names and values in turn, with masked values replaced.
