@@ -1,6 +1,7 @@
 """Command families: properties shared by the commands on one type of value, or about one subject.
 
-Containers such as XGROUP are declared next to their subcommands, which defines the family of these.
+The families of subcommands are not here: a container such as XGROUP is declared next to its subcommands, and that
+declaration returns their family.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DUMP and RESTORE: values in Redis's own format, so they can move between this engine and real servers both ways."""
+"""DUMP and RESTORE: values in Redis's own format, so that they can move between this engine and Redis both ways."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ T = TypeVar("T")
 _TAIL = struct.Struct("<HQ")
 #: Maximum number of seconds of Redis's 24-bit clock.
 _LONGEST_IDLE = (1 << 24) - 1
-#: Streams with more entries and pending entries, hashes or lists with more elements, and payloads with more bytes are
-#: written and read in steps.
+#: Sizes above which values are written and read in steps: a stream's entries and pending entries, a hash's or list's
+#: elements, and a payload's bytes.
 _LONG, _MANY, _LONG_PAYLOAD = 2000, 5000, 200_000
 #: Nodes per step, and bytes of the checksum per step.
 _NODES, _CHECKED = 4, 256 * 1024
@@ -107,7 +107,7 @@ def _loaded(ctx: Context, payload: bytes) -> Generator[None, None, Value]:
 
 
 def _in_turns(reading: rdb.Steps[T]) -> Generator[None, None, T]:
-    """Run a reader that already has all bytes, several of its steps at a time."""
+    """Run a reader whose input is complete, several of its steps per step here."""
     while True:
         try:
             for _ in range(_NODES):
@@ -141,7 +141,7 @@ def dump(ctx: Context, argv: list[bytes]) -> Reply:
     elif isinstance(value, SortedSet) and len(value) >= _MANY:
         work = _dump_gathered(gathered(value, _highest_first), value_writer.dumped_scores)
     if work is None and value is not None:
-        # A few elements can also be long: encoding copies them at once, but the checksum takes time.
+        # Even a few elements can be long. Encoding copies them quickly, but their checksum takes time.
         version, pieces = value_writer.dumped(value)
         chunks = list(pieces)
         if sum(map(len, chunks)) <= _LONG_PAYLOAD:
@@ -212,7 +212,7 @@ def restore(ctx: Context, argv: list[bytes]) -> Reply:
         if ttl:
             deadline = ttl if absolute else ttl + now
             if deadline >= 1 << 63:
-                # Redis's addition overflows here, and the key is deleted immediately.
+                # In Redis this sum overflows, and the key is deleted immediately.
                 raise CommandError(data.invalid_expire(b"restore"))
         return _put(ctx, argv, value, deadline, idle)
 
@@ -236,7 +236,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     ctx.changes.notify("g", b"restore", key, db.index)
     version = forms_version(ctx.config.integer("rdb-version"))
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
-        # Replicas read the format that this server writes, but may not read a newer one.
+        # Replicas can read the format that this server writes, but perhaps not the newer one of the payload.
         payload = _dumped_as(value, version)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     if isinstance(value, Hash) and payload is not argv[3]:

@@ -39,7 +39,7 @@ _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), 
 
 
 class TimeOption:
-    """``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or the one word that keeps or removes the expiry."""
+    """``EX``, ``PX``, ``EXAT`` or ``PXAT`` with an amount, or the word that keeps or removes the expiry."""
 
     __slots__ = ("_amount", "_unit", "keeps")
 
@@ -50,7 +50,7 @@ class TimeOption:
         self.keeps = False
 
     def take(self, args: Args, without_time: bytes) -> bool:
-        """Parse the option, which can be repeated in the same form; return whether it was present and valid."""
+        """Parse the option; return whether it was present and valid. It may be given twice, but not in two forms."""
         word = args.peek()
         if word == without_time and not self._unit:
             self.keeps = True

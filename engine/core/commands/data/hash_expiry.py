@@ -56,7 +56,7 @@ def _only_fields(argv: list[bytes]) -> list[bytes]:
 
 
 def _take_fields(args: Args, error: bytes, apart: int = 1) -> list[bytes]:
-    """Parse ``FIELDS numfields field [field ...]``, or pairs of fields and values."""
+    """Parse ``FIELDS numfields field [field ...]``; with ``apart`` 2, each field is followed by its value."""
     args.take()
     count = args.take_int(error)
     if not 0 < count <= _I32_MAX:
@@ -159,7 +159,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
 
 
 def _holds(condition: bytes, current: int | None, deadline: int) -> bool:
-    """Return whether a field with the deadline ``current`` meets the condition for another one."""
+    """Return whether NX, XX, GT or LT allows replacing a field's ``current`` deadline with ``deadline``."""
     if condition in (b"NX", b"XX"):
         return (current is None) is (condition == b"NX")
     if condition == b"GT":
@@ -276,7 +276,7 @@ class _Words:
             else:
                 raise CommandError(data.unknown_argument(args.take()))
         if wrong or (self.condition and apart == 1):
-            # Both commands parse each other's options before they refuse them.
+            # As in Redis, each command parses the other's options before it refuses them.
             raise CommandError(data.UNKNOWN_ARGUMENT)
         if not self.fields:
             raise CommandError(data.FIELDS_MISSING)
@@ -360,7 +360,7 @@ def hgetdel(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _taken(fields: Hash, names: list[bytes]) -> list[bytes | None]:
-    """Return the values of fields that are removed while they are read: a repeated name is missing the second time."""
+    """Return the values of fields that the caller deletes. A repeated name has no value the second time."""
     seen: set[bytes] = set()
     values: list[bytes | None] = []
     for name in names:

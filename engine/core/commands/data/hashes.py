@@ -138,7 +138,7 @@ def _in_pages(
 
     def work() -> Generator[None, None, Reply]:
         parts = yield from gathering
-        # Each part is freed when it is sent: freeing all of them together would take long.
+        # Each part is freed when it is sent, because freeing all of them at once would block the server.
         return Pages(kind, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
 
     return ctx.in_steps(argv, work())
@@ -247,7 +247,7 @@ def hscan(ctx: Context, argv: list[bytes]) -> Reply:
     def found(names: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             names = list(filter(matcher(pattern), names))
-        # In a later step some of them may be gone.
+        # Other commands may have removed fields between the steps.
         pairs = [(name, fields[name]) for name in names if name in fields]
         return [name for name, _ in pairs] if without_values else list(chain.from_iterable(pairs))
 

@@ -133,7 +133,7 @@ def keys_matching(ctx: Context, argv: list[bytes]) -> Reply:
         found: list[Reply] = []
         while keys:
             found += filter(matches, keys[-_MANY:])
-            # Freeing all of them at the end would take long.
+            # Freeing all of them at the end would block the server.
             del keys[-_MANY:]
             yield
         return paged(found)

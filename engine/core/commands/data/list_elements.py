@@ -69,7 +69,7 @@ def lindex(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _signed(word: bytes) -> int:
-    """Parse an integer whose sign is the direction; the one without an opposite is refused."""
+    """Parse an integer whose sign is the direction. The lowest one is refused, because it cannot be negated."""
     value = parse_int(word)
     if value == I64_MIN:
         raise CommandError(general.WITHOUT_OPPOSITE)
@@ -171,7 +171,7 @@ def lrem(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def _remove_few(items: List, element: bytes, most: int, *, from_end: bool) -> int:
-    """Remove elements one by one, without reading those after the last; return how many were removed."""
+    """Remove up to ``most`` elements one by one, reading no further than the last match; return the number removed."""
     for removed in range(most):
         if from_end:
             at = next((at for at, item in enumerate(reversed(items)) if item == element), None)

@@ -205,7 +205,7 @@ def _blocking_move(ctx: Context, argv: list[bytes], *, left: bool, to_left: bool
     timeout = timeout_in_ms(argv[-1], ctx.now)
     items = list_at(ctx, argv[1])
     if items is None:
-        # RESP2's null array means a timeout, null a transaction, which never waits.
+        # In RESP2 a timeout returns a null array. A transaction never waits and returns null.
         return None if ctx.session.in_exec else ctx.block(argv, [argv[1]], timeout, type_name=b"list")
     return _move(ctx, argv[1], argv[2], items, left=left, to_left=to_left)
 
@@ -238,7 +238,7 @@ def brpoplpush(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 def parse_pop(args: Args, is_there: Callable[[bytes], bool]) -> tuple[list[bytes], bool, int]:
-    """Parse ``numkeys key [key ...] <end> [COUNT count]``: the keys, ``is_there`` of the end, and the count."""
+    """Parse ``numkeys key [key ...] end [COUNT count]``; return the keys, ``is_there(end)`` and the count."""
     keys = numbered_keys(args, data.NUMKEYS, general.SYNTAX)
     end, count = is_there(args.take()), 0
     while len(args):

@@ -1,4 +1,4 @@
-"""OBJECT: how Redis stores, or would store, values, for programs that depend on it."""
+"""OBJECT: a value's encoding as Redis would choose it, and the idle time and use frequency of its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Number of random elements to draw: arguments shared by HRANDFIELD and ZRANDMEMBER."""
+"""Arguments shared by HRANDFIELD and ZRANDMEMBER: the number of elements to draw, and the form of the reply."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def parse_draws(argv: list[bytes], both: bytes) -> tuple[int, bool]:
     if len(argv) == 4 and not -(I64_MAX // 2) <= count <= I64_MAX // 2:
         raise CommandError(general.OUT_OF_RANGE)
     if count < -_MOST_DRAWS:
-        # Redis would build the reply regardless of the memory and time required.
+        # Redis has no such limit: it builds the reply whatever memory and time that takes.
         raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     return count, len(argv) == 4

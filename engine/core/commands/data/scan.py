@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Number of names processed per step.
 _LOOKED_AT = 2000
-#: Whitespace, sign and digits, up to the first zero byte: what C's strtoull reads.
+#: Input that C's strtoull accepts: whitespace, sign and digits, up to the first zero byte.
 _CURSOR = re.compile(rb"[ \t-\r]*([+-]?)0*(\d{1,20})(?:\0.*)?", re.DOTALL)
 
 
@@ -96,7 +96,7 @@ def scan(ctx: Context, argv: list[bytes]) -> Reply:
     def found(keys: list[bytes]) -> list[Reply]:
         if pattern != b"*":
             keys = list(filter(matcher(pattern), keys))
-        # In a later step some of them may be gone.
+        # Other commands may have removed keys between the steps.
         return [key for key in keys if TYPE_NAMES.get(type(db.peek(key))) == kind] if kind is not None else keys
 
     return looked_through(ctx, argv, following, keys, found)

@@ -1,7 +1,7 @@
 """Intersections, unions and differences of sets: read, counted, or stored in another set.
 
-For large sets the result is computed in steps, between which other commands run; it reflects one moment. Storing
-commands are logged as received, because their sources precede them in the log.
+For large sets the result is computed in steps, between which other commands run, but from the sets at one moment.
+Storing commands are logged as received: a replay finds the same sources, because the log has the earlier writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Number of sets up to which each member is looked up in the sets before its own.
+#: Maximum number of sets for which a union finds duplicates by looking each member up in the preceding sets.
 _FEW = 4
 #: Yields the result of some sets in parts without duplicates. A missing key is an empty set.
 _Combine = Callable[[list[Members]], Iterator[list[bytes]]]
@@ -48,7 +48,7 @@ def _all(sets: list[Members]) -> Iterator[list[bytes]]:
     """Yield the members of any set."""
     sets = distinct(sets)
     if len(sets) <= _FEW:
-        # Avoids a table that would grow and be freed all at once.
+        # This needs no table of all members, which would block the server when it grows and when it is freed.
         for number, one in enumerate(sets):
             for part in _parts(one):
                 for other in sets[:number]:
@@ -111,7 +111,7 @@ def _store(ctx: Context, argv: list[bytes], *, combine: _Combine) -> Reply:
     def work() -> Generator[None, None, Reply]:
         yield from gathering
         if not all(map(partial(_is_still, ctx), keys, sets)):
-            # The sets have been replaced, and the log has their new values before this command.
+            # A set has been replaced. The log has its new value before this command, so the result is made from that.
             sets[:] = [read_set(ctx, key) for key in keys]
             deque(stored(), maxlen=0)
         _replace(ctx, argv, result)

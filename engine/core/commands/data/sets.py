@@ -81,7 +81,7 @@ def srem(ctx: Context, argv: list[bytes]) -> Reply:
 def smove(ctx: Context, argv: list[bytes]) -> Reply:
     """Moves a member from one set to another."""
     _, source, target, member = argv
-    # Redis looks up both first, so both may expire.
+    # Redis looks up both keys first, so either may expire even if the command then fails.
     ctx.db.get(source)
     ctx.db.get(target)
     members = _set(ctx, source)
@@ -129,7 +129,7 @@ def in_pages(ctx: Context, argv: list[bytes], members: Members) -> Reply:
 
     def work() -> Generator[None, None, Reply]:
         parts = yield from gathering
-        # Each part is freed when it is sent: freeing all of them together would take long.
+        # Each part is freed when it is sent, because freeing all of them at once would block the server.
         return Pages(Set, sum(map(len, parts)), (parts.pop() for _ in range(len(parts))))
 
     return ctx.in_steps(argv, work())
@@ -149,7 +149,7 @@ def sscan(ctx: Context, argv: list[bytes]) -> Reply:
 
     def found(words: list[bytes]) -> list[Reply]:
         matching = words if pattern == b"*" else filter(matcher(pattern), words)
-        # In a later step some of them may be gone.
+        # Other commands may have removed members between the steps.
         return [word for word in matching if word in members]
 
     return looked_through(ctx, argv, following, words, found)
@@ -220,7 +220,7 @@ def srandmember(ctx: Context, argv: list[bytes]) -> Reply:
     if count == I64_MIN:
         raise CommandError(general.out_of_range(-I64_MAX, I64_MAX))
     if count < -_MOST_DRAWS:
-        # Redis would build the reply regardless of the memory and time required.
+        # Redis has no such limit: it builds the reply whatever memory and time that takes.
         raise CommandError(general.out_of_range(-_MOST_DRAWS, I64_MAX))
     members = read_set(ctx, argv[1])
     return paged(members.drawn(count, ctx.changes.pick)) if members else []

@@ -1,8 +1,8 @@
 """SORT and SORT_RO: elements of a list, a set or a sorted set, sorted by themselves or by the values of other keys.
 
 Words are compared bytewise, as Redis does in the C locale. Many elements are sorted in steps, between which other
-commands run: the elements are those of one moment, but the keys named by BY and GET are read when each element is
-processed. The log receives the list that STORE stored.
+commands run. The elements are those at one moment, but the keys named by BY and GET are read during the step that
+processes the element. The log receives the list that STORE stored, not the command.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _ordered(
     ctx: Context, options: _Options, words: list[bytes], runs: list[list[Any]]
 ) -> Generator[None, None, Iterator[bytes]]:
     """Sort the words using the temporary ``runs``; they must be kept until the result has been consumed."""
-    # Elements with equal numbers are ordered by themselves; elements with equal words keep their original order.
+    # Elements with equal numbers are ordered bytewise; with BY and ALPHA, elements with equal words keep their order.
     key = _first if options.alpha and options.by is not None else None
     down = options.descending
     for at in range(0, len(words), _AT_ONCE):
@@ -193,7 +193,7 @@ def _results(
         yield
     del ordered
     while runs:
-        # Freeing all of them together would take long.
+        # Freeing all of them at once would block the server.
         del runs[-_FREED_AT_ONCE:]
         yield
     return results

@@ -1,6 +1,7 @@
 """Commands that run Lua, and that manage scripts and libraries of functions.
 
-``engine.core.scripting`` does the work, through the context. They do not depend on the interpreter.
+The commands reach ``engine.core.scripting``, which does the work, through the context. They do not import the
+interpreter.
 """
 
 from engine.core.commands.scripting import functions, scripts

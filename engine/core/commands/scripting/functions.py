@@ -70,7 +70,7 @@ def function_load(ctx: Context, argv: list[bytes]) -> Reply:
             raise CommandError(scripting.unknown_load_option(word))
         replace = True
     name = ctx.functions.load(argv[-1], replace=replace)
-    # REPLACE: no error if it is replayed over a file that already has the library.
+    # With REPLACE, a replay on data that already has the library does not fail.
     _changed(ctx, b"FUNCTION", b"LOAD", b"REPLACE", argv[-1])
     return name
 
@@ -134,7 +134,7 @@ def _described(library: Library, *, with_code: bool) -> Map:
 
 @function_subcommand("stats", "noscript allow_busy")
 def function_stats(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns which function is running, and how many there are."""
+    """Returns the running function, and the numbers of libraries and functions."""
     running = ctx.scripts.running
     about: Map | None = None
     if running is not None:

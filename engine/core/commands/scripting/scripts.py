@@ -111,5 +111,5 @@ def script_kill(ctx: Context, argv: list[bytes]) -> Reply:
 
 @script_subcommand("debug <YES | SYNC | NO>", since="3.2.0")
 def script_debug(ctx: Context, argv: list[bytes]) -> Reply:
-    """Refuses: the engine has no script debugger."""
+    """Returns an error: the engine has no script debugger."""
     raise CommandError(scripting.NO_DEBUGGER)

@@ -99,7 +99,7 @@ def _file(ctx: Context) -> AclFile:
 
 @acl_subcommand("load", complexity="O(users)")
 def load(ctx: Context, argv: list[bytes]) -> Reply:
-    """Replaces all users by those of the ACL file, or none if it has an error."""
+    """Replaces all users with those of the ACL file; if the file has an error, nothing changes."""
     file = _file(ctx)
     try:
         ctx.accounts.load(file.read(), file.name)

@@ -127,7 +127,7 @@ def tracking(ctx: Context, argv: list[bytes]) -> Reply:
 
 @client_subcommand("caching <YES | NO>", since="6.0.0")
 def caching(ctx: Context, argv: list[bytes]) -> Reply:
-    """Refuses: the engine does not track keys."""
+    """Returns an error: the engine does not track keys."""
     raise CommandError(clients.NOT_TRACKING)
 
 
@@ -164,7 +164,8 @@ def list_(ctx: Context, argv: list[bytes]) -> Reply:
     elif len(argv) > 2:
         raise CommandError(general.SYNTAX)
     sessions = list(sessions)
-    # One line per connection, even if its ID is repeated: the caller's own line measures all words of this command.
+    # Each line is made once, even if its ID is repeated: the caller's line measures all words of this command, so
+    # making it for each of many IDs would take quadratic time.
     lines = {one: describe(one, ctx.now, argv if one is ctx.session else ()) + b"\n" for one in set(sessions)}
     return Verbatim(b"".join(map(lines.__getitem__, sessions)))
 

@@ -40,7 +40,7 @@ def _counted(use: Use, keys: Keys) -> Map:
 def _key_specs(one: Command) -> Set:
     keys = one.keys
     if keys.find is not None and keys.first:
-        # The keys after the first one depend on the command's words.
+        # The positions of the keys after the first one depend on the arguments.
         found = [_key_spec_unknown(use) for use in one.uses[1:]]
         return Set([_range(one.uses[0], keys.first, 0, 1), *_built_keys(one), *found])
     if len(one.uses) > 1:
@@ -68,7 +68,7 @@ def _key_specs(one: Command) -> Set:
 
 
 def _built_keys(one: Command) -> list[Map]:
-    """Return the keys whose names SORT's BY and GET build from the elements."""
+    """Return the specification of the keys that SORT's BY and GET name, which depend on the elements."""
     return [_key_spec_unknown(one.uses[0])] if "BY pattern" in one.syntax else []
 
 
@@ -78,7 +78,7 @@ def _key_spec_unknown(use: Use) -> Map:
 
 
 def _range(use: Use, first: int, last: int, step: int) -> Map:
-    """Describe keys at fixed positions; ``last`` counts from the first one."""
+    """Describe keys at fixed positions. ``last`` is relative to ``first``; negative numbers count from the end."""
     return _spec(use, Map.of({b"type": b"index", b"spec": Map.of({b"index": first})}), last, step, 0)
 
 

@@ -1,6 +1,7 @@
 """DEBUG: commands for tests, if ``enable-debug-command`` allows them.
 
-As in Redis it is one command, not a container: an unknown name and a wrong number of words cause the same error.
+As in Redis, DEBUG is one command and not a container: an unknown subcommand and a wrong number of arguments cause the
+same error.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
 _MANY = 1 << 30
-#: Greater numbers of seconds are treated as zero, as in Redis.
+#: Number of seconds above which DEBUG SLEEP does not wait at all, as in Redis.
 _MOST_SECONDS = 1 << 31
 
 
 class _Sub(NamedTuple):
-    """A subcommand: its handler, and the minimum and maximum number of words after its name."""
+    """A subcommand: its handler, and the minimum and maximum number of its arguments."""
 
     handler: Handler
     low: int
@@ -45,7 +46,7 @@ _TABLE: dict[str, _Sub] = {}
 
 
 def _sub(usage: str, low: int, high: int) -> Callable[[Handler], Handler]:
-    """Declare a subcommand by its name and arguments. HELP shows these with the handler's docstring."""
+    """Declare a subcommand. ``usage`` is its name and arguments, which HELP shows above the handler's docstring."""
 
     def declare(handler: Handler) -> Handler:
         name, _, syntax = usage.partition(" ")
@@ -117,7 +118,7 @@ def _object(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.NO_SUCH_KEY)
     idle = ctx.db.idle(argv[2]) // 1000
     clock = (ctx.now // 1000 - idle) & 0xFFFFFF
-    # Without type, version and checksum, as Redis counts.
+    # As Redis counts it: without the 11 bytes of type, version and checksum.
     size = len(dumped(value)) - 11
     return Simple(
         b"Value at:%#x refcount:1 encoding:%b serializedlength:%d lru:%d lru_seconds_idle:%d"

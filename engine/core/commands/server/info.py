@@ -85,7 +85,7 @@ def _clients(ctx: Context, facts: ProcessFacts) -> _Lines:
 
 
 def _waited_for_deletion(ctx: Context) -> int:
-    """Return the number of keys for whose deletion a client also waits: XREADGROUP does, as its group would vanish."""
+    """Return the number of keys whose deletion would unblock a client, as it does for XREADGROUP."""
     return len({(one.db, key) for one in _waiters(ctx) if one.on_delete for key in one.keys})
 
 
@@ -291,7 +291,10 @@ _TITLES = {"cpu": "CPU"}
 
 
 def text(ctx: Context, wanted: list[str]) -> bytes:
-    """Return the sections ``wanted`` (``default``, ``all``, ``everything`` or none select several), in usual order."""
+    """Return the ``wanted`` sections, in Redis's order.
+
+    ``default``, ``all``, ``everything`` and an empty list select several.
+    """
     names: set[str] = set()
     for word in wanted or ["default"]:
         if word in ("all", "everything"):

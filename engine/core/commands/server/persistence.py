@@ -53,8 +53,8 @@ def waitaof(ctx: Context, argv: list[bytes]) -> Reply:
 
     The reply is ``[1 if the writes are on disk here, number of replicas that have them on disk]``.
 
-    When the command runs again, its timeout has been replaced by the two offsets that it waits for: in the log and
-    in the replication stream.
+    While the command is blocked, its timeout is replaced by the two offsets that it waits for: in the log and in the
+    replication stream. It runs again with these.
     """
     durability, replication = ctx.durability, ctx.replication
     local, replicas = parse_int(argv[1], general.OUT_OF_0_1), parse_int(argv[2])

@@ -1,7 +1,8 @@
 """Channels: subscribing, publishing, PUBSUB. ``engine.core.clients.pubsub`` stores the subscriptions.
 
-A subscription has one confirmation per channel, so these go through the outbox and the command has no reply of its own.
-Inside EXEC, where each command has one place in the reply, the first confirmation is there and the others follow.
+A command that subscribes to several channels sends one confirmation per channel. They go through the outbox, and the
+command itself has no reply. Inside EXEC, whose reply has one element per command, the first confirmation is that
+element, and the others follow EXEC's reply.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _answers(
     change: Callable[[Session, bytes], None],
     *counted: Collection[bytes],
 ) -> Reply:
-    """Send a confirmation for each name, with the resulting number of subscriptions in ``counted``."""
+    """Apply ``change`` to each name and send its confirmation, with the total size of ``counted`` after the change."""
     session = ctx.session
     answers = []
     for name in names:

@@ -69,7 +69,7 @@ def psync(ctx: Context, argv: list[bytes]) -> Reply:
 
 @server_command("sync", "admin noscript no_async_loading no_multi", since="1.0.0")
 def sync(ctx: Context, argv: list[bytes]) -> Reply:
-    """Makes the connection a replica of the old kind, which receives all data and then all writes."""
+    """Makes the connection a replica without partial resynchronization: it receives all data and then all writes."""
     ctx.replication.synchronise(ctx.session, b"", -1)
     return NO_REPLY
 
@@ -78,7 +78,7 @@ def sync(ctx: Context, argv: list[bytes]) -> Reply:
 def wait(ctx: Context, argv: list[bytes]) -> Reply:
     """Waits until replicas have all earlier writes, and returns how many do.
 
-    When the command runs again, its timeout has been replaced by the offset that it waits for.
+    While the command is blocked, its timeout is replaced by the offset that it waits for. It runs again with that.
     """
     replication = ctx.replication
     if replication.follows:
@@ -118,7 +118,7 @@ for _name, _since in (("replicaof", "5.0.0"), ("slaveof", "1.0.0")):
 
 @server_command("failover [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "admin noscript stale", since="6.2.0")
 def failover(ctx: Context, argv: list[bytes]) -> Reply:
-    """Hands over to a replica that is up to date, pausing writes meanwhile, and follows it from then on."""
+    """Pauses writes until a replica is up to date, makes it the master, and becomes its replica."""
     args = Args(argv)
     if len(argv) == 2 and args.flag(b"ABORT"):
         ctx.replication.abort_failover()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _no_cluster(ctx: Context, argv: list[bytes]) -> Reply:
-    """Refuses: the engine is not a node of a cluster."""
+    """Returns an error: the engine is not a node of a cluster."""
     raise CommandError(server.NO_CLUSTER)
 
 

@@ -56,7 +56,7 @@ def exec_(ctx: Context, argv: list[bytes]) -> Reply:
         try:
             return ctx.scripts.apart(ctx, argv, lambda: _run(ctx, session, queued))
         except CommandError:
-            # Lua is not available, and nothing has run yet: the queued scripts report it in their own replies.
+            # Lua is not available, and nothing has run yet. The queued scripts return that error below.
             pass
     return _run(ctx, session, queued)
 

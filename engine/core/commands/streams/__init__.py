@@ -1,7 +1,7 @@
 """Commands of streams and consumer groups.
 
-It contains helpers for both rooms (``lookups``, ``many_ids``) and the commands that concern entries and
-groups alike (XINFO, ``PS.*``).
+Commands that concern both entries and groups (XINFO, ``PS.*``), and helpers shared by the rooms ``entries`` and
+``groups`` (``lookups``, ``many_ids``).
 """
 
 from engine.core.commands.streams import entries, extensions, groups, stream_info

@@ -1,8 +1,8 @@
 """Commands that Redis does not have (prefix ``PS.``), for reading streams in ranges and for adding staged entries.
 
-Clients detect them with ``COMMAND INFO``. Ranges are half open: after ``after``, up to and
-including ``upto``, like the offsets of a micro-batch. The cost depends on the segments touched, not on the
-entries; PS.APPEND costs as much as the same XADDs in a pipeline.
+Clients detect them with ``COMMAND INFO``. A range ``after upto`` excludes ``after`` and includes ``upto``, like the
+offsets of a micro-batch. The cost depends on the number of segments touched, not of entries; PS.APPEND costs as much as
+the same XADDs in a pipeline.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from engine.core.streams.runs import ends_of_parts
 from engine.core.table.registry import COMMANDS, Keys
 from engine.text.messages import general, streams
 
-#: Number of parts from which the reply is paged.
+#: Number of parts from which PS.SPLIT's reply is paged.
 _MANY_PARTS = 1000
-#: Maximum entries delivered at a time; and while replicas need effects that name each ID.
+#: Maximum entries delivered per step: usually, and while replicas need effects that name each ID.
 _STEP, _NAMED_STEP = 50_000, 5000
 
 
@@ -66,7 +66,7 @@ def ps_state(ctx: Context, argv: list[bytes]) -> Reply:
     "ps.nth key after count", "readonly fast", since="8.10.0", complexity="O(log N) and the segments in between."
 )
 def ps_nth(ctx: Context, argv: list[bytes]) -> Reply:
-    """Returns the ID of the count-th entry after an ID, or of the last one, and how many entries that makes.
+    """Returns the ID of the count-th entry after an ID, or of the last entry if there are fewer.
 
     The reply is ``[ID, number of entries after `after` up to it]``, or ``[nil, 0]`` if there are no entries.
     """
@@ -163,7 +163,7 @@ def _deliver(ctx: Context, argv: list[bytes], low: int, high: int, time: int, mo
         if ctx.replication.feeds:
             ClaimEffects(ctx, ref, consumer.name).record_new(runs, time)
         else:
-            # One command regardless of the number of entries: at replay the stream and the group have the same state.
+            # One short command, whatever the number of entries: during a replay it finds the same stream and group.
             after, upto = ids.text(low - 1), ids.text(group.last_id)
             ctx.effect(b"PS.DELIVER", key, name, consumer.name, after, upto, b"TIME", b"%d" % time)
         record_position(ctx, ref)

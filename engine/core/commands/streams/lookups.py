@@ -10,7 +10,7 @@ from engine.text.messages import general, streams
 
 
 def need_stream(ctx: Context, key: bytes, *, reading: bool = False) -> Stream:
-    """Return the stream at ``key``; with ``reading`` it must not be changed."""
+    """Return the stream at ``key``. With ``reading``, the caller must not change it."""
     stream = ctx.db.read_stream(key) if reading else ctx.db.stream(key)
     if stream is None:
         raise CommandError(general.NO_SUCH_KEY)

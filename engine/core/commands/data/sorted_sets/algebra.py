@@ -42,7 +42,7 @@ def _sum(one: float, two: float) -> float:
 
 
 def _least(one: float, two: float) -> float:
-    # If the second one is NaN, the first one is returned.
+    # If ``two`` is NaN, ``one`` is returned.
     return min(one, two)
 
 
@@ -194,7 +194,10 @@ def _with_scores(source: Elements[Any]) -> _Scores:
 
 
 def _copied(sources: list[Elements[Any]]) -> Generator[None, None, list[dict[bytes, float]]]:
-    """Copy the members and scores of the sources in steps, as of one moment from now on."""
+    """Copy the members and scores of the sources in steps.
+
+    All copies show the same moment: if a source changes before the last step, all are copied again at once.
+    """
     copies: list[dict[bytes, float]] = []
 
     def parts() -> Iterator[None]:

@@ -297,12 +297,12 @@ def zscan(ctx: Context, argv: list[bytes]) -> Reply:
         following, names = members.names.walk(cursor, count)
     else:
         following, names = 0, [member for member, _ in members.shown()]
-    # Redis uses a different number format here.
+    # Redis formats the scores of large sorted sets differently in ZSCAN.
     text = doubles.long_text if members.big else doubles.text
 
     def found(names: list[bytes]) -> list[Reply]:
         matching = names if pattern == b"*" else filter(matcher(pattern), names)
-        # In a later step some of them may be gone.
+        # Other commands may have removed members between the steps.
         return [word for name in matching if name in members for word in (name, text(members[name]))]
 
     return looked_through(ctx, argv, following, names, found)

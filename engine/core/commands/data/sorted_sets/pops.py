@@ -44,7 +44,7 @@ def _pop(ctx: Context, key: bytes, members: SortedSet, count: int, *, upper: boo
 def _pop_many(
     ctx: Context, key: bytes, members: SortedSet | None, count: int, *, upper: bool, in_pairs: bool
 ) -> Generator[None, None, Reply]:
-    """Pop members in steps, and return them as a reply: other commands may add and remove members in between."""
+    """Pop members in steps and return them as a reply. Other commands may add and remove members between the steps."""
     db, parts, left = ctx.db, [], count
     while left > 0 and type(members) is SortedSet:
         parts.append(_pop(ctx, key, members, min(left, AT_ONCE), upper=upper))

@@ -159,7 +159,7 @@ def pages_of(parts: list[list[Pair]], *, with_scores: bool, in_pairs: bool) -> P
     """Return a long reply of pairs, which frees ``parts`` as they are sent."""
     count = sum(map(len, parts))
     parts.reverse()
-    # Each part is freed when it is sent: freeing all of them together would take long.
+    # Each part is freed when it is sent, because freeing all of them at once would block the server.
     pages = (shown(parts.pop(), with_scores=with_scores, in_pairs=in_pairs) for _ in range(len(parts)))
     return Pages(list, 2 * count if with_scores and not in_pairs else count, pages)
 
@@ -241,7 +241,7 @@ def _remove(ctx: Context, argv: list[bytes], *, by: bytes) -> Reply:
             left = db.get(key)
             if type(left) is not SortedSet:
                 break
-            # Ranks after removed members move up; scores and members do not.
+            # Each removal moves the next members to the rank ``start``. Scores and members do not shift.
             low, high = (start, min(start + count - done, len(left))) if by == b"RANK" else find(left, False)
             high = min(high, low + AT_ONCE, low + count - done)
             if high <= low:

@@ -1,7 +1,7 @@
 """Storing sorted sets that were computed from others.
 
-A long result is computed in steps from copies of its sources at one moment. If a source has changed before the result
-is stored, the log receives the members and scores instead of the command.
+A long result is computed in steps, from copies of its sources as of one moment. If a source changes before the result
+is stored, the log receives the result's members and scores instead of the command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.text import doubles
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Computes ordered blocks of pairs in steps.
+#: Computation of a result in steps: ordered blocks of pairs.
 Making = Generator[None, None, list[list[Pair]]]
 #: Members per command in the log.
 _LOGGED = 500

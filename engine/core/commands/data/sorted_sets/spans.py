@@ -1,7 +1,7 @@
 """Ranges of sorted sets: parsing a command's words, and finding the corresponding ranks in a sorted set.
 
-Ranges are by rank, by score, or by member if all scores are equal. If scores differ, a range by member returns what
-Redis returns for a listpack; Redis does not define it for a skiplist.
+Ranges are by rank, by score, or by member. Ranges by member require equal scores; if scores differ, the result is that
+of Redis for a listpack (for a skiplist, Redis defines no result).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Finder = Callable[[SortedSet, bool], Span]
 
 
 def by_rank(start: bytes, stop: bytes) -> Finder:
-    """Find by rank, both ends included; negative ranks count from the end, and with ``reverse`` all do."""
+    """Find by inclusive ranks. Negative ranks count from the end. With ``reverse``, rank 0 is the last member."""
     first, last = parse_int(start), parse_int(stop)
 
     def find(members: SortedSet, reverse: bool) -> Span:
@@ -53,7 +53,7 @@ def _score(word: bytes) -> _Score:
 
 
 def by_score(low: bytes, high: bytes) -> Finder:
-    """Find by score, both ends included unless prefixed with a round bracket."""
+    """Find by score. An end is inclusive unless it starts with ``(``."""
     least, most = _score(low), _score(high)
 
     def find(members: SortedSet, reverse: bool) -> Span:
@@ -101,7 +101,7 @@ def _name(pair: Pair) -> bytes:
 
 
 def by_member(low: bytes, high: bytes) -> Finder:
-    """Find by member; a square bracket includes the end, a round one excludes it; - and + are unbounded."""
+    """Find by member. ``[`` makes an end inclusive, ``(`` exclusive. ``-`` is before all members, ``+`` after them."""
     least, most = _member(low), _member(high)
 
     def find(members: SortedSet, reverse: bool) -> Span:

@@ -1,8 +1,9 @@
 """Whole strings: SET, GET and their variants.
 
-A string is bytes, or a bytearray after APPEND or SETRANGE has changed it in place (Redis calls that raw).
+A string is bytes, or a bytearray after APPEND or SETRANGE has changed it in place (the ``raw`` encoding in Redis).
 
-The log receives results, not requests, if a request depends on the clock or on the machine's floats.
+If the result of a command depends on the clock or on floating-point arithmetic, the log receives that result instead of
+the command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 r"""PS.ADD: entries added from columns, each with the values of a field back to back and the end of each value.
 
-Redis does not have it. It is equivalent to many XADDs with ``*``, without parsing commands and building replies.
+Redis does not have this command. It is equivalent to many XADDs with ``*``, but needs no parsing of each command and
+no reply for each.
 The rows are encoded all at once: as frames (XRANGE's format) and as XADDs (the log's format). Rows whose values have
 the same lengths are copies of one template with the values written into it::
 
@@ -38,7 +39,7 @@ _Buffer = bytes | bytearray
 #: Maximum entries and bytes that one command adds. A field's name and the key are sent once, but they are repeated in
 #: each entry or in each command of the log.
 _MAX_COUNT, _MAX_BYTES = 1 << 24, 1 << 29
-_ENTRY_BYTES, _FIELD_BYTES = 80, 32  # # maximum overhead of an entry and of a field, besides names and values
+_ENTRY_BYTES, _FIELD_BYTES = 80, 32  # Maximum overhead of an entry and of a field, besides names and values.
 #: Number of rows up to which ``FewRows`` is used.
 FEW_ROWS = 60
 #: Number of rows per distinct value length below which rows are joined from pieces.
@@ -61,7 +62,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
 
     The value of a field in entry i lies in ``values`` from position i to position i + 1. The ``count`` + 1
     positions are 32-bit little-endian integers. With a count of 0 nothing is added, and no stream is created.
-    If a millisecond does not have enough sequence numbers left, all entries get IDs of the next one.
+    If the current millisecond has too few sequence numbers left, all entries get IDs of the next millisecond.
     """
     args = Args(argv, 1)
     key, count = args.take(), args.take_int()
@@ -72,7 +73,7 @@ def ps_add(ctx: Context, argv: list[bytes]) -> Reply:
         raise CommandError(general.wrong_arity(b"ps.add"))
     names, positions, values = words[::3], words[1::3], words[2::3]
     each = _ENTRY_BYTES + len(key) + sum(_FIELD_BYTES + len(name) for name in names)
-    if count * each + sum(map(len, values)) > _MAX_BYTES:  # # (columns of this size are not processed)
+    if count * each + sum(map(len, values)) > _MAX_BYTES:
         raise CommandError(streams.COLUMNS_TOO_LARGE)
     try:
         rows: Rows | FewRows
@@ -144,7 +145,7 @@ class Rows:
         ``forms`` are the texts before and after the ID in each output format. Also returns the sizes in the first one.
         """
         step, count = 1 + 2 * len(self._columns), end - first
-        pieces: list[bytes] = [b""] * (step * count + 1)  # # for each row: its ID, and the name and value of each field
+        pieces: list[bytes] = [b""] * (step * count + 1)  # For each row: its ID, then the name and value of each field.
         pieces[-1] = b"\r\n"
         sizes = np.zeros(count, np.int64)
         for at, (name, column) in enumerate(self._columns):
@@ -187,7 +188,10 @@ class Rows:
 
 
 class FewRows:
-    """The same for few rows, for which numpy costs more. ``columns``: a field, its positions, its values."""
+    """The same as ``Rows`` without numpy, which costs more for few rows.
+
+    ``columns``: a field, its positions, its values.
+    """
 
     __slots__ = ("_bodies", "_words")
 
@@ -220,9 +224,9 @@ class FewRows:
 
 
 def _stretches(seq: int, count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield ``count`` rows from this sequence number on, at most ``most`` at a time.
+    """Yield the rows as ranges [first, end) of at most ``most`` rows; the first row has the sequence number ``seq``.
 
-    They are cut where an ID changes in more than the last digits.
+    The IDs of a range differ only in the last digits.
     """
     first = 0
     while first < count:

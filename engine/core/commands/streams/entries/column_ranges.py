@@ -1,12 +1,12 @@
-"""PS.COLUMNS: a range of a stream as columns, if the engine stores it that way.
+"""PS.COLUMNS: a range of a stream, as columns if it is stored that way.
 
-Its readers decide that: the parts of a stream that it reads, and all that is added later, are packed as columns once
-they are cold, the others as frames (`engine.core.streams.segment.Segment.want_columns`).
-
-Redis does not have it. The reply consists of *blocks* in ID order; together they hold the entries of XRANGE
-over the same range. A block of columns has the format of PS.ADD, preceded by the IDs. A block of frames holds
-entries in XRANGE's format, back to back. Frames are not converted to columns here: the conversion costs as much on the
+Redis does not have this command. The reply is a list of *blocks* in ID order, with the same entries as XRANGE over the
+same range. A block of columns has the format of PS.ADD, preceded by the IDs. A block of frames holds entries in
+XRANGE's format, back to back. Frames are not converted to columns here: the conversion would cost as much on the
 engine's only core as in the readers, which can have many cores.
+
+Reading with this command decides how a stream is stored. The segments that it reads, and all later segments, are packed
+as columns when they become cold; all others are packed as frames (`engine.core.streams.segment.Segment.want_columns`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.core.streams.stream import Stream
 from engine.text.messages import data, general, streams
 
 Buffer = bytes | memoryview
-#: Run length below which frames are sent: a block costs its reader more.
+#: Number of entries below which a run is sent as frames: a block of columns would cost its reader more.
 _FEW = 32
 #: Maximum size of a page of a long reply, in bytes.
 _PAGE_BYTES = 512 * 1024

@@ -1,4 +1,4 @@
-"""Decoding the XADDs in a value of PS.APPEND: commands for one key with different fields and nothing else."""
+"""Decoding of the XADDs that PS.APPEND appends: commands for one key, without options, with any fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGITS = 9
 
 
 def _run(key: bytes, words: int, bodies: list[bytes]) -> XaddRun:
-    """Return a run of ``XADD key * field value ...`` with ``words`` words each."""
+    """Return a run of ``XADD key * field value ...`` with ``words`` fields and values each."""
     return XaddRun(len(bodies), [b"XADD", key, b"*"], words, bodies, list(map(len, bodies)))
 
 
@@ -30,7 +30,7 @@ def adds_of(key: bytes, data: bytes) -> list[XaddRun]:
 
 
 def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
-    """Decode commands that all have the same number of words; empty if they do not, or may not."""
+    """Decode commands that all have the same number of words; empty if they do not, or if that is uncertain."""
     line = data.index(b"\r\n")
     words = _number(data, 0, line, b"*") - 3
     head = data[: line + 2] + middle
@@ -44,7 +44,7 @@ def _alike(key: bytes, data: bytes, middle: bytes) -> list[XaddRun]:
 
 
 def _are_bulks(data: bytes, at: NDArray[np.int64], ends: NDArray[np.int64], words: int) -> bool:
-    """Return whether there are ``words`` bulk strings from each position to its end."""
+    """Return whether the bytes from each position to its end are exactly ``words`` bulk strings."""
     walker = Walker(data + bytes(AFTER), at)
     try:
         for number in range(words):

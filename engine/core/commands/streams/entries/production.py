@@ -14,7 +14,7 @@ from engine.text.messages import general, streams
 
 @stream_command("xcfgset key [IDMP-DURATION seconds] [IDMP-MAXSIZE count]", "write fast", since="8.6.0")
 def xcfgset(ctx: Context, argv: list[bytes]) -> Reply:
-    """Sets how long and how many idempotent IDs a stream remembers."""
+    """Sets how many idempotent IDs a stream keeps, and for how long."""
     producers = ctx.streams.producers_of(need_stream(ctx, argv[1]))
     args = Args(argv, 2)
     duration = maxsize = None
@@ -53,7 +53,7 @@ def xidmprecord(ctx: Context, argv: list[bytes]) -> Reply:
     if not iid:
         raise CommandError(streams.RECORD_NO_IID)
     stream = need_stream(ctx, key)
-    # During replay the entry may be gone already: trimmed by the XADD that this record belongs to.
+    # During a replay, the XADD that this record belongs to may already have trimmed the entry.
     if entry_id not in stream and not ctx.changes.replaying:
         raise CommandError(streams.RECORD_NO_ENTRY)
     producers = ctx.streams.producers_of(stream)

@@ -27,8 +27,8 @@ _SCANNED_PER_COUNT = 10
 _STRETCH = 8
 #: Entries claimed in one step of a long command.
 _STEP = 200
-#: XAUTOCLAIM with a greater COUNT runs in steps of this amount of work. Claiming one entry is 1; an entry of a stretch
-#: that is claimed together, or skipped because none of it is idle for long enough, is less.
+#: COUNT above which XAUTOCLAIM runs in steps, and the work per step. Claiming one entry is 1 unit of work. Entries of a
+#: stretch that is claimed together, or skipped because none of them is idle for long enough, count as less.
 _FEW, _WORK = 200, 1000
 _OF_A_STRETCH, _OF_FRESH_ONES = 0.5, 0.03
 
@@ -99,7 +99,7 @@ class Claim:
 
     def take_all(self, entry_ids: list[int], force: bool) -> None:
         """Claim these entries in this order; remove the records of deleted entries."""
-        # Entries in the log existed: no segment needs to be read from disk.
+        # Entries named by the log existed when they were claimed, so no segment needs to be read from disk to find out.
         is_told = self.ctx.changes.replaying and force and self.justid
         if not is_told:
             self.stream.bring_in(entry_ids)
@@ -325,7 +325,7 @@ def xautoclaim(ctx: Context, argv: list[bytes]) -> Reply:
 
 
 class _Search:
-    """XAUTOCLAIM's scan of the pending entries: from ``start``, up to ``count`` of them, in ``attempts``."""
+    """XAUTOCLAIM's scan from ``start``. It claims up to ``count`` entries and examines up to ``attempts`` records."""
 
     __slots__ = ("attempts", "count", "cursor", "deleted", "is_over")
 

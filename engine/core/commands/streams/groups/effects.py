@@ -82,6 +82,6 @@ class ClaimEffects:
 
 
 def record_position(ctx: Context, ref: GroupRef) -> None:
-    """Record the effect of a new position: the group's last-delivered ID, and its fields that have an option."""
+    """Record the effect of a new position: an XGROUP SETID with the last-delivered ID and the options of the group."""
     last = ids.text(ref.group.last_id)
     ctx.effect(b"XGROUP", b"SETID", ref.key, ref.name, last, *group_fields.options(ref.group))

@@ -75,7 +75,7 @@ def xread(ctx: Context, argv: list[bytes]) -> Reply:
     if read.block is None:
         return NIL_ARRAY
     if ctx.retry is None:
-        # "$" means new from now on: IDs replace it in the waiting command.
+        # In the blocked command, "$" is replaced by the last ID of now, so that it keeps its meaning.
         words = [ids.text(start) if word == b"$" else word for word, start in zip(read.id_words, starts, strict=True)]
         argv = argv[: read.id_pos] + words
     behind = dict(zip(read.keys, starts, strict=True)) if len(set(read.keys)) == len(read.keys) else {}
@@ -175,11 +175,11 @@ def _wait(ctx: Context, argv: list[bytes], read: Read, wake_at: int | None) -> R
 
 
 def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
-    """Return when the first pending record that is not idle for long enough may become so.
+    """Return the next time at which an entry may become idle for ``min_idle`` ms.
 
-    Records that are idle for long enough have just been processed: their entries were deleted, so they do not end
-    the wait. Other clients can change records without a signal, so the wait is never longer than for a record that is
-    delivered now.
+    Records that are idle for that long now have just been processed. Their entries were deleted, so they do not end the
+    wait. Other clients can deliver entries without a signal to this one, so the wait never exceeds ``min_idle``, or
+    ``_LOOK_AGAIN_MS`` if that is longer.
     """
     times = [group.pending.oldest_time(ctx.now - min_idle) for group in groups]
     known = [time + min_idle + 1 for time in times if time is not None]
@@ -189,7 +189,7 @@ def _next_claim(ctx: Context, groups: list[Group], min_idle: int) -> int:
 def _new_entries(
     ctx: Context, ref: GroupRef, read: Read, consumer: Consumer, budget: Budget, claims: int | None
 ) -> Reply | None:
-    """Return the result of ``>``: with CLAIM, idle pending entries first, then new ones; None if there is nothing."""
+    """Return the entries for ``>``: with CLAIM, idle pending ones first, then new ones; None if nothing was found."""
     claimed: list[Reply] = []
     if claims is not None:
         claimed = _claim_idle(ctx, ref, consumer, budget, claims)
@@ -214,7 +214,7 @@ def _claim_idle(ctx: Context, ref: GroupRef, consumer: Consumer, budget: Budget,
     claimed: list[Reply] = []
     stream, group, effects = ref.stream, ref.group, ClaimEffects(ctx, ref, consumer.name)
     nacked = dict(group.nacked)
-    # NACKed entries have just been delivered: with a minimum idle time of 0 they would be found again.
+    # The NACKed entries have just been delivered. With a minimum idle time of 0, they would be found again here.
     others = (entry_id for entry_id in group.pending.oldest(ctx.now - min_idle) if entry_id not in nacked)
     for entry_id in chain(nacked, others):
         if budget.spent or (budget.count and len(claimed) >= budget.count):

@@ -64,7 +64,7 @@ def xgroup_create(ctx: Context, argv: list[bytes]) -> Reply:
         else:
             raise CommandError(general.subcommand_arguments(b"xgroup", argv[1]))
     stream = ctx.db.stream(key) if mkstream else _need_key(ctx, key)
-    at_most(argv, 8)  # # no option can be repeated
+    at_most(argv, 8)  # No option can be repeated.
     if word == b"$":
         last_id = stream.last_id if stream is not None else 0
     else:
@@ -128,7 +128,7 @@ def xgroup_createconsumer(ctx: Context, argv: list[bytes]) -> Reply:
     "delconsumer key group consumer", "write", access="RW delete", complexity="O(N) with N pending entries."
 )
 def xgroup_delconsumer(ctx: Context, argv: list[bytes]) -> Reply:
-    """Deletes a consumer, and returns how many entries were pending with it."""
+    """Deletes a consumer, and returns the number of its pending entries."""
     group = _need_group(ctx, argv[2], argv[3]).group
     consumer = group.consumers.get(argv[4])
     if consumer is None:
