@@ -62,7 +62,7 @@ def look_up(argv: list[bytes]) -> Command:
 class Refusal(Enum):
     """Reasons to refuse commands, in the order in which clients receive them. Each reason has one owner, which sets it.
 
-    The first ones apply to writing commands, the others to all commands with or without the flag in ``_EXEMPT``.
+    DISK, REPLICAS and READONLY apply to writing commands. For the others, ``_EXEMPT`` names the flag that decides.
     """
 
     #: The disk rejects writes. PING is refused too, so that health checks fail.
@@ -75,7 +75,7 @@ class Refusal(Enum):
     STALE = auto()
     #: The data is being loaded.
     LOADING = auto()
-    #: Other data is being loaded that will replace the current data.
+    #: Data is being loaded that will replace the current data, which can still be read.
     LOADING_BESIDE = auto()
     #: A slow script is running.
     BUSY = auto()
@@ -84,7 +84,7 @@ class Refusal(Enum):
 #: Flags of commands that a pause of writes holds back.
 _REPLICATED = {"write", "may_replicate"}
 _WRITING = (Refusal.DISK, Refusal.REPLICAS, Refusal.READONLY)
-#: A flag, and whether commands with it are refused, or those without it.
+#: The flag that decides, and whether commands are refused that have it (True) or that lack it (False).
 _EXEMPT = {
     Refusal.STALE: ("stale", False),
     Refusal.LOADING: ("loading", False),
@@ -106,14 +106,14 @@ class Admission:
         self.memory_full = False
         #: False on a replica that leaves maxmemory to its master: ``memory_full`` is never set there.
         self.memory_counts = True
-        #: Whether some commands are refused to all clients except the master of this server.
+        #: Whether any reason applies. The master of this server is exempt from all of them.
         self.refuses = False
         self._refusals: dict[Refusal, bytes] = {}
-        #: Returns a command's flags for these words. The core replaces it to include the declarations of scripts.
+        #: Returns the flags of a command called with these words. The core's version includes a script's own flags.
         self.flags_of: Callable[[Command, list[bytes]], frozenset[str]] = lambda command, _: command.flags
 
     def refuse(self, why: Refusal, error: bytes) -> None:
-        """Refuse the commands that the reason concerns with ``error`` from now on; empty: allow them again."""
+        """Start refusing commands for this reason, with the reply ``error``; if it is empty, allow them again."""
         self._refusals.pop(why, None)
         if error:
             self._refusals[why] = error
@@ -140,7 +140,7 @@ class Admission:
             self._check_readiness(session, command, argv)
 
     def check_step(self, session: Session, command: Command, argv: list[bytes]) -> None:
-        """Raise CommandError if a command running in steps must stop, because it would now be refused."""
+        """Raise CommandError if a command that runs in steps would be refused now, and so must stop."""
         if self.refuses and not self._changes.replaying and not session.is_master:
             self._check_writing(session, command, argv)
             self._check_readiness(session, command, argv)
@@ -174,7 +174,7 @@ class Admission:
                 raise CommandError(self._refusals[why])
 
     def allows_run(self, session: Session, run: XaddRun) -> bool:
-        """Return whether the session may run XADDs together now; if not, its commands are checked one by one."""
+        """Return whether the session may run these XADDs as one now. If not, they must be checked one by one."""
         if (self.refuses or self.memory_full) and not self._changes.replaying:
             return False
         if session.limited and not self.may_add(session, run):
@@ -182,13 +182,13 @@ class Admission:
         return session.proto != 2 or not session.subscriptions
 
     def may_add(self, session: Session, run: XaddRun) -> bool:
-        """Return whether a limited session's user may run XADDs together: each distinct key is checked once."""
+        """Return whether a limited session's user may run all of these XADDs. Each distinct key is checked once."""
         keys = [run.head[1]] if run.keys is None else [word[word.index(b"\n") + 1 : -2] for word in set(run.keys)]
         adds = ([b"XADD", key, b"*", b"field", b"value"] for key in keys)
         return self._accounts.may_call(session, COMMANDS[b"XADD"], adds)
 
     def is_held_back(self, session: Session, argv: list[bytes], now: int) -> bool:
-        """Return whether a pause holds the command back at ``now`` (milliseconds); expired pauses end here."""
+        """Return whether a pause holds the command back at ``now`` (milliseconds). Ends pauses that have expired."""
         pause = self._pause
         if now >= pause.until:
             pause.clear()

@@ -1,7 +1,7 @@
 """Blocked clients: which ones a change or a timeout wakes, and the replies they receive.
 
-A blocked command keeps its words. When one of its keys is signalled the command runs again, in the order in which the
-clients blocked. It either replies or keeps waiting in its place. Replies go to the outbox.
+When a key is signalled, the commands blocked on it run again with the same words, in the order in which their clients
+blocked. Each one either replies or keeps waiting in its place. Replies go to the outbox.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Blocked:
                         nothing_for.add(waiter.interest)
 
     def wake(self, session: Session) -> None:
-        """Called at the session's wake time (``engine.core.clients.session.Waiter.wake_at``).
+        """Time the session out, or run its command again, at its ``engine.core.clients.session.Waiter.wake_at``.
 
-        The session times out, or its command runs again; in that case it may have a new wake time.
+        After a run that keeps waiting, the wake time may be a new one.
         """
         changes = self._ctx.changes
         waiter = session.waiter
@@ -82,8 +82,9 @@ class Blocked:
 
 
 def _concerns(waiter: Waiter, key: bytes, value: Any, *, replaced: bool) -> bool:
-    """Return whether the waiter's command must run again for the value now at ``key``; ``replaced``: whether it was
-    replaced.
+    """Return whether the waiter's command must run again, given the current ``value`` of the signalled key.
+
+    ``replaced``: whether the value was replaced since the client blocked.
     """
     if value is not None and type_name(value) == waiter.type_name:
         return replaced or waiter.has_news is None or waiter.has_news(key, value)

@@ -1,8 +1,8 @@
 """A run of XADD commands as one operation per key: the fast path of XADD's handler.
 
-The run consists of bytes in a verified form (``engine.wire.bulk``). Every condition under which one of its commands
-would fail, or would have to be visible separately, is checked before any change. In that case the
-run is declined, and its commands run one by one. A property test proves that the results are the same.
+The run consists of bytes in a verified form (``engine.wire.bulk``). Before any change, the run is declined if one of
+its commands would fail or must be visible separately; its commands then run one by one. A property test shows that both
+ways have the same results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
 
 _AUTO = b"$1\r\n*\r\n"
-#: The ends of IDs: sequence numbers.
+#: The ends of IDs as bulk strings, by sequence number.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
 
@@ -32,9 +32,9 @@ class _Part:
 
     __slots__ = ("bodies", "count", "explicit", "first", "groups", "key", "ms", "rows", "seq", "sizes", "stream")
 
-    #: IDs as bulk strings, grouped by number of digits: the common start, and the end of each; ...
+    #: The IDs as bulk strings, grouped by number of digits: the common start, and the end of each.
     groups: list[tuple[bytes, list[bytes]]]
-    #: ... and as numbers.
+    #: The IDs as numbers.
     ms: array[int]
     seq: array[int]
 
@@ -46,9 +46,9 @@ class _Part:
         self.count = len(bodies)
         #: Indices of these commands in the run, unless it has only this part.
         self.rows: list[int] = []
-        #: The first ID, ...
+        #: The first ID.
         self.first = 0
-        #: ... and all IDs as bulk strings if they are not consecutive.
+        #: All IDs as bulk strings, if they are not consecutive.
         self.explicit: list[bytes] | None = None
 
     def reply_rows(self) -> list[bytes]:
@@ -58,7 +58,7 @@ class _Part:
         return [stem + text for stem, texts in self.groups for text in texts]
 
     def replies(self) -> list[bytes]:
-        """Return the same bytes in few buffers."""
+        """Return the bytes of ``reply_rows``, joined to few buffers."""
         if self.explicit is not None:
             return [b"".join(self.explicit)]
         return [stem + stem.join(texts) for stem, texts in self.groups]
@@ -72,7 +72,7 @@ def _stem(ms: int, digits: int) -> bytes:
 
 
 def _consecutive(first_id: int, count: int) -> list[tuple[bytes, list[bytes]]]:
-    """Return the texts of ``count`` consecutive IDs of one millisecond, split where the number of digits changes."""
+    """Return the texts of ``count`` consecutive IDs of one millisecond, one group per number of digits."""
     ms, first = first_id >> 64, first_id & ids.U64_MAX
     end = first + count
     texts = _TEXTS[first:end] if end <= len(_TEXTS) else [b"%d\r\n" % number for number in range(first, end)]
@@ -111,7 +111,7 @@ class Added:
         return replies
 
     def buffers(self) -> list[bytes]:
-        """Return the same bytes in few buffers."""
+        """Return the bytes of ``rows``, joined to few buffers."""
         if self._one:
             return [self._one]
         return [b"".join(self.rows())] if self._parts[0].rows else self._parts[0].replies()
@@ -135,7 +135,7 @@ def add_run(ctx: Context, run: XaddRun) -> Added | None:
 
 
 def _add_one(ctx: Context, key: bytes, words: int, body: bytes) -> Added | None:
-    """Run a single command, of a client that waits for each reply, with minimal overhead."""
+    """Run a single command with minimal overhead: clients that wait for each reply send runs of one."""
     stream: Stream | None = ctx.db.typed(key, Stream)
     if stream is None:
         return None
@@ -195,7 +195,7 @@ def _take_ids(ctx: Context, part: _Part, words: list[bytes]) -> bool:
         ms, seq = array("Q", halves[::2]), array("Q", halves[1::2])
     except (ValueError, OverflowError):
         return False
-    # Non-canonical texts, and those without exactly one dash, differ from the formatted IDs.
+    # The comparison finds non-canonical texts, and texts without exactly one dash.
     if list(map(b"%d-%d".__mod__, zip(ms, seq, strict=False))) != texts:
         return False
     last = part.stream.last_id if part.stream is not None else 0
@@ -241,7 +241,7 @@ def _apply(ctx: Context, part: _Part, words: int, trim: Trim | None) -> None:
 
 
 def _trim(trim: Trim, stream: Stream, count: int) -> bool:
-    """Trim as the single commands would have, each up to its limit; return whether any entry was removed."""
+    """Trim as the single commands would have, each within its LIMIT; return whether any entry was removed."""
     length = stream.length
     while count and trim.apply(stream):
         count -= 1

@@ -1,12 +1,12 @@
 """The core as a whole: it runs one command at a time and returns its reply, its effects, and messages for others.
 
-The shell calls ``Core.execute`` and then delivers three things: the reply; ``Core.outbox``, replies and
-messages for other sessions, in order (clients woken by the command, subscribers, monitors); and the effects of
-``Core.changes``, for the log. It supplies the facts that only it has: the time, a blocked client's wake time
-(``Core.wake``), a closed connection (``Core.close_session``).
+The shell calls ``Core.execute`` and then delivers three things: the reply; the replies and messages for other sessions
+in ``Core.outbox`` (for clients woken by the command, subscribers and monitors), in order; and the effects in
+``Core.changes``, for the log. The shell supplies the time, calls ``Core.wake`` when a blocked client's wake time is
+reached, and calls ``Core.close_session`` for a closed connection.
 
 If a method raises ``engine.core.environment.failures.FatalError``, or any other exception, the core
-must not be used any more. The remaining effects are complete: those of the failed call are dropped.
+must not be used any more. The effects of the failed call are dropped; those that remain are complete.
 
 The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
 `engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. It is
@@ -106,14 +106,14 @@ class Core:
         self.functions = self._ctx.functions = Functions(self._ctx, self.scripts)
         self.admission.flags_of = Declared(self.scripts.flags_of, self.functions.flags_of).flags
         self.blocked = Blocked(self._ctx, self._call_late)
-        #: Whether woken clients are served later, by the code that set this: more commands are about to come.
+        #: Whether ``execute`` does not serve woken clients, because its caller has more commands and serves them later.
         self.serve_later = False
         for name in ("stream-node-max-bytes", "stream-node-max-entries"):
             config.on_change(name, self._limit_nodes)
         self._limit_nodes()
 
     def _limit_nodes(self) -> None:
-        """Apply the two directives; existing entries keep their nodes."""
+        """Apply the directives that limit a stream's nodes; existing entries keep their nodes."""
         for db in self.databases:
             for stream in db.streams():
                 stream.keep_limits()
@@ -200,7 +200,7 @@ class Core:
         session.last_command = command.full_name
         admission = self.admission
         if session.limited or session.monitor or session.subscriptions or admission.memory_full or admission.refuses:
-            # The check can only refuse something in these cases.
+            # In all other cases, the check would allow the command.
             try:
                 admission.check(session, command, argv)
             except CommandError as error:
@@ -221,13 +221,13 @@ class Core:
         if len(changes.effects) - first > 1:
             changes.seal_effects(first)
         if changes.ready and not self.serve_later:
-            # The command may have taken long: keys that have expired meanwhile must not be returned.
+            # The command may have taken long. Woken clients must not see keys that have expired meanwhile.
             changes.set_time(max(now_us, self.telemetry.measured_ns // 1000))
             self.blocked.serve()
         return reply
 
     def _note_refused_form(self, session: Session, argv: list[bytes]) -> None:
-        """Count the rejection of an existing command that was called with a wrong number of words."""
+        """Count the rejection of a command with a wrong number of arguments, if the command exists."""
         command = called_by(argv)
         session.last_command = b"NULL" if command is None else command.full_name
         if command is not None:
@@ -238,10 +238,10 @@ class Core:
         self._ctx.takes_steps = True
 
     def go_on(self, session: Session, steps: Steps, now_us: int) -> Reply:
-        """Run the next step of a command, then serve the clients that it woke; return the reply, or ``steps`` if
-        unfinished.
+        """Run the next step of a command, then serve the clients that it woke.
 
-        If such commands are now refused, it ends with that error, and completed steps remain.
+        Returns the reply, or ``steps`` if the command is not finished. If the command would be refused now, it ends
+        with that error, and the effects of its completed steps remain.
         """
         changes, telemetry, command = self.changes, self.telemetry, look_up(steps.argv)
         changes.set_time(now_us)
@@ -309,7 +309,7 @@ class Core:
         end = telemetry.stopwatch()
         spent = end - telemetry.measured_ns
         telemetry.measured_ns = end
-        # After the command: CONFIG RESETSTAT counts itself, INFO does not.
+        # Counted after the run, as in Redis: CONFIG RESETSTAT shows up in the new counters, INFO not in its own reply.
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         stat.ns += spent
         if failed:
@@ -317,7 +317,7 @@ class Core:
         if retry is None:
             telemetry.commands += 1
             session.calls += 1
-            # It is negative if the clock was set back; bit_length ignores the sign.
+            # The duration is negative if the clock was set back; bit_length ignores the sign.
             stat.buckets[spent.bit_length()] += 1
         if (waiter := session.waiter if reply is BLOCKED else retry) is not None:
             waiter.spent_ns += spent
@@ -333,7 +333,7 @@ class Core:
         return reply
 
     def _note_wait(self, waiter: Waiter) -> None:
-        """Report a blocked command that has its reply: it is slow if its runs were, regardless of the waiting time."""
+        """Report a blocked command that has its reply. Its duration is that of its runs, without the waiting time."""
         if waiter.spent_ns >= self.telemetry.threshold_ns:
             self.telemetry.note(
                 waiter.session, look_up(waiter.called), waiter.called, waiter.spent_ns, self.changes.now
@@ -365,7 +365,7 @@ class Core:
         return self._call(session, command, argv, retry)
 
     def _run_queued(self, session: Session, queued: Queued) -> list[Reply | Several]:
-        """Run a command queued by MULTI; return its replies, separately or together."""
+        """Run a command, or a run of XADDs, queued by MULTI; return one reply per command, or several as one value."""
         command, words = queued
         if isinstance(words, list):
             return [self._call_late(session, command, words)]
@@ -379,11 +379,10 @@ class Core:
     # -- many XADDs at once -------------------------------------------------------------------------------------------
 
     def execute_run(self, session: Session, run: XaddRun, now_us: int) -> Sequence[bytes] | None:
-        """Run many XADDs at once, or queue them in a transaction; return their replies as bytes. None: nothing was
-        done.
+        """Run many XADDs at once, or queue them in a transaction; return their replies as bytes.
 
-        Blocked clients are served after the whole run. It is declined if each command must be visible separately, as
-        for subscribers to keyspace events.
+        Blocked clients are served after the whole run. Returns None, and does nothing, if each command must be visible
+        separately, as for subscribers to keyspace events.
         """
         changes = self.changes
         changes.now_us = now_us
@@ -426,7 +425,7 @@ class Core:
         return added
 
     def load_run(self, session: Session, run: FramedRun, now_us: int) -> bool:
-        """Run many XADDs of a log at once, without notifications; False: nothing was done."""
+        """Run many XADDs of a log at once, without notifications. Returns False if the run is declined."""
         changes = self.changes
         changes.set_time(now_us)
         if changes.on_event is not None or self.telemetry.wants_each or session.multi is not None:
@@ -446,12 +445,12 @@ class Core:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def wake(self, session: Session, now_us: int) -> None:
-        """Called at a blocked session's wake time."""
+        """End the wait of a blocked session, or run its command again, at its wake time."""
         self.changes.set_time(now_us)
         self.blocked.wake(session)
 
     def tick(self, now_us: int) -> None:
-        """Expire old records of idempotent producers. Called about once per second."""
+        """Remove expired records of idempotent producers. The shell calls this about once per second."""
         self.changes.set_time(now_us)
         self.streams.expire_producers(self.changes.now)
 
@@ -477,5 +476,5 @@ class Core:
 
 
 def _naming(error: UnreadableError, command: Command, argv: list[bytes]) -> CommandError:
-    """Return the error with the keys of the failed command."""
+    """Return an error reply that names the keys of the failed command."""
     return CommandError(streams.unreadable_in(error.text, command.keys.of(argv)))

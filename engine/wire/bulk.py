@@ -1,16 +1,16 @@
 r"""Runs of XADD: many commands of one form in one buffer, found by one regular expression and verified.
 
-The XADDs of a pipeline have the same form. A ``Scanner`` finds that common form of a client's commands, and then all of
-them in one call of ``re``, with an expression that matches such a command and nothing else (``engine.wire.forms``).
-If the expression leaves the length of a word open, the length is compared with the word's header afterwards. The sum
-of the lengths shows that the commands are contiguous.
+The XADDs of a pipeline usually have a common form. A ``Scanner`` learns the form of a client's commands and compiles it
+to an expression that matches such commands and nothing else (``engine.wire.forms``). One call of ``re`` then finds all
+of them. If the expression leaves the length of a word open, the length is compared with the word's header afterwards.
+The sum of the lengths shows that the commands are contiguous.
 
-Everything else is parsed by ``engine.wire.parser.RequestParser``, which defines commands; a run
+All other commands are parsed by ``engine.wire.parser.RequestParser``. That parser also defines what a command is: a run
 contains exactly the commands that it would return.
 
-A run does not contain words but each command's *body*, the bytes from its first field on, because these are stored
-unchanged. Compiling an expression costs as much as parsing some hundred commands, so it is done only for clients that
-send that many.
+A run holds each command's *body* instead of its words: the bytes from its first field on, which are stored unchanged.
+Compiling an expression takes as long as parsing some hundred commands, so it is done only for clients that send that
+many.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from engine.wire.forms import NAME, Form, Pattern, agrees, command_at, compiled,
 WORTH_IT = 100
 #: Number of commands, spread over the buffer, from which a form is learned.
 _SAMPLE = 8
-#: Approximate number of commands in the first search. It doubles as long as at least half of them are found.
+#: Approximate number of commands that the first search covers. While a search finds at least half, the next one covers
+#: twice as many.
 _FIRST_LOOK = 24
 #: Maximum number of forms kept for one client.
 _MOST_FORMS = 16
-#: Number of commands of a form after which other keys or fields count as other work, with a form of its own.
+#: Number of commands found with a form after which other keys or fields get their own form, instead of widening it.
 _SETTLED = 10_000
 
 #: The beginning of the shortest XADD.
@@ -47,16 +48,14 @@ class AddRun(XaddRun):
 
 
 def next_start(data: bytes) -> int:
-    """Return the likely start of the next XADD after the first command of ``data``; 0 if there is none. It
-    is a guess.
-    """
+    """Return a guess of where the next XADD starts after the first command of ``data``; 0 if there is none."""
     name = data.find(b"\r\n$4\r\nXADD\r\n")
     line = data.rfind(b"\r\n*", 0, max(name, 0))
     return line + 2 if line > 0 else 0
 
 
 class Scanner:
-    """Finds the runs of one client. ``patience``: number of commands before it compiles an expression."""
+    """Finds the runs of one client. ``patience``: number of commands to see before compiling an expression."""
 
     __slots__ = ("_form", "_forms", "_patience", "_pattern", "_seen", "_served")
 
@@ -84,7 +83,7 @@ class Scanner:
             run = self._find(pattern, data, at, end - at)
             self._served += 0 if run is None else run.count
             return run
-        # It is the last command, or the only one, as for clients that wait for each reply.
+        # The buffer ends with this command. Clients that wait for each reply send only one.
         groups = first.groups()
         for number, word in pattern.unverified:
             if int(groups[number]) != len(groups[word]):
@@ -122,8 +121,7 @@ class Scanner:
         if form is None or (self._served >= _SETTLED and not agrees(form, words)):
             form = form_of(words, head)
         form = joined(form, words)
-        # A value may contain bytes that look like a command. Then the form becomes wider than necessary, which is
-        # harmless.
+        # Bytes in a value may look like a command. The form then becomes wider than necessary, which does no harm.
         start = data[at : data.index(b"\n", at) + 1]
         for part in range(_SAMPLE):
             place = data.find(start, at + size + (len(data) - at) * part // _SAMPLE)
@@ -181,8 +179,9 @@ def _head_of(pattern: Pattern, keys: list[bytes] | None, ids: list[bytes] | None
 
 
 def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[list[bytes]], list[int], int]:
-    """Return the contiguous commands from ``at`` on: a list for each group, the sizes of the bodies, the bytes of them
-    all.
+    """Find the contiguous commands from ``at`` on.
+
+    Returns a list of values per group of the expression, the sizes of the bodies, and the total size of the commands.
     """
     expression = pattern.expression
     found = expression.findall(data, at, end)
@@ -196,7 +195,7 @@ def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[
         total += sum(map(len, other))
     rows = len(found)
     if at + total != end:
-        # If they are contiguous, the sum gives the start of the last one, and no other one is found after that.
+        # If the matches are contiguous, the total size gives the start of the last one, and nothing matches after it.
         last = pattern.outside + sizes[-1] + sum(len(other[-1]) for other in others)
         if expression.search(data, at + total - last + 1, end) is not None:
             rows = _count(expression, data, at, end)

@@ -1,8 +1,8 @@
 """The encoder: replies to bytes, in RESP2 and RESP3.
 
-There is one function for each type and protocol, found by the reply's exact type; the elements of a list are encoded by
-the same table. Long values and entries' frames are passed on as they are, never copied. The types are those of
-``engine.core.protocol.replies``; BLOCKED and NO_REPLY have no bytes and must not be passed.
+A table maps each type of reply (``engine.core.protocol.replies``) to a function, for each protocol. The elements of a
+list use the same table. Long values and entries' frames become buffers of their own, without a copy. BLOCKED and
+NO_REPLY have no bytes and must not be passed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.text import doubles
 Out = list[bytes | memoryview]
 Encoder = Callable[[Any, Out], None]
 
-#: Size in bytes from which a value becomes a buffer of its own, instead of being copied after its header.
+#: Size in bytes from which a value becomes a buffer of its own, instead of being copied behind its header.
 LONG = 8192
 
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
@@ -39,7 +39,7 @@ _SMALL = [b":%d\r\n" % number for number in range(1024)]
 
 
 class _Table(dict[type, Encoder]):
-    """Type -> encoder. A subclass is encoded as its base, and added to the table at its first use."""
+    """Type -> encoder. A subclass gets its base's encoder when it is first used."""
 
     def __missing__(self, kind: type) -> Encoder:
         for base in kind.__mro__[1:]:

@@ -1,11 +1,12 @@
 r"""Forms: the common parts of a client's XADDs, word by word, as a regular expression that matches only such commands.
 
-In a ``Form`` each word is constant, or has one of a few lengths, or is arbitrary. It is learned from
-commands: ``form_of`` the first one, ``joined`` with each further one. ``compiled`` makes the expression:
+In a ``Form`` each word is constant, or has one of a few lengths, or is arbitrary. A form is learned from commands:
+``form_of`` makes it from the first one, ``joined`` widens it for each further one. ``compiled`` makes the expression:
 
-* A constant word is part of it, with its header.
-* A word of a few lengths is an alternative for each, ``4\r\n.{4}\r\n``, so that the value may contain any bytes.
-* For any other word, the header and the bytes up to the next ``\r`` are captured. The caller must compare the two.
+* A constant word is part of the expression, with its header.
+* For a word of a few lengths, each length is an alternative such as ``4\r\n.{4}\r\n``: the value may contain any bytes.
+* For an arbitrary word, the length in the header and the bytes up to the next ``\r`` are captured. The caller must
+  compare the length with the number of bytes.
 
 ``engine.wire.bulk`` uses the expression.
 """
@@ -103,14 +104,12 @@ def head_size(words: list[bytes]) -> int:
 
 
 def kind_of(words: list[bytes], head: int) -> tuple[int | bytes, ...]:
-    """Return what must be equal in commands of one form: the number of words, the name, the options."""
+    """Return the properties that commands of one form share: the number of words, the name, and the options."""
     return (len(words), words[0], *words[2 : head - 1])
 
 
 def form_of(words: list[bytes], head: int) -> Form:
-    """Return the form of one command. IDs and values are assumed to differ; differences in keys and fields
-    are learned.
-    """
+    """Return the form of one command: its IDs and values may vary, its key and fields are constant until ``joined``."""
     entry_id = words[head - 1]
     body = list(map(_constant, words[head:]))
     body[1::2] = list(map(_about_as_long, words[head + 1 :: 2]))
@@ -147,7 +146,7 @@ def joined(form: Form, words: list[bytes]) -> Form:
 
 
 def _either(form: Word, word: bytes) -> Word:
-    """Return the form of a word that has ``form`` or is ``word``. Its lengths get a margin for later words."""
+    """Return the form that includes ``form`` and ``word``. New lengths get a margin for later words."""
     if form is None or form == word:
         return form
     size = len(word)

@@ -8,7 +8,8 @@ The scalar parser (``RequestParser._scalar``) defines requests. It is as strict 
 A header ends at the first \r; the byte after it is skipped unchecked. Numbers are canonical decimals.
 
 Parsing is incremental and takes linear time: complete words are kept as words, and an incomplete one grows in one
-bytearray. So a value that arrives in a million reads costs no more than its bytes, and neither do a million words.
+bytearray. So the cost depends only on the number of bytes, even if a value arrives in a million reads or a command has
+a million words.
 
 The fast path is hiredis. It parses replies, so it accepts input that is not a request; ``RequestParser._by_hiredis``
 detects that. Then the scalar parser parses the same bytes. A property test shows that both return the same
@@ -38,16 +39,16 @@ _MANY_WORDS = 1000
 _STAR, _DOLLAR = b"*$"
 _GREATER, _TILDE, _PERCENT, _BAR = b">~%|"
 _PLUS, _EQUALS, _PARENTHESIS = b"+=("
-#: In buffers above this size, the scalar parser reads the last command, which is often incomplete.
+#: Buffer size above which the last command, which is often incomplete, is left to the scalar parser.
 _LONG = 8192
 
-#: Input below this size is first tried as one whole command. ``_STARS`` has the first line of a command by its number
-#: of lines (including an empty last one), ``_HEADERS`` the header of a word by its length.
+#: Size below which input is first tried as one whole command. ``_STARS`` maps a command's number of lines (including an
+#: empty last one) to its first line, ``_HEADERS`` the length of a word to its header.
 _SMALL = 512
 _STARS = {2 * number + 2: b"*%d" % number for number in range(1, 32)}
 _HEADERS = [b"$%d" % length for length in range(_SMALL)]
 
-#: A cache of parsed commands by their bytes. It contains those that end in `>`: readers repeat the same XREADGROUP.
+#: A cache of parsed commands by their bytes. It is used for commands that end in ``>``: readers repeat an XREADGROUP.
 _parsed: dict[bytes, list[bytes]] = {}
 _PARSED_MAX = 256
 
@@ -57,7 +58,7 @@ _NUMBER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _BIG_ARRAY = re.compile(rb"\*[0-9]{5}")
 _AGGREGATE = re.compile(rb"[%~>|][^\r]")
 _NOTHING: Any = object()
-#: Fed to hiredis after a buffer, it is returned as an empty array if and only if the buffer ended at a value's end.
+#: Fed to hiredis after a buffer. It is returned as an empty array if and only if the buffer ended with a whole value.
 _MARK = b"*0\r\n"
 
 Commands = list[list[bytes]]
@@ -85,7 +86,7 @@ class RequestParser:
     )
 
     def __init__(self, max_bulk: int = 512 << 20) -> None:
-        #: The error reply. It is due after the replies to the commands of the same ``parse``.
+        #: The error reply, to be sent after the replies to the commands that the same ``parse`` returned.
         self.error: bytes | None = None
         #: proto-max-bulk-len.
         self.max_bulk = max_bulk
@@ -99,7 +100,7 @@ class RequestParser:
         self._left = 0
         self._bulk = -1
         self._tail = bytearray()
-        # Input after the single command that is parsed for an untrusted client, and the position to continue from.
+        # For an untrusted client: input after the last returned command, and the position to continue from.
         self._held = b""
         self._held_at = 0
 
@@ -133,7 +134,7 @@ class RequestParser:
             cached = _parsed.get(data)
             if cached is not None:
                 return [cached.copy()]
-            # Usually it is one command: split at line ends it is count, header, word, header, word, ..., nothing.
+            # Usually the input is one command. Split at line ends: count, header, word, header, word, ..., nothing.
             lines = data.split(b"\r\n")
             if not lines[-1] and len(lines) in _STARS and lines[0] == _STARS[len(lines)]:
                 argv = lines[2::2]
@@ -159,10 +160,9 @@ class RequestParser:
         return commands
 
     def finish(self, data: bytes) -> tuple[Commands, bytes]:
-        """Parse ``data`` up to the end of the incomplete command: return that command, if it is now complete, and the
-        rest.
+        """Parse ``data`` up to the end of the incomplete command; return it, if it is now complete, and the rest.
 
-        Only for a trusted client that is not at a boundary. Sets ``error`` like ``parse``.
+        Only for a trusted client that is not at a boundary. Sets ``error`` as ``parse`` does.
         """
         commands: Commands = []
         if self._tail:
@@ -209,8 +209,9 @@ class RequestParser:
         return -1
 
     def _header(self, data: bytes, at: int, too_big: bytes) -> tuple[int, int]:
-        """Return the end of the header line at ``at``, and the start of the bytes after it (-1: incomplete, or an
-        error).
+        """Return the end of the header line at ``at``, and the start of the bytes after it.
+
+        The second value is -1 if the line is incomplete or wrong.
         """
         end = data.find(b"\r", at, at + LINE_LIMIT + 1)
         if end < 0 and len(data) - at > LINE_LIMIT:
@@ -242,7 +243,7 @@ class RequestParser:
             if self._bulk < 0:
                 if at >= size:
                     return at
-                # The fast way for short words, which are most words. All others are parsed below.
+                # A faster way for short words, which are the most frequent. All others are parsed below.
                 line_end = data.find(b"\r", at, at + 5)
                 length = _SHORT.get(data[at:line_end], size) if line_end > 0 else size
                 end = line_end + 2 + length
@@ -304,7 +305,7 @@ class RequestParser:
             self._bulk = -1
             tail.clear()
             return data[missing:]
-        # It is a line. It is joined only once its end has arrived, or it is too long.
+        # The kept start belongs to a line. It is joined only when the line's end has arrived, or the line is too long.
         mark = b"\r" if self._left or tail[0] == _STAR else b"\n"
         ended = mark in data or tail[-1:] == mark
         if not ended and len(tail) + len(data) <= LINE_LIMIT:
@@ -317,7 +318,7 @@ class RequestParser:
     # -- the fast path ------------------------------------------------------------------------------------------------
 
     def _by_hiredis(self, data: bytes, start: int, commands: Commands) -> int:
-        r"""Parse ``data`` from ``start``, a ``*``, on; return the start of the rest (``start``: it parsed nothing).
+        r"""Parse ``data`` from ``start``, a ``*``, on; return the start of the rest, ``start`` if nothing was parsed.
 
         hiredis parses values of all RESP3 types. They are requests only if every value is an array whose elements are
         all bulk strings. Anything else is detected:
@@ -332,7 +333,7 @@ class RequestParser:
         """
         if _BIG_ARRAY.search(data, start) is not None:
             return start
-        # These are numbers, not bytes: ``in`` is eight times as fast with them.
+        # The operands are integers: with these, ``in`` is eight times as fast as with bytes.
         aggregates = _GREATER in data or _TILDE in data or _PERCENT in data or _BAR in data
         if aggregates and _AGGREGATE.search(data, start) is not None:
             return start
@@ -369,9 +370,7 @@ def _cache(data: bytes, argv: list[bytes]) -> None:
 
 
 def _last_start(data: bytes, start: int, end: int) -> int:
-    """Return the likely start of the last command of ``data[start:end]``. It is a guess: parsing up to there verifies
-    it.
-    """
+    """Return a guess of where the last command of ``data[start:end]`` starts, which parsing up to there verifies."""
     for _ in range(8):
         end = data.rfind(b"\r\n*", start, end)
         if end < 0:

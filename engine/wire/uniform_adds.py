@@ -1,17 +1,17 @@
 r"""Runs of uniform XADDs, with one form, one key and explicit IDs, as in a log: many at once by numpy, without objects.
 
-It is the fastest way from bytes to entries, and only for loading: an entry takes a fifth of the time of
+This is the fastest way from bytes to entries, and is used only for loading a log. An entry takes a fifth of the time of
 ``engine.wire.bulk``, which serves clients. A command is read as alternating constants and words::
 
     *7\r\n$4\r\nXADD\r\n$1\r\ns\r\n$  15\r\n<ID>  \r\n$1\r\nf\r\n$  2\r\n<value>  \r\n$1\r\ng\r\n$  1\r\n<value>  \r\n
 
-All commands are followed at once from guesses of their starts (`streamwire.walker`). The first guess is right, and if a
-command has the form and ends at the next guess, that one is right as well.
+All commands are parsed at once, from guesses of their starts (`streamwire.walker`). The first guess is right. If a
+command has the form and ends at the next guess, then that guess is right too.
 
-The commands become frames (``streamwire.frames``) in place. A frame is shorter than its command, and has the same bytes
-after the ID. So the ID is moved, the framing is written, and the rest of the commands' heads is cut out at once.
+The commands become frames (``streamwire.frames``) in place. A frame is shorter than its command and has the same bytes
+after the ID. So the ID is moved, the framing is written before it, and the rest of all commands' heads is cut out.
 
-Anything in doubt is declined, and parsed in another way.
+Input that cannot be verified is declined, and the caller parses it in another way.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from streamwire.walker import AFTER, BEFORE, Bulks, Walker, overlapping
 
 #: Minimum and maximum number of bytes examined together.
 _LEAST, _MOST = 1 << 16, 1 << 19
-#: Number of commands below which it does not pay off.
+#: Number of commands below which another way is faster.
 _FEW = 64
-#: Maximum number of calls without an attempt after failed ones.
+#: Maximum number of calls that make no attempt after failed attempts.
 _LONGEST_REST = 63
 #: Maximum number of digits of an ID's milliseconds, and of its sequence number.
 _MS_DIGITS, _SEQ_DIGITS = 16, 7
@@ -50,7 +50,7 @@ class UniformAdds:
         self._tried = 0
 
     def scan(self, data: bytes, at: int) -> FramedRun | None:
-        """Return the run of such commands that begins at ``at``; None if there is none that pays off."""
+        """Return the run of such commands that begins at ``at``; None if there is none, or it is too short."""
         if self._rest:
             self._rest -= 1
             return None
@@ -75,7 +75,7 @@ def _read(data: bytes, at: int, end: int) -> FramedRun | None:
     head = b"*%d\r\n$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(words), len(key), key)
     tail = b"*%d\r\n" % (len(words) - 3)
     front = head[: len(head) - len(_FRAME) - len(tail)]
-    # If the head could occur within itself, the wrong occurrence might be cut out.
+    # A head that can overlap itself is declined: the wrong occurrence might be cut out.
     if not 0 < ms_digits <= _MS_DIGITS or not data.startswith(head, at) or front.rfind(b"*"):
         return None
     room = bytearray().join((bytes(BEFORE), memoryview(data)[at:end], bytes(AFTER)))
@@ -113,7 +113,7 @@ def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints,
     for piece in pieces[1:]:
         walker.bulk(piece)
     walker.text(b"\r\n")
-    # Each command ends at the likely start of the next one. (A wrong guess is within a command, which is left out.)
+    # A proven command ends where the next one probably starts. A wrong guess lies inside a command and ends the run.
     following = np.append(starts[1:], -1)[: walker.count]
     proven = ((walker.at == following) | (following < 0)) & (walker.at <= limit)
     count = walker.count if proven.all() else int(np.argmin(proven))
@@ -123,7 +123,7 @@ def _follow(room: bytearray, pieces: list[bytes], ms_digits: int) -> tuple[Ints,
 
 
 def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words]:
-    """Return the IDs. Drop those whose milliseconds have another number of digits, and those that do not ascend."""
+    """Return the IDs. IDs that do not ascend, or whose milliseconds have another number of digits, are mismatches."""
     begins, seq_digits = entry_ids.begins, entry_ids.sizes - (ms_digits + 1)
     bad = (seq_digits < 1) | (seq_digits > _SEQ_DIGITS) | np.zeros(len(begins), np.bool_)
     behind = walker.words(begins + ms_digits)
@@ -150,7 +150,7 @@ def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words
 def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
     """Write frames up to the fields, in place: ``*2``, the ID, and the number of words, ``tail``.
 
-    The bulk strings of the IDs are at ``places`` and have these ``sizes``; the written bytes end at their ends. Eight
+    The bulk strings of the IDs start at ``places`` and have these ``sizes``. What is written ends where they end. Eight
     bytes are written at a time: first those that all frames share, then the last ones, some of them twice.
     """
     #: The eight bytes from each place on, as a number.
@@ -161,7 +161,7 @@ def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
     tails = -(-(most + more - 8 * heads) // 8)
     if 8 * tails > least + more:
         return False
-    # Everything is read before anything is written; the start is written last, because the other words may overlap it.
+    # All words are read before any is written. The start is written last, because the other words may overlap it.
     written = [(ends - at, words[ends + more - at]) for at in range(16, 8 * tails + 8, 8)]
     written.append((ends - 8, words[ends - 8] >> np.uint64(8 * more) | _number(tail) << np.uint64(64 - 8 * more)))
     begins = places - len(_FRAME)
@@ -173,5 +173,5 @@ def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
 
 
 def _number(text: bytes) -> np.uint64:
-    """Return the number that has these bytes, the first one lowest."""
+    """Return the bytes as a little-endian number."""
     return np.uint64(int.from_bytes(text, "little"))
