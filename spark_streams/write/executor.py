@@ -12,7 +12,6 @@ from typing import Any
 
 from spark_streams.config.write import WriteOptions
 from spark_streams.write import protocol as forms
-from spark_streams.write.judgement import is_gone, last_recorded
 from spark_streams.write.protocol import (
     FENCE_FIELDS,
     RECORD_FIELDS,
@@ -24,6 +23,7 @@ from spark_streams.write.protocol import (
     StreamState,
     TaskRows,
 )
+from spark_streams.write.reconciliation import is_gone, last_recorded
 from streamclient.compare_and_set import change
 from streamclient.connection import Command, Connection
 from streamclient.refusals import refused

@@ -3,7 +3,7 @@
 Rows are staged with writeMode=staged, and if a batch is repeated after tasks may have written. Then the driver has to
 
 1. stop the tasks of all attempts, and find every stream that any of them used;
-2. read all of these streams, and judge the brought rows (`judgement`). If rows of one stream do not fit, or
+2. read all of these streams, and judge the brought rows (`reconciliation`). If rows of one stream do not fit, or
    rows of an earlier attempt were not brought again, nothing is published anywhere, and an error says so;
 3. claim every stream with remaining rows: its record names this attempt and its staged rows (`manifest`), and
    then the ledger records that all are claimed;
@@ -26,7 +26,6 @@ from spark_streams.config.write import WriteOptions
 from spark_streams.errors import PystreamsError, fail
 from spark_streams.write.commit.mover import Mover
 from spark_streams.write.executor import claim, close_ledger, collect_evidence, prepare, stream_state
-from spark_streams.write.judgement import is_left, joined
 from spark_streams.write.protocol import (
     Account,
     BatchRecord,
@@ -42,6 +41,7 @@ from spark_streams.write.protocol import (
     shown,
     staged_states,
 )
+from spark_streams.write.reconciliation import is_left, joined
 from spark_streams.write.rows.digest import RowDigest
 from spark_streams.write.rows.own_ids import runs
 from spark_streams.write.tasks.slot_transaction import Entry, LinkOwners, SlotTransaction, Terms

@@ -41,7 +41,7 @@ class Packing:
     def __init__(self, plain: Plain, cache: SpanCache, as_columns: bool) -> None:
         self.plain = plain
         edges = np.append(np.frombuffer(plain.offsets, np.uint32), np.uint32(len(plain.data)))
-        fields = _worth_it(plain, edges) if as_columns else None
+        fields = _worthwhile_columns(plain, edges) if as_columns else None
         self._packed: Packed
         if fields is None:
             self._packed, chunk_bytes = Packed(CODEC, plain.last_id, cache), layout.CHUNK_BYTES
@@ -99,7 +99,7 @@ def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
     return packing.finish(compress(packing.chunks))
 
 
-def _worth_it(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
+def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
     """Return the field names, the IDs' common prefix, and the columns of words, if they are worthwhile."""
     batch = batch_of(plain.data, edges)
     if batch is None or len(batch.names) > _MOST_FIELDS:

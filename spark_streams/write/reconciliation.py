@@ -1,4 +1,4 @@
-"""Judgement of a batch at its end: whether the rows of an attempt fit the streams and their fences. Pure.
+"""Reconciliation of a batch at its end: whether the rows of an attempt fit the streams and their fences. Pure.
 
 Either all rows are in the stream, in any order and partitions; or each fence counts rows that the same partition
 brought again, and the rest can be written; or the rows differ, and the attempt is refused.
