@@ -1,4 +1,4 @@
-"""The options of a read about columns: from an entry's fields to typed values. Knows no server."""
+"""Read options for columns: how an entry's fields become typed values. Independent of servers."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ class ColumnOptions:
 
     @property
     def samples(self) -> int | None:
-        """How many entries of each stream a schema is inferred from; None if none is inferred."""
+        """Number of entries per stream from which a schema is inferred; None if no schema is inferred."""
         return self.sampling_size if self.infers else None

@@ -1,4 +1,4 @@
-"""The options that reads and writes share."""
+"""Options shared by reads and writes."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ class CommonOptions:
 
     @property
     def row_field(self) -> str | None:
-        """The field that holds all columns as one value; None if each column is a field."""
+        """The field whose value contains all columns; None if each column is a field of its own."""
         return self.value_field if self.value_format in ("json", "avro", "protobuf") else None

@@ -1,6 +1,7 @@
-"""Options of other connectors that users of Spark know, and what to write here instead.
+"""Options of other Spark connectors, and their replacements here.
 
-Names that mean the same here are aliases of this connector's options; these have no equal, or one of another form.
+Options with the same meaning are aliases of this connector's options and not listed. The options listed here have no
+equivalent, or one with a different form.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Foreign:
-    """An option of another connector, `peer`, as that one spells it; `advice` says what to do instead of giving it."""
+    """An option of another connector, `peer`, in that connector's spelling. `advice`: what to do instead."""
 
     name: str
     peer: str
@@ -41,7 +42,7 @@ _KAFKA = {
 }
 _FILES = {"paths": "Set 'streams' to a comma-separated list; load() takes one stream."}
 
-#: By name in lower case, as Spark passes it.
+#: Options by name in lower case, as Spark passes them.
 INSTEAD = {
     name.lower(): Foreign(name, peer, advice)
     for peer, table in (

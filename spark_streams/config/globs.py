@@ -1,4 +1,4 @@
-"""Regular expressions as globs, for users of Kafka's `subscribePattern`: Redis finds keys by globs alone. Pure."""
+"""Regular expressions as globs, for `subscribePattern` as in Kafka: Redis can search keys only by glob. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PART = re.compile(
 
 
 def of_regex(text: str) -> str:
-    """Return the glob that matches the same names as the regular expression does as a whole."""
+    """Return the glob for the same names. The regular expression must match a whole name, not a part of it."""
     glob, at = "", 0
     inner = text.removeprefix("^").removesuffix("$") if not text.endswith("\\$") else text.removeprefix("^")
     while at < len(inner):

@@ -1,8 +1,8 @@
-"""From Spark's map of options to `ReadOptions` and `WriteOptions`; nothing else of the connector sees the map.
+"""Parsing of Spark's map of options into `ReadOptions` and `WriteOptions`; only this module sees the map.
 
-The options are the fields of the section classes named here. Names are matched in upper or lower case, as Spark folds
-them. An option that is unknown, of another connector or not for this scope is refused with what to write instead. Knows
-no server.
+The options are the fields of the section classes listed here. Case is ignored in names, since Spark passes them in
+lower case. An unknown option, an option of another connector, or one for the other direction is refused with an error
+that names the replacement. Independent of servers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streamclient.config.address import Address, Embedded
 from streamclient.config.connect import ConnectOptions
 from streamclient.config.option import Option, options_of, refuse
 
-#: The classes that declare options, in the order of the documents; their docstrings are the headings there.
+#: The classes that declare options, in the order of the documentation; their docstrings are its headings.
 SECTIONS: tuple[type[Any], ...] = (
     ConnectOptions,
     CommonOptions,
@@ -37,12 +37,12 @@ SECTIONS: tuple[type[Any], ...] = (
     TrimOptions,
 )
 
-#: Options that Spark itself adds to those of a streaming write.
+#: Options that Spark adds to a streaming write.
 _SPARKS = frozenset({"checkpointlocation", "queryname"})
 
 
 class _Scope:
-    """The options of reads, of writes or of connections: the dataclasses that they fill, found by name."""
+    """The options of reads, writes or connections, by name, and the dataclasses that hold their values."""
 
     def __init__(self, noun: str, doing: str, *classes: type[Any]) -> None:
         self.noun = noun
@@ -62,13 +62,14 @@ class _Scope:
         return [name for _, _, option in self._found.values() for name in option.names]
 
     def spelling(self, name: str) -> str | None:
-        """Return the name as it is documented; None if these have no such option."""
+        """Return the documented spelling of a name; None if this scope has no such option."""
         found = self._found.get(name.lower())
         return None if found is None else next(each for each in found[2].names if each.lower() == name.lower())
 
     def parse(self, given: Mapping[str, str], *, streaming: bool | None = None) -> list[dict[str, Any]]:
-        """Return the values of the given options by field, for each of the classes. `streaming`: see
-        `Option.check_use`.
+        """Return a dictionary for each class: its fields' values from the given options.
+
+        `streaming`: see `Option.check_use`.
         """
         values: dict[type[Any], dict[str, Any]] = {each: {} for each in self._classes}
         names: dict[Option, str] = {}
@@ -92,13 +93,13 @@ _WRITE = _Scope("writes", "writing", ConnectOptions, WriteOptions)
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
-    """Return the options of a read. `streaming`: whether it is a streaming read; None while that is not known."""
+    """Return the options of a read. `streaming`: whether it is a streaming read; None if unknown."""
     connect, options = _read(given, streaming)
     return replace(options, address=connect.server())
 
 
 def check_read(given: Mapping[str, str], *, streaming: bool | None = None) -> None:
-    """Raise what `read_options` raises, but nothing that depends on the environment of the process."""
+    """Raise the errors of `read_options`, except those that depend on the process's environment."""
     _read(given, streaming)
 
 
@@ -111,13 +112,13 @@ def _read(given: Mapping[str, str], streaming: bool | None) -> tuple[ConnectOpti
 
 
 def write_options(given: Mapping[str, str], *, streaming: bool = False) -> WriteOptions:
-    """Return the options of a write. Those that Spark adds by itself are left out."""
+    """Return the options of a write. Options that Spark adds are ignored."""
     connect, options = _write(given, streaming=streaming)
     return replace(options, address=connect.server())
 
 
 def check_streaming_write(given: Mapping[str, str]) -> None:
-    """Raise what `write_options` raises, but nothing that depends on the environment of the process."""
+    """Raise the errors of `write_options`, except those that depend on the process's environment."""
     _write(given, streaming=True)
 
 
@@ -128,33 +129,33 @@ def _write(given: Mapping[str, str], *, streaming: bool) -> tuple[ConnectOptions
 
 
 def server(given: Mapping[str, str]) -> Address | Embedded:
-    """Return the server that the options of a connection name. Others are refused."""
+    """Return the server named by connection options. Other options are refused."""
     (connect,) = _CONNECT.parse(given)
     return ConnectOptions(**connect).server()
 
 
 def check_names(given: Iterable[str]) -> None:
-    """Raise UNKNOWN_OPTION for a name that neither reads nor writes have, while it is not known which is meant."""
+    """Raise UNKNOWN_OPTION for a name that is an option of neither reads nor writes."""
     for name in given:
         if name not in _READ and name not in _WRITE and name.lower() not in _SPARKS:
             _refuse(name, _READ, _WRITE)
 
 
 def dotted(name: str) -> str:
-    """Return the option's name for one that is an identifier of Python: `tls.caFile` for `tls_caFile`."""
+    """Return the option's name for a Python identifier: `tls.caFile` for `tls_caFile`."""
     other = name.replace("_", ".")
     return other if other in _READ or other in _WRITE else name
 
 
 def check_values(given: Mapping[str, str]) -> None:
-    """Raise an error for a name or value that is wrong in reads and writes, or if options are for different ones."""
+    """Raise an error if the options are valid neither for a read nor for a write."""
     check_names(given)
     scope = _READ if all(name in _READ for name in given) or not all(name in _WRITE for name in given) else _WRITE
     scope.parse(given)
 
 
 def says_schema(given: Iterable[str]) -> bool:
-    """Return whether an option is among these that decides what the schema is if the user gives none."""
+    """Return whether any of these options determines the schema of a read without a schema from the user."""
     table = options_of(ReadOptions)
     fields = ("infers", "fields_type", "value_format", "registry_url", "value_schema", "value_schema_file")
     deciding = {table[field].name.lower() for field in fields}
@@ -162,7 +163,7 @@ def says_schema(given: Iterable[str]) -> bool:
 
 
 def _refuse(name: str, *scopes: _Scope) -> NoReturn:
-    """Say what to do instead of giving this option, which none of the scopes has."""
+    """Raise an error for an option that is in none of the scopes, with advice."""
     doing = " or ".join(scope.doing for scope in scopes)
     instead = foreign.INSTEAD.get(name.lower())
     if instead is not None:

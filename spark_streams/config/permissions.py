@@ -1,6 +1,6 @@
-"""The ACL rules that a query's user needs: keys and commands, in the form of ACL SETUSER.
+"""ACL rules that a query's user needs: keys and commands, in the form of ACL SETUSER.
 
-The commands and their needs are in `streamclient.commands`. Knows no server.
+`streamclient.commands` has the commands for each need. Independent of servers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from streamclient.commands import RULES, Need
 from streamclient.config.address import Address
 
 _BY_ACK = {"commit": Need.READ_GROUP, "cursor": Need.READ_CURSOR, "none": Need.READ_NONE}
-_NAMED = 20  # streams: of more the rules name the prefix that they share
+_NAMED = 20  # maximum number of streams named in the rules; for more, their common prefix is used
 
 
 def for_read(options: ReadOptions, address: Address) -> str:
@@ -35,7 +35,7 @@ def for_read(options: ReadOptions, address: Address) -> str:
 
 
 def for_write(options: WriteOptions, address: Address, *, overwrite: bool = False) -> str:
-    """Return the rules for a write with these options. Streams that rows name themselves are shown as `~*`."""
+    """Return the rules for a write with these options; `~*` if rows name their streams."""
     keys = ["~*" if options.stream is None else f"~{options.stream}{':*' if options.partitions is not None else ''}"]
     rows = [Need.APPEND]
     if options.mode != "append":
@@ -53,7 +53,7 @@ def for_write(options: WriteOptions, address: Address, *, overwrite: bool = Fals
 
 
 def _keys(streams: Sequence[str]) -> list[str]:
-    """Rules for the keys of these streams. They go with every task, and stand in one line of an error."""
+    """Return the rules for the keys of these streams. They are short: each task carries them, and errors show them."""
     if len(streams) <= _NAMED:
         return [f"~{stream}" for stream in streams]
     first, last = min(streams), max(streams)

@@ -1,8 +1,8 @@
-"""Positions: where a read starts and ends, as the user says it: `earliest`, `latest`, `group`, an ID, a time, or JSON.
+"""Start and end positions of a read, in the user's form: `earliest`, `latest`, `group`, an ID, a time, or JSON.
 
-IDs are read as XRANGE reads them: inclusive at both ends, exclusive after `(`; an ID without a sequence number gets the
-smallest one at the start of a range and the largest one at its end. Inside the connector a start is the ID *before* the
-first entry, an end the ID of the last entry: this module converts. Pure.
+IDs mean the same as in XRANGE: inclusive at both ends, exclusive after `(`; an ID without a sequence number gets the
+smallest one at the start of a range and the largest one at its end. Inside the connector, a start is the ID *before*
+the first entry, and an end is the ID of the last entry. This module converts between the two. Pure.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Kind = Literal["earliest", "latest", "group", "id"]
 
 @dataclass(frozen=True)
 class Position:
-    """A position in a stream. `after`, for the kind "id": entries lie after it (start), or up to it (end).
+    """A position in a stream. `after`, for the kind "id": the ID after which a read starts, or at which it ends.
 
-    `time`: the time that was given in place of an ID, as text.
+    `time`: text of the time from which the position was made; empty for other positions.
     """
 
     kind: Kind
@@ -34,7 +34,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Positions:
-    """A position for each stream: one for all of them (`default`), or one by name."""
+    """A position for each stream: the same for all (`default`), or one by name."""
 
     default: Position | None
     each: Mapping[str, Position]
@@ -42,11 +42,11 @@ class Positions:
     def of(self, stream: str) -> Position:
         position = self.each.get(stream, self.default)
         if position is None:
-            raise KeyError(stream)  # parsing has checked that every stream is named
+            raise KeyError(stream)  # cannot happen: parsing checks that every stream is named
         return position
 
     def get(self, stream: str, otherwise: Position) -> Position:
-        """As `of`, for a stream that may not be named: one that a pattern finds."""
+        """Like `of`, but return `otherwise` for a stream without a position, such as one found by a pattern."""
         return self.each.get(stream, self.default or otherwise)
 
     def kinds(self) -> set[Kind]:
@@ -54,14 +54,12 @@ class Positions:
 
 
 def parse_start(text: str, streams: tuple[str, ...] | None) -> Positions:
-    """Return the positions where a read starts. With `streams` JSON must name exactly these, without it (a pattern)
-    any.
-    """
+    """Return the start positions of a read. JSON must name exactly `streams`, or any if that is None (a pattern)."""
     return _parse(text, streams, lambda one: _position(one, end=False))
 
 
 def parse_end(text: str, streams: tuple[str, ...] | None) -> Positions:
-    """Return the positions where a read ends; see `parse_start`."""
+    """Return the end positions of a read; see `parse_start`."""
     return _parse(text, streams, lambda one: _position(one, end=True))
 
 

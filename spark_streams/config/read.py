@@ -1,6 +1,6 @@
-"""The options of a read, and which of them exclude or need each other.
+"""Options of a read, and which of them exclude or require each other.
 
-One class for each subject (that of columns is in `columns`); `ReadOptions` is what readers get. Knows no server.
+Each subject has a class (the one for columns is in `column_options`). Readers get `ReadOptions`, which has them all.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
             refuse(self, "min_partitions", "it must not be more than maxPartitions")
         if "group" in self.starting_kinds and self.group is None:
             fail("MISSING_GROUP", option=name_of(self, "starting_offsets"), value="group")
-        _ = self.ending  # parsed now, so that a mistake is refused now
+        _ = self.ending  # parsed here so that an invalid value fails early
 
     def _check_group(self) -> None:
         if not self.shared:
@@ -357,17 +357,17 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
 
     @cached_property
     def starting(self) -> Positions | None:
-        """Where to start; None if the user does not say."""
+        """The start positions; None if the user did not set any."""
         return self._positions("starting_offsets", positions.parse_start) or self._times("starting_timestamp")
 
     @property
     def starting_kinds(self) -> Collection[str]:
-        """The kinds of positions where the user says to start."""
+        """The kinds of start positions that the user has set."""
         return () if self.starting is None else self.starting.kinds()
 
     @cached_property
     def ending(self) -> Positions | None:
-        """Where to end; None if the user does not say."""
+        """The end positions; None if the user did not set any."""
         return self._positions("ending_offsets", positions.parse_end) or self._times("ending_timestamp")
 
     def _times(self, field: str) -> Positions | None:
@@ -376,5 +376,5 @@ class ReadOptions(ColumnOptions, LimitOptions, GroupOptions, RangeOptions, Schem
 
     def _positions(self, field: str, parse: Callable[[str, tuple[str, ...] | None], Positions]) -> Positions | None:
         text: str | None = getattr(self, field)
-        streams = self.streams or None  # a pattern finds them later
+        streams = self.streams or None  # None: a pattern finds them later
         return None if text is None else parsed(name_of(self, field), lambda given: parse(given, streams), text)

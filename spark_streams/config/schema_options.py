@@ -1,4 +1,4 @@
-"""The options about schemas of values, for reads and writes. Knows no server and no registry."""
+"""Options for schemas of values, in reads and writes. Independent of servers and registries."""
 
 from __future__ import annotations
 
@@ -85,7 +85,10 @@ class SchemaOptions:
     )
 
     def check_schemas(self, value_format: str, *, writes: bool) -> None:
-        """Raise CONFLICTING_OPTIONS, INVALID_OPTION or SCHEMA_MISSING if these do not fit each other and the format."""
+        """Check that the options agree with each other and with the format.
+
+        Raises CONFLICTING_OPTIONS, INVALID_OPTION or SCHEMA_MISSING.
+        """
         check_exclusive(self, "value_schema", "value_schema_file")
         check_exclusive(self, "registry_token", "registry_user")
         for name in _OF_REGISTRY:
@@ -102,6 +105,6 @@ class SchemaOptions:
         if value_format != "protobuf" and self.value_message is not None:
             conflict(self, "value_message", "value_format")
         has_schema = (self.value_schema, self.value_schema_file, self.registry_url) != (None, None, None)
-        # A schema of Avro can be made of the rows; one of Protobuf has numbers, which rows do not.
+        # An Avro schema can be derived from rows. A Protobuf schema cannot: it has field numbers.
         if not has_schema and (value_format == "protobuf" or (value_format == "avro" and not writes)):
             fail("SCHEMA_MISSING", format=value_format)

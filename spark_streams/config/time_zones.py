@@ -1,7 +1,7 @@
-"""Time zones: the names that a zone can have, and the machine's own.
+"""Time zones: parsing of their names, and the machine's own zone.
 
-Elsewhere a zone is a part of Arrow's type: texts are read in the zone of the type that they become, values are written
-in the zone of the type that they have. Knows nothing of streams, servers or Spark.
+Elsewhere, the zone is part of the Arrow type: text is read in the zone of the target type, and values are written in
+the zone of their type. Independent of streams, servers and Spark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UTC_NAMES = frozenset(("UTC", "GMT", "UT", "Z", "Etc/UTC", "Etc/GMT"))
 
 
 def parse(text: str) -> str:
-    """Return the zone's name as Arrow spells it: UTC, an offset such as +02:00, or a name of the time zone database."""
+    """Return the zone in Arrow's spelling: UTC, an offset such as +02:00, or a name of the time zone database."""
     text = text.strip()
     if text in _UTC_NAMES:
         return UTC
@@ -36,7 +36,7 @@ def parse(text: str) -> str:
 
 @functools.cache
 def info(name: str) -> datetime.tzinfo:
-    """Return the zone of a name that `parse` has returned."""
+    """Return the zone with this name, which must be a result of `parse`."""
     found = _OFFSET.fullmatch(name)
     if found is None:
         return datetime.UTC if name == UTC else zoneinfo.ZoneInfo(name)
@@ -45,7 +45,7 @@ def info(name: str) -> datetime.tzinfo:
 
 
 def of_machine(environment: Mapping[str, str] = os.environ, link: Path = Path("/etc/localtime")) -> str:
-    """Return the zone of this machine: `TZ`, else what `/etc/localtime` links to, else UTC."""
+    """Return the machine's zone: `TZ`, else the target of the link `/etc/localtime`, else UTC."""
     name = environment.get("TZ", "").removeprefix(":")
     if not name and link.is_symlink():
         name = str(link.readlink()).partition("zoneinfo/")[2]

@@ -1,6 +1,6 @@
-"""The options of a write, and which of them exclude or need each other.
+"""Options of a write, and which of them exclude or require each other.
 
-One class for each subject; `WriteOptions` is what writers get. Knows no server.
+Each subject has a class; writers get `WriteOptions`. Independent of servers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The embedded engine: one server process per driver, started when first needed, gone when the driver is gone.
+"""The embedded engine: one server process per driver, started at first use and stopped when the driver ends.
 
-Owns which process the driver is, the engine's start, its states and its end. May import the configuration's addresses
-and the errors. Knows nothing of what the engine is made of: it starts a process and reads one line of its output.
+Owns the identification of the driver process, and the engine's start, states and end. May import the configuration's
+addresses and the errors. Does not depend on the engine's code: it starts a process and reads its ready line.
 """

@@ -1,7 +1,7 @@
-"""Entries that an engine in memory discards when it ends: the count, and the sentence about it.
+"""Entries that an in-memory engine discards when it ends: their count, and a sentence that reports it.
 
-A query without a server writes to an engine that lives as long as its driver. Entries that a consumer group has not
-read or not acknowledged by then are lost, and this names them. An engine that keeps its data in files discards nothing.
+A query without a server writes to an engine that ends with its driver. Entries that consumer groups have not read or
+acknowledged by then are lost. An engine that keeps its data in files discards nothing.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from spark_streams import reports
 if TYPE_CHECKING:
     import redis
 
-#: Environment variable: `off` silences what the embedded engine says of the life of its data.
+#: Environment variable; `off` disables the embedded engine's notices about where its data is kept and when it is lost.
 NOTICES = "PYSTREAMS_EMBEDDED_NOTICES"
 
-_SECONDS = 1.0  # time for the count; what is not counted by then is left out
+_SECONDS = 1.0  # time limit of the count; streams not counted by then are left out
 _PAGE = 200  # streams per round trip
 _NAMED = 3
 
 
 def notices() -> bool:
-    """Return whether the embedded engine says where it keeps its data and what it discards."""
+    """Return whether the embedded engine reports where it keeps its data and what it discards."""
     return os.environ.get(NOTICES, "").lower() not in ("off", "false", "0")
 
 
 @dataclass(frozen=True)
 class Discard:
-    """Entries of one stream that are lost. `unread`: by the group that is furthest behind, or all without a group."""
+    """Lost entries of one stream. `unread`: number unread by the group that is furthest behind; all without a group."""
 
     stream: str
     unread: int
@@ -44,7 +44,7 @@ class Discard:
 
 
 def sentence(url: str) -> str:
-    """Return what the engine at this URL discards if it ends now, in words; empty if that is nothing or unknown."""
+    """Return a sentence about the entries that the engine at this URL would discard now; empty if none or unknown."""
     import redis  # noqa: PLC0415 - the supervisor needs it at the end of its life alone, and starts sooner without it
 
     found: list[Discard] = []
@@ -53,7 +53,7 @@ def sentence(url: str) -> str:
             if not _keeps_data(client):
                 found.extend(_discards(client, time.monotonic() + _SECONDS))
     except (redis.RedisError, OSError):
-        pass  # it is about to end, or already has
+        pass  # the engine is ending or has ended
     if not found:
         return ""
     unread, pending = sum(each.unread for each in found), sum(each.pending for each in found)
@@ -89,7 +89,7 @@ def _discards(client: redis.Redis, deadline: float) -> Iterator[Discard]:
         answers = questions.execute(raise_on_error=False)
         for name, length, groups in zip(names, answers[::2], answers[1::2], strict=True):
             if isinstance(length, int) and isinstance(groups, list):
-                # A stream without a group has no record of its readers, nor has a group whose lag is unknown.
+                # Without a group, or if its lag is unknown, all entries count as unread.
                 lags = [length if group["lag"] is None else int(group["lag"]) for group in groups] or [length]
                 each = Discard(name.decode(errors="replace"), max(lags), sum(int(group["pending"]) for group in groups))
                 if each.unread or each.pending:

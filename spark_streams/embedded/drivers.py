@@ -1,18 +1,18 @@
-"""Which process is the driver of a Spark application, as any of its processes on this machine can tell.
+"""The driver process of a Spark application, as determined by any of the application's processes on this machine.
 
 Spark plans Python sources in short-lived processes that it starts itself, not in the user's Python, and all of them
-must find the same engine. So the engine belongs to a *driver*, which every process can name by itself:
+must find the same engine. So the engine belongs to a *driver*, which every process can determine:
 
-* a process that Spark started, or that `spark-submit` runs, has the JVM among its ancestors: the JVM is the driver;
-* a user's own Python program with a running SparkContext knows its JVM's process number: the same one;
-* one that has no JVM yet is the driver itself. The JVM it starts later inherits its environment, and in it the variable
-  PYSTREAMS_EMBEDDED, which says where the engine is to be found.
+* A process that Spark started, or that `spark-submit` runs, has the JVM among its ancestors: the JVM is the driver.
+* A user's Python program with a running SparkContext has the process ID of its JVM: the same driver.
+* A program without a JVM is the driver itself. A JVM that it starts later inherits its environment, with the variable
+  PYSTREAMS_EMBEDDED, which contains the engine's directory.
 
-A driver is a process number with that process's start time, since numbers are used again. It has a directory for its
-user alone (mode 0700), where its engines listen on Unix sockets. It is in the temporary directory, or in /tmp where
-that directory's name is too long for the path of a socket.
+A driver is identified by its process ID and start time, since process IDs are reused. It has a directory that only its
+user can access (mode 0700), where its engines listen on Unix sockets. The directory is in the temporary directory, or
+in /tmp if the temporary directory's name is too long for the path of a socket.
 
-A client of Spark Connect is no driver: the sources are planned where the server is, which has an engine of its own.
+A client of Spark Connect is not a driver: its sources are planned on the server, which has its own engine.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from spark_streams.embedded.processes import Process
 from spark_streams.embedded.record import PREFIX
 from spark_streams.errors import fail
 
-#: The environment variable that names the directory of the driver's engine, for processes that the driver starts.
+#: Environment variable with the directory of the driver's engine, for processes that the driver starts.
 VARIABLE = "PYSTREAMS_EMBEDDED"
 
-#: The Unix socket that an engine listens on, in the driver's directory or in that of its data (`data_directory`).
+#: Name of an engine's Unix socket, in the driver's directory or in the one that `data_directory` returns.
 SOCKET = "socket"
 
-_KEPT = "data-"  # how the names of the directories begin whose engines keep their data
-_PATH_BYTES = 100  # systems differ in how long the path of a Unix socket may be: from 103 to 107 bytes
+_KEPT = "data-"  # prefix of the directories of engines that keep their data
+_PATH_BYTES = 100  # maximum length of a socket's path; systems allow between 103 and 107 bytes
 
-#: How variables begin that Spark sets for its Python workers, and for the program that `spark-submit` runs.
+#: Prefixes of variables that Spark sets for its Python workers, and for the program that `spark-submit` runs.
 SET_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYSPARK_GATEWAY_PORT")
 
 
@@ -74,24 +74,24 @@ def is_ours(driver: Process) -> bool:
 
 
 def find_process() -> Process:
-    """Return the process whose life the engine shares."""
+    """Return the driver: the engine ends when this process ends."""
     return _jvm() or Process.of(os.getpid())
 
 
 def _jvm() -> Process | None:
-    """Return the driver's JVM; None for a program that has not started one."""
-    # The JVM outlives its SparkContext, and serves the next one too.
+    """Return the driver's JVM; None if the program has not started one."""
+    # The JVM outlives its SparkContext and is reused by the next one.
     jvm = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_jvm", None)
     if jvm is not None:
         return Process.of(int(jvm.java.lang.ProcessHandle.current().pid()))
-    # Only what Spark has started is asked for its JVM: a program may have another one above it, that of an editor say.
+    # Search the ancestors only if Spark started this process: other programs may run under another JVM, such as an IDE.
     if any(name.startswith(SET_BY_SPARK) for name in os.environ):
         return next((ancestor for ancestor in processes.ancestors() if processes.is_java(ancestor.pid)), None)
     return None
 
 
 def check_client(driver: Process) -> None:
-    """Refuse a client of Spark Connect: an engine that it starts is another one than that of the server's queries."""
+    """Refuse a client of Spark Connect: its engine would not be the one that the server's queries use."""
     if driver.pid != os.getpid():
         return
     if "SPARK_CONNECT_MODE_ENABLED" in os.environ or not os.environ.get("SPARK_REMOTE", "local").startswith("local"):
@@ -99,7 +99,7 @@ def check_client(driver: Process) -> None:
 
 
 def check_master(jvm: Process | None) -> None:
-    """Refuse a Spark master that is not local, if it is known here; otherwise the first task fails."""
+    """Refuse a Spark master that is not local. If the master is unknown here, the first task fails instead."""
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     active = getattr(context, "_active_spark_context", None)
     master = active.master if active is not None else None if jvm is None else processes.spark_master(jvm.pid)
@@ -108,21 +108,19 @@ def check_master(jvm: Process | None) -> None:
 
 
 def check_service() -> None:
-    """Refuse a Spark that serves other programs: they would not know that the entries are gone when it ends."""
+    """Refuse a Spark service for other programs: when it ended, they would lose their entries without notice."""
     service = processes.spark_service()
     if service is not None:
         fail("EMBEDDED_NOT_KEPT", program=service)
 
 
 def data_directory(directory: Path, place: Path) -> Path:
-    """Return where the engine that keeps its data in `place` has its socket and its record, below the driver's
-    directory.
-    """
+    """Return the directory, below the driver's, for the socket and record of the engine with its data in `place`."""
     return directory / (_KEPT + sha256(os.fsencode(place)).hexdigest()[:16])
 
 
 def make_directory(driver: Process) -> Path:
-    """Return the driver's directory, made if it is not there, and safe from other users."""
+    """Return the driver's directory. It is created if missing, and only this user can access it."""
     below = Path(f"{PREFIX}{os.getuid()}", str(driver))
     directory = tempfile.gettempdir() / below
     if len(os.fsencode(data_directory(directory, Path("/")) / SOCKET)) > _PATH_BYTES:
@@ -136,7 +134,7 @@ def make_directory(driver: Process) -> Path:
             fail("EMBEDDED_NO_DIRECTORY", reason=problem)
         if not _is_private(path):
             fail("EMBEDDED_NO_DIRECTORY", reason=f"{path} is there, and is not a directory of this user alone")
-    # An engine that never got ready leaves its log; it is kept for as long as its driver may be asked about it.
+    # An engine that failed to start leaves its log, which is kept until its driver has ended.
     for other in directory.parent.iterdir():
         gone = Process.parse(other.name)
         if gone is not None and not gone.runs():
@@ -145,7 +143,7 @@ def make_directory(driver: Process) -> Path:
 
 
 def _is_private(path: Path) -> bool:
-    """Return whether it is a directory of this user, closed to others."""
+    """Return whether the path is a directory that only this user, its owner, can access."""
     try:
         state = path.lstat()
     except OSError:

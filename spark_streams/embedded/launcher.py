@@ -1,12 +1,12 @@
-"""Finds the embedded engine of this process's driver, and starts it if it does not run.
+"""Finds the embedded engine of this process's driver, and starts it if it is not running.
 
-There is one engine for each driver (`drivers` says which process that is), and one more for each data directory that
-the option `embedded.dir` names. Whichever process needs it first starts it: a lock in the driver's directory lets one
-in at a time. The engine runs under a supervisor, a process that outlives the one that started it and records in the
-same directory how far the engine is (`record`; its states are those of `life`). All others only read the record.
+There is one engine for each driver (see `drivers`), and one more for each data directory that the option `embedded.dir`
+names. The first process that needs the engine starts it, under a lock in the driver's directory. The engine runs under
+a supervisor, a process that outlives the one that started it and records the engine's state in the same directory
+(`record`; the states are in `life`). All other processes only read the record.
 
-Both are started by their path (`streamwire.bootstrap`), not by name: the engine is the one that was installed with this
-connector, whatever else is called `engine` in the working directory or on PYTHONPATH.
+Both are started by path (`streamwire.bootstrap`), not by name, so that the engine installed with this connector runs,
+even if the working directory or PYTHONPATH has another module named `engine`.
 """
 
 from __future__ import annotations
@@ -36,29 +36,28 @@ from streamwire import bootstrap
 if TYPE_CHECKING:
     import redis
 
-#: A command line that starts the engine in place of the usual one, to give it settings of its own.
+#: Environment variable with a command line that replaces the default one of the engine, for custom settings.
 COMMAND = "PYSTREAMS_EMBEDDED_COMMAND"
 
-#: The directory that the option `embedded.dir` is relative to.
+#: Environment variable with the directory to which the option `embedded.dir` is relative.
 HOME = "PYSTREAMS_HOME"
 
 _log = logging.getLogger("spark_streams")
 _DIRECTORY = "--dir"
-#: It listens on a Unix socket alone. Without `embedded.dir` the data live in memory alone. Mostly Spark reads it, by
-#: columns.
+#: Directives of an engine without `embedded.dir`: no TCP port, since it listens on a Unix socket, and no snapshots.
 _SETTINGS = ("--port", "0", "--save", "")
-#: The directory, or the zip archive, that `spark_streams` was imported from; it contains `engine` too.
+#: Module that runs as the supervisor.
 _SUPERVISOR = "spark_streams.embedded.supervisor"
-#: For how long a supervisor may live that has removed its record; one that goes on has lost its directory.
+#: Seconds that a supervisor may run after it removed its record. If it runs longer, its directory was removed.
 _ENDING_SECONDS = 5.0
-#: The supervisor gives up before that, so this is for one that hangs, and for an engine that is about to end first.
+#: Time limit for a start. The supervisor gives up earlier, unless it hangs or a previous engine is still ending.
 _PATIENCE_SECONDS = 10.0 + sum(seconds for seconds, _ in life.LIMITS.values())
 
 
 def url(data: str | None = None) -> str:
-    """Return the embedded engine's URL, for programs beside Spark; the engine is started if it does not run yet.
+    """Return the embedded engine's URL, for programs other than Spark. Starts the engine if it is not running.
 
-    `data` is the option `embedded.dir`: the engine that keeps its data there is another one than that in memory.
+    `data`: value of the option `embedded.dir`, for the engine that keeps its data there; None for the one in memory.
     """
     return address(data).url
 
@@ -72,7 +71,7 @@ def connect(data: str | None = None, **settings: Any) -> redis.Redis:
 
 
 def home() -> Path:
-    """What relative data directories are relative to: PYSTREAMS_HOME, else the user's state directory."""
+    """Return the directory to which data directories are relative: PYSTREAMS_HOME, else the user's state directory."""
     given = os.environ.get(HOME)
     if given:
         return Path(given)
@@ -80,14 +79,14 @@ def home() -> Path:
 
 
 def started(server: Address | Embedded) -> Address:
-    """Return the server's address; the embedded engine is started if that is meant and it does not run yet."""
+    """Return the server's address. Starts the embedded engine if the server is that one and it is not running."""
     return server if isinstance(server, Address) else address(server.directory)
 
 
 def address(data: str | None = None) -> Address:
-    """Return the address of this driver's embedded engine; the engine is started if it does not run yet.
+    """Return the address of this driver's embedded engine. Starts the engine if it is not running.
 
-    Raises EmbeddedError if it does not start, with the place of its output.
+    Raises EmbeddedError, with the path of the engine's log, if it does not start.
     """
     process, directory = drivers.find(kept=data is not None)
     settings: list[str] = []
@@ -111,7 +110,7 @@ def address(data: str | None = None) -> Address:
     except OSError as problem:
         fail("EMBEDDED_NO_DIRECTORY", reason=problem)
     if is_new and discards.notices():
-        # A directory was asked for; memory is what a query gets that says nothing.
+        # Warn only about an engine in memory: it is the default, and its data is lost when it ends.
         level = logging.INFO if settings else logging.WARNING
         advice = "" if settings else " To keep them, set the option 'url' (or PYSTREAMS_URL) or 'embedded.dir'."
         _log.log(level, "No server is named: the embedded engine keeps all streams %s.%s", life_of_data, advice)
@@ -120,7 +119,7 @@ def address(data: str | None = None) -> Address:
 
 @dataclass(frozen=True)
 class Running:
-    """A running embedded engine of this user: its URL, its driver, and its data directory (None: it has none)."""
+    """A running embedded engine of this user: its URL, its driver, and its data directory (None: in memory)."""
 
     url: str
     driver: Process
@@ -132,7 +131,7 @@ class Running:
 
 
 def running() -> list[Running]:
-    """Return this user's embedded engines that accept clients, of all drivers on this machine; start none."""
+    """Return this user's running embedded engines, of all drivers on this machine. Does not start any."""
     found = []
     for driver, directory in drivers.directories():
         known = record.read(directory)
@@ -142,7 +141,7 @@ def running() -> list[Running]:
 
 
 def check_reach(server: Address) -> None:
-    """Refuse another driver's embedded engine: on another machine its address would mean something else."""
+    """Refuse another driver's embedded engine: its address is valid only on the machine of that driver."""
     if not server.driver:
         return
     host, _, name = server.driver.partition("/")
@@ -160,7 +159,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _ready(directory: Path, process: Process, lock: int, settings: list[str]) -> tuple[Record, bool]:
-    """Return the record of an engine that is ready, and whether it was started here; else it ran before."""
+    """Wait for the engine to be ready. Returns its record, and whether this call has started it."""
     log = directory / "log"
     supervisor: subprocess.Popen[bytes] | None = None
     begin = time.monotonic()
@@ -169,7 +168,7 @@ def _ready(directory: Path, process: Process, lock: int, settings: list[str]) ->
         found = record.read(directory)
         if found is not None and found.usable():
             if supervisor is not None:
-                # It outlives this process or is reaped by its end; there is nothing to wait for.
+                # Nothing waits for the supervisor: suppress the warning about a child that is still running.
                 supervisor.returncode = 0
             return found, supervisor is not None
         if ended:
@@ -199,7 +198,7 @@ def _fail(found: Record | None, log: Path) -> None:
 
 
 def _check_room(directory: Path) -> None:
-    """Raise the OSError of a full disk: the engine could not even say that it was one."""
+    """Raise OSError if the disk is full: the engine could not record that as the reason of its failure."""
     probe = directory / "probe"
     try:
         probe.write_bytes(bytes(1 << 14))
@@ -208,15 +207,15 @@ def _check_room(directory: Path) -> None:
 
 
 def _supervisor_of(directory: Path, process: Process) -> list[str]:
-    """Return the words by which a supervisor's command line names its directory and driver."""
+    """Return the arguments of a supervisor's command line that name its directory and driver."""
     return [_SUPERVISOR, str(directory), str(process)]
 
 
 def _start(directory: Path, process: Process, lock: int, settings: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start the supervisor, which starts the engine and records how far it is; it gets the lock as well."""
+    """Start the supervisor, which starts the engine and records its state. The supervisor inherits the lock."""
     usual = [*bootstrap.program("engine.__main__"), *_SETTINGS]
     path = directory / drivers.SOCKET
-    path.unlink(missing_ok=True)  # an engine that was killed has left it
+    path.unlink(missing_ok=True)  # left by a killed engine
     listening = ["--unixsocket", str(path), "--unixsocketperm", "700"]
     command = [*(shlex.split(os.environ.get(COMMAND, "")) or usual), *listening, *settings]
     with log.open("ab") as output:
@@ -227,5 +226,5 @@ def _start(directory: Path, process: Process, lock: int, settings: list[str], lo
             stderr=output,
             cwd=directory,
             pass_fds=[lock],
-            start_new_session=True,  # neither Ctrl-C nor the end of a worker's process group is meant for it
+            start_new_session=True,  # unaffected by Ctrl-C and by the end of a worker's process group
         )

@@ -1,4 +1,4 @@
-"""The life of an embedded engine as a state machine: its states, the events that move it, and the table of moves.
+"""Life cycle of an embedded engine as a state machine: its states, its events, and the table of transitions.
 
     NOT_STARTED --STARTED--> STARTING --ANNOUNCED--> READY --ENGINE_ENDED--> ENDED
          |                    |    |                   |
@@ -23,13 +23,13 @@ from streamwire.machine import Machine
 
 class State(Enum):
     NOT_STARTED = "not started"
-    STARTING = "starting"  # the process runs and has not said where it listens
-    READY = "ready"  # it accepts clients
-    STOPPING = "stopping"  # it was asked to end
-    KILLING = "killing"  # it did not end in time, and was killed
-    GIVING_UP = "giving up"  # it was not ready in time, and was killed
-    ENDED = "ended"  # it is gone, after it was ready or because it was asked to end
-    FAILED = "failed"  # it is gone and was never ready
+    STARTING = "starting"  # the process runs and has not printed its address yet
+    READY = "ready"  # the engine accepts clients
+    STOPPING = "stopping"  # a stop was requested
+    KILLING = "killing"  # killed because it did not stop in time
+    GIVING_UP = "giving up"  # killed because it was not ready in time
+    ENDED = "ended"  # the process has ended, after it was ready or after a requested stop
+    FAILED = "failed"  # the process has ended and was never ready
 
 
 class Event(Enum):
@@ -60,7 +60,7 @@ TABLE: dict[tuple[State, Event], State] = {
     (S.STOPPING, E.STOP_EXPIRED): S.KILLING,
     (S.KILLING, E.ENGINE_ENDED): S.ENDED,
     (S.GIVING_UP, E.ENGINE_ENDED): S.FAILED,
-    # An engine on its way out may still announce itself; that its driver ends, or that it is to stop, is no news then.
+    # While the engine is ending, a late announcement, the driver's end and stop requests change nothing.
     **{
         (leaving, event): leaving
         for leaving in (S.STOPPING, S.KILLING, S.GIVING_UP)
@@ -70,7 +70,7 @@ TABLE: dict[tuple[State, Event], State] = {
 
 FINAL = frozenset({S.ENDED, S.FAILED})
 
-#: Seconds that a state may last, and the event that comes then.
+#: Maximum seconds in a state, and the event after that time.
 LIMITS: dict[State, tuple[float, Event]] = {
     S.STARTING: (30.0, E.START_EXPIRED),
     S.STOPPING: (5.0, E.STOP_EXPIRED),
@@ -78,20 +78,20 @@ LIMITS: dict[State, tuple[float, Event]] = {
 
 
 class Host(Protocol):
-    """Where the engine really is: a process, a directory and a driver, or a test's script of events."""
+    """The engine behind the machine: a process, a directory and a driver; in tests, a script of events."""
 
     def start(self) -> Event:
-        """Start the engine: STARTED, or NOT_RUNNABLE."""
+        """Start the engine. Returns STARTED or NOT_RUNNABLE."""
 
     def next_event(self, seconds: float | None) -> Event | None:
         """Wait for the next event, for at most `seconds` (None: indefinitely); None if there was no event."""
 
     def entered(self, state: State) -> None:
-        """Do what the state demands, and let others know of it."""
+        """Carry out the actions of the entered state, and record it."""
 
 
 def run(host: Host, clock: Callable[[], float]) -> State:
-    """Live one life from start to end; the final state. `clock` gives seconds and never goes back."""
+    """Run the machine until a final state, and return that state. `clock` returns monotonic seconds."""
     machine = Machine("the embedded engine", TABLE, State.NOT_STARTED)
     event: Event | None = host.start()
     since = clock()

@@ -1,7 +1,7 @@
-"""Processes of this machine: who is whose parent, which one is a JVM, and whether one still runs.
+"""Processes of this machine: their parents, whether one is a JVM, and whether one is still running.
 
-On Linux it reads /proc, elsewhere the output of `ps`. Of Spark it knows only what a JVM's command line says: the
-master, and whether the program is a service whose clients are other programs.
+Reads /proc on Linux, and the output of `ps` elsewhere. Facts about Spark come only from a JVM's command line and files:
+the master, and whether the program is a service for other programs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN = 80  # characters of a command line in a message
 
 @dataclass(frozen=True)
 class Process:
-    """A process: its number, and its start time in the system's own unit, because numbers are used again.
+    """A process: its ID, and its start time in the system's unit, because IDs are reused.
 
     Its text is `NUMBER-START`; `parse` reads it back.
     """
@@ -42,12 +42,12 @@ class Process:
         return cls(int(pid), started) if pid.isdigit() and started else None
 
     def runs(self) -> bool:
-        """Return whether this very process still runs."""
+        """Return whether the process is still running, rather than another one with the same ID."""
         return runs(self.pid) and _stat(self.pid)[1] == self.started
 
 
 def runs(pid: int) -> bool:
-    """Return whether a process of that number runs. One that has ended and waits for its parent (a zombie) does not."""
+    """Return whether a process with this ID is running. A zombie does not count."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -69,12 +69,12 @@ def ancestors() -> Iterator[Process]:
 
 
 def is_java(pid: int) -> bool:
-    """Return whether that process is a Java virtual machine."""
+    """Return whether the process is a JVM."""
     return Path((_command(pid) or [""])[0]).name == "java"
 
 
 def is_running(words: Sequence[str]) -> bool:
-    """Return whether some process has these words, one behind the other, on its command line."""
+    """Return whether any process has these words, in succession, on its command line."""
     wanted = list(words)
     for given in _commands():
         if any(given[at : at + len(wanted)] == wanted for at in range(len(given) - len(wanted) + 1)):
@@ -85,8 +85,8 @@ def is_running(words: Sequence[str]) -> bool:
 def spark_master(pid: int) -> str | None:
     """Return the Spark master of a JVM; None if its command line and Spark's files do not name one.
 
-    The first of these that names one: `--master M`, `--conf spark.master=M`, `--properties-file FILE` (what drivers in
-    YARN and Kubernetes have), spark-defaults.conf in SPARK_CONF_DIR.
+    Searched in this order: `--master M`, `--conf spark.master=M`, `--properties-file FILE` (for drivers in YARN and
+    Kubernetes), spark-defaults.conf in SPARK_CONF_DIR.
     """
     words = _command(pid)
     files = [Path(os.environ[_CONF], "spark-defaults.conf")] if _CONF in os.environ else []
@@ -101,18 +101,18 @@ def spark_master(pid: int) -> str | None:
 
 
 def _master_in(properties: Path) -> str | None:
-    """Return `spark.master` in a file of Spark's properties; None if it is not there or cannot be read."""
+    """Return `spark.master` in a properties file; None if the file lacks it or cannot be read."""
     try:
         found = re.findall(r"^\s*spark\.master\s*[\s=:]\s*(\S+)", properties.read_text(errors="replace"), re.MULTILINE)
     except OSError:
         return None
-    return found[-1].replace("\\", "") if found else None  # k8s\://https\://...
+    return found[-1].replace("\\", "") if found else None  # colons are escaped: k8s\://https\://...
 
 
 def spark_service() -> str | None:
-    """Return what this process works for, if that serves other programs' queries: in words; None for an application.
+    """Return a description of the service that this process belongs to; None if it belongs to an application.
 
-    Above the JVM of a pipeline is the program that describes it, cli.py of pyspark.
+    A service runs queries of other programs. The JVM of a pipeline has the program cli.py of pyspark as its parent.
     """
     for process in ancestors():
         for word in _command(process.pid):
@@ -135,10 +135,10 @@ def value_of(pid: int, word: str) -> str | None:
 
 
 def _stat(pid: int) -> tuple[int, str, str]:
-    """Parent, start time and state; (0, "", "") for a process that does not exist."""
+    """Return the parent's ID, the start time and the state; (0, "", "") if the process does not exist."""
     if _PROC.joinpath("self").exists():
         try:
-            # The second field is the command's name in brackets, which may hold spaces and brackets itself.
+            # The second field is the command's name in parentheses, and may contain spaces and parentheses.
             fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             return 0, "", ""
@@ -151,7 +151,7 @@ def _stat(pid: int) -> tuple[int, str, str]:
 
 
 def _commands() -> Iterator[list[str]]:
-    """Yield the words of every command line that can be read here."""
+    """Yield the words of each process's command line, as far as this user may read it."""
     if _PROC.joinpath("self").exists():
         yield from (_command(int(each.name)) for each in _PROC.iterdir() if each.name.isdigit())
         return

@@ -12,7 +12,7 @@ from pathlib import Path
 from spark_streams.embedded.life import State
 from spark_streams.embedded.processes import Process
 
-#: How the name of a user's directory begins, in the temporary directory; in it, each driver's is named as `Process`.
+#: Prefix of a user's directory in the temporary directory. It has a directory per driver, named by `Process`.
 PREFIX = "pystreams-"
 
 _NAME = "state.json"
@@ -20,14 +20,14 @@ _NAME = "state.json"
 
 @dataclass(frozen=True)
 class Record:
-    """The state, the processes, and what is known beyond: the URL of a ready engine, the reason of a failed one."""
+    """The state and the processes, with the URL of a ready engine or the reason why it failed."""
 
     state: State
     supervisor: Process
     engine: Process | None = None
     url: str = ""
     reason: str = ""
-    missing: str = ""  # the package whose absence is the reason
+    missing: str = ""  # the missing package, if that is the reason
 
     def usable(self) -> bool:
         """Return whether the engine accepts clients."""

@@ -1,19 +1,19 @@
-"""Runs the embedded engine for as long as a driver process lives.
+"""Supervisor of the embedded engine: runs the engine until the driver process ends.
 
-The launcher starts it as a process, by `streamwire.bootstrap`, with the arguments DIR DRIVER LOCK COMMAND... It starts
-COMMAND, waits for its line `ready on unix:PATH pid N` (or `HOST:PORT`), records the address in DIR, and watches both
-processes. When the driver ends, by whatever means, the engine is stopped and DIR removed; when the engine ends, so does
-the supervisor. `life` has the states and their moves; here is what they mean in processes and files.
+The launcher starts the supervisor through `streamwire.bootstrap`, with the arguments DIR DRIVER LOCK COMMAND... The
+supervisor starts COMMAND, waits for the line `ready on unix:PATH pid N` (or `HOST:PORT`), records the address in DIR,
+and watches both processes. When the driver ends, it stops the engine and removes DIR; when the engine ends, it exits.
+`life` has the states and transitions; this module carries them out on processes and files.
 
-LOCK is a file descriptor that holds the launcher's lock on DIR. It is closed once the first record is written, so that
-no second supervisor is ever started there, even if the launcher is killed meanwhile.
+LOCK is a file descriptor that holds the launcher's lock on DIR. It is closed when the first record is written, so that
+no second supervisor can start there, even if the launcher is killed meanwhile.
 
-An engine that ends takes its memory with it. What that costs is said where the driver's user looks, on the driver's
-standard error, which is opened early because it outlives the driver (Linux; elsewhere in the log alone).
+When an in-memory engine ends, its data is lost. The loss is reported on the driver's standard error, where its user
+sees it; the supervisor opens that early, so it can be written after the driver has ended. Outside Linux the report goes
+only to the log.
 
-Where the system can tie a child's life to its parent's (Linux), the engine dies even if the supervisor is killed. Knows
-neither Spark nor the engine beyond two lines: the one above, and `missing package NAME`, by which
-`streamwire.bootstrap` reports what it did not find.
+On Linux the engine also ends if the supervisor is killed. The supervisor depends on Spark and the engine only by two
+lines of output: the one above, and `missing package NAME`, by which `streamwire.bootstrap` reports a missing package.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from spark_streams.embedded.record import PREFIX, Record
 
 _READY = re.compile(rb"ready on (?:unix:(.+)|(\S+):(\d+)) pid \d+")
 _MISSING = re.compile(rb"missing package (\S+)")
-_LOOK_SECONDS = 0.5  # how often to look, where the system does not tell of a process's end
+_LOOK_SECONDS = 0.5  # polling interval on systems without notification of a process's end
 _PR_SET_PDEATHSIG = 1
 
 
 class Output:
-    """The engine's output: searched for its two lines, and copied to the supervisor's own output, the log."""
+    """The engine's output. It is searched for the two lines, and copied to the supervisor's output, the log."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self.descriptor: int | None = descriptor  # None after its end
         self.url = ""
         self.missing = ""
-        self._line = b""  # the last line, as far as it has come
+        self._line = b""  # the last line, if it is incomplete
 
     def read(self) -> None:
-        """Read what is there now."""
+        """Read the available output without waiting for more."""
         while self.descriptor is not None:
             try:
                 printed = os.read(self.descriptor, 1 << 16)
@@ -100,7 +100,7 @@ class Notices:
                 self._descriptor = os.open(f"/proc/{driver.pid}/fd/2", flags)
 
     def last(self, text: str) -> None:
-        """Say this and close the file; nothing is said if the text is empty."""
+        """Write the text unless it is empty, and close the file."""
         line = f"pystreams: {text}\n".encode()
         if text:
             _log(line)
@@ -113,12 +113,12 @@ class Notices:
 
 
 def _log(printed: bytes) -> None:
-    with contextlib.suppress(OSError):  # a full disk costs the log, not the engine
+    with contextlib.suppress(OSError):  # a full disk must not stop the engine
         os.write(sys.stdout.fileno(), printed)
 
 
 class ProcessHost:
-    """An engine that is a child process, a driver to watch, and the directory with the record of the engine's life."""
+    """Host of an engine as a child process: watches the driver, and writes the record in the directory."""
 
     def __init__(self, directory: Path, driver: Process, lock: int, command: list[str]) -> None:
         self._directory = directory
@@ -131,7 +131,7 @@ class ProcessHost:
         self._reported: set[Event] = set()
         self._engine: subprocess.Popen[bytes] | None = None
         self._output: Output | None = None
-        #: Descriptors that become readable when a process ends, where the system has such; without them we look often.
+        #: Descriptors that become readable when a process ends; empty on systems without them, which are polled.
         self._ends: dict[Event, int] = {}
         self._asked, asking = os.pipe()
         os.set_blocking(self._asked, False)
@@ -200,7 +200,7 @@ class ProcessHost:
         )
 
     def _reason(self, state: State) -> str:
-        """Why the engine has failed; empty as long as it has not."""
+        """Return the reason of a failure; empty if the engine has not failed."""
         if state is State.GIVING_UP:
             return f"it was not ready after {life.LIMITS[State.STARTING][0]:g} seconds"
         if state is State.FAILED:
@@ -213,11 +213,11 @@ class ProcessHost:
         return self._engine
 
     def _collect(self) -> None:
-        """Note what has happened since the last time."""
+        """Collect the events since the last call."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._asked, 1 << 10)
             self._events.append(Event.STOP_ASKED)
-        ended = self._child.poll() is not None  # before its output is read: then all of it is there
+        ended = self._child.poll() is not None  # checked before reading, so that no output is missed
         assert self._output is not None
         self._output.read()
         happened = {
@@ -243,7 +243,7 @@ class ProcessHost:
         select.select(watched, [], [], seconds)
 
     def close(self) -> None:
-        """Leave nothing behind: no process whatever went wrong here, and no directory once the driver has ended."""
+        """Kill the engine if it is running, even after an error here. Remove the directory if the driver has ended."""
         if self._engine is not None:
             self._engine.kill()
             self._engine.wait()
@@ -259,19 +259,19 @@ def _die_with_parent() -> Callable[[], None] | None:
 
 
 def _remove(directory: Path) -> None:
-    """Remove the directory, and those above it, up to this user's, that hold nothing else."""
+    """Remove the directory, and its parents up to this user's directory if they become empty."""
     shutil.rmtree(directory, ignore_errors=True)
     for parent in directory.parents:
         try:
             parent.rmdir()
-        except OSError:  # other engines have their directories in it
+        except OSError:  # not empty: other engines have directories there
             return
         if parent.name.startswith(PREFIX):
             return
 
 
 def main(arguments: list[str]) -> int:
-    """Run with the arguments DIR DRIVER LOCK COMMAND...; the exit status, 0 if the engine was ready or told to end."""
+    """Run with the arguments DIR DRIVER LOCK COMMAND... Returns 0 if the engine was ready or a stop was requested."""
     directory, name, lock, *command = arguments
     driver = Process.parse(name)
     if driver is None:
