@@ -150,8 +150,9 @@ def _ids(walker: Walker, entry_ids: Bulks, ms_digits: int) -> tuple[Words, Words
 def _reframe(room: bytearray, places: Ints, sizes: Ints, tail: bytes) -> bool:
     """Write frames up to the fields, in place: ``*2``, the ID, and the number of words, ``tail``.
 
-    The bulk strings of the IDs start at ``places`` and have these ``sizes``. What is written ends where they end. Eight
-    bytes are written at a time: first those that all frames share, then the last ones, some of them twice.
+    The bulk strings of the IDs start at ``places`` and have these ``sizes``. Each frame is written so that this part of
+    it ends with the bulk string. Eight bytes are written at a time: first those that all frames share, then the last
+    ones, some of them twice.
     """
     #: The eight bytes from each place on, as a number.
     words: Words = np.ndarray((len(room) - 7,), "<u8", buffer=room, strides=(1,))

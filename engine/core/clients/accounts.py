@@ -1,9 +1,9 @@
-"""The users of a server: the user of each session, and refused commands.
+"""The users of a server: the user of each session, logins, and refused commands.
 
-Each session has its ``engine.core.clients.acl.user.User``. Dispatch only checks ``session.limited``, which is
-True if there is anything to check. After a change to a user ``Accounts.changed`` must be called,
-otherwise sessions keep their former permissions. The shell decides where users are stored between runs
-(``Accounts.file``).
+Each session has a user (``engine.core.clients.acl.user.User``). For each command, dispatch reads only
+``session.limited``: whether that user's permissions must be checked at all. After a change to a user,
+``Accounts.changed`` must be called, otherwise sessions keep their former permissions. The shell decides which file
+stores the users between runs (``Accounts.file``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AclFile(Protocol):
 
 
 class UsersError(ValueError):
-    """A text that is not a valid list of users; the message names the place and the reason."""
+    """A text is not a valid list of users. The message names the line and the reason."""
 
 
 class Accounts:
@@ -125,7 +125,7 @@ class Accounts:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     def greet(self, session: Session) -> None:
-        """Make a new client the default user if that needs no password."""
+        """Log a new client in as the default user, if that user needs no password."""
         session.user = self.default
         session.logged_in = self.default.nopass and self.default.enabled
         self._refresh(session)
@@ -140,7 +140,10 @@ class Accounts:
         session.limited = not (session.authenticated and session.user.free)
 
     def log_in(self, session: Session, name: bytes, password: bytes, word: bytes) -> None:
-        """Log the client in as ``name``. Raises CommandError if the password is wrong. ``word``: the command."""
+        """Log the client in as ``name``. Raises CommandError if the password is wrong.
+
+        ``word`` is the command that logs in, for ACL LOG.
+        """
         user = self.users.get(name)
         if user is None or not user.knows(password):
             self.log.add("auth", session, word, name, self._changes.now)
@@ -215,8 +218,9 @@ class Accounts:
                 raise UsersError(f"user {name.decode(errors='replace')}: {error.text[4:].decode()}") from None
 
     def load(self, text: bytes, name: bytes) -> None:
-        """Replace all users by those of ``text`` (of the file ``name``). Raises UsersError, without any change, if it
-        is invalid.
+        """Replace all users with those in ``text``, which is from the file ``name``.
+
+        Raises UsersError, without any change, if the text is invalid.
 
         Connections of deleted users, and of those that lose access to a channel, are closed.
         """
@@ -264,7 +268,7 @@ class Accounts:
             try:
                 user.apply(rule, self.all_channels)
             except RuleError as error:
-                # Report every unknown name, but only the first of other errors, which may have caused the next ones.
+                # Report every unknown name. Of other errors, report only the first: it may have caused the later ones.
                 if error.unknown:
                     errors += b"%b: Error in applying operation '%b': %b. " % (where, rule, error.reason)
                 elif not said:

@@ -1,4 +1,4 @@
-"""Recent refusals for ACL LOG and INFO: by reason, user and object, with repetitions within a minute as one entry.
+"""Recent refusals for ACL LOG and INFO. Equal refusals (same reason, user and object) within a minute are one entry.
 
 Entries are counted and removed here; ``engine.core.commands.server.access`` formats them.
 """
@@ -13,7 +13,7 @@ from engine.settings.config import Config
 
 #: Milliseconds within which equal refusals are counted as one entry.
 _ALIKE_MS = 60_000
-#: Number of recent entries to search for an equal one.
+#: Number of newest entries that are searched for an equal one.
 _LOOK_BACK = 10
 
 
@@ -43,7 +43,7 @@ class AclLog:
         self.denied = {"auth": 0, "command": 0, "key": 0, "channel": 0, "tls-cert": 0}
 
     def add(self, reason: str, session: Session, name: bytes, user: bytes, now: int, *, context: str = "") -> None:
-        """Add a refusal: of the password or certificate of ``user``, or of the command, key or channel ``name``."""
+        """Add a refusal. ``name`` is the refused command, key or channel; for a failed login, ``user`` is refused."""
         self.denied[reason] += 1
         if not context:
             context = "multi" if session.multi is not None or session.in_exec else "toplevel"

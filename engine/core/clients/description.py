@@ -42,7 +42,7 @@ def memory_of(session: Session) -> int:
 
 
 def describe(session: Session, now_ms: int, running: Sequence[bytes] = ()) -> bytes:
-    """Return a session's line in CLIENT LIST, without line end. ``running`` is the command that it is running."""
+    """Return a session's line in CLIENT LIST, without line end. ``running``: the words of its running command."""
     words = sum(map(len, running)) + words_held(session)
     buffers = session.buffers()
     flags = _flags(session, held_back=buffers.held_back)

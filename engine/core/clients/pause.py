@@ -1,4 +1,4 @@
-"""Pauses that hold commands back: CLIENT PAUSE and internal pauses, with their ends and the commands concerned."""
+"""Pauses that hold commands back until a given time: CLIENT PAUSE, and internal ones."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Pause:
         self._owners: dict[str, tuple[int, bool]] = {}
 
     def begin(self, now: int, until: int, *, holds_all: bool, owner: str = _CLIENT) -> int:
-        """Hold commands back and return the end of this owner's pause. A pause within another one of the same owner can
-        only extend it and make it stricter.
+        """Start or extend this owner's pause; return its end.
+
+        If the owner's pause is in progress, it can only become longer and stricter.
         """
         before, held_all = self._owners.get(owner, (0, False))
         until = max(before, until)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class AsReplica:
-    """A client that is about to become a replica; the fields have the defaults of a client without REPLCONF."""
+    """Settings of a client that is about to become a replica. The defaults are those without REPLCONF."""
 
-    #: Announced address; 0 and empty: the address of its connection.
+    #: Announced port and address; 0 and empty: those of its connection.
     port: int = 0
     address: bytes = b""
     #: Capabilities: ``eof`` (a file of unknown length), ``psync2``, ``psb`` (the engine's own snapshots),

@@ -25,9 +25,9 @@ HasNews = Callable[[bytes, Any], bool]
 
 
 class Buffers(NamedTuple):
-    """Buffered bytes of commands and of replies at a connection; and whether CLIENT PAUSE holds a command back.
+    """A connection's buffers: bytes of commands and of replies, and whether CLIENT PAUSE holds a command back.
 
-    ``received`` and ``sent`` are the total bytes of the connection.
+    ``received`` and ``sent`` are the connection's totals in bytes.
     """
 
     commands: int = 0
@@ -87,9 +87,9 @@ class Session:
         self.lib_name = b""
         self.lib_ver = b""
         self.proto = 2
-        #: The user, whether it has logged in (or needs no password), and whether it may run commands at all;
-        #: maintained by ``engine.core.clients.accounts``. ``limited``: not everything is allowed, so commands must
-        #: be checked.
+        #: The user; whether the client has logged in; whether it may run commands (also without a login, if the default
+        #: user needs no password); and whether its commands must be checked. ``engine.core.clients.accounts`` maintains
+        #: all four.
         self.user = NOBODY
         self.logged_in = False
         self.authenticated = True
@@ -102,7 +102,7 @@ class Session:
         self.dirty_exec = False
         #: Whether EXEC is running this session's commands, which must not block.
         self.in_exec = False
-        #: Watched (database, key) pairs -> whether the key was expired at that time but not removed yet.
+        #: Watched (database, key) pairs -> whether the key was expired, but not removed yet, when WATCH ran.
         self.watching: dict[tuple[int, bytes], bool] = {}
         #: The blocked command, if any.
         self.waiter: Waiter | None = None
@@ -114,7 +114,7 @@ class Session:
         self.monitor = False
         #: CLIENT REPLY: "on", "off", "skip-next" (the next command's reply is dropped), "skip" while that command runs.
         self.reply_mode = "on"
-        #: REPLCONF settings of a client that is to become a replica; and whether it is a replica now.
+        #: REPLCONF settings of a client that will become a replica; and whether it is a replica now.
         self.as_replica: AsReplica | None = None
         self.is_replica = False
         #: Whether it is the link to this server's master, whose commands are always obeyed.
@@ -188,12 +188,12 @@ class Waiter:
         #: Time to run again even without a signal; None: only on a signal.
         self.retry_at: int | None = None
         self.on_timeout = on_timeout
-        #: Only a key of this type wakes it.
+        #: Name of the type that a signalled key must have to wake the client.
         self.type_name = type_name
         #: Whether it is also woken when the key is deleted or changes its type (XREADGROUP).
         self.on_delete = on_delete
-        #: Whether a value at a key may satisfy it; None: only running the command can tell. Most of many clients
-        #: waiting for one key find nothing; this check costs a fraction of the command.
+        #: A cheap check whether a value at a key may satisfy the command; None: only running the command shows it. Of
+        #: many clients that wait for one key, most find nothing.
         self.has_news: HasNews | None = None
         #: Equal for waiters whose ``has_news`` always gives the same result; None: not shared.
         self.interest: bytes | None = None
@@ -204,7 +204,7 @@ class Waiter:
 
     @property
     def wake_at(self) -> int | None:
-        """When the shell must call ``engine.core.dispatch.Core.wake`` unless something happens before."""
+        """When the shell must call ``engine.core.dispatch.Core.wake``; None: only a signal ends the wait."""
         if self.retry_at is None or self.deadline is None:
             return self.deadline if self.retry_at is None else self.retry_at
         return min(self.deadline, self.retry_at)

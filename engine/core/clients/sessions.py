@@ -1,4 +1,4 @@
-"""All clients of one core: their sessions by ID, and the end of blocked commands."""
+"""All clients of one core: their sessions by ID, and the ways in which a blocked command ends."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Command timings: totals and a histogram per command, the slow log, and latency events.
 
-Times are arguments, in nanoseconds; the core reads a stopwatch that the shell supplies. Every command is compared with
-``threshold_ns`` alone; only commands that reach it are processed here. A histogram's bucket n counts durations
-below 2**n nanoseconds, and at least half of that.
+Times are arguments, in nanoseconds; the core reads a stopwatch that the shell supplies. Only commands that take at
+least ``threshold_ns`` are passed to ``note``; for all others, that comparison is the only cost besides the counters. A
+histogram's bucket n counts durations from 2**(n-1) to below 2**n nanoseconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEVER_NS = 1 << 62
 _BUCKETS = 64
 #: Maximum number of samples per event.
 _SAMPLES = 160
-#: Slow log threshold below which each command of a run must be measured separately.
+#: Slow log threshold, in nanoseconds, below which each command of a run must be measured separately.
 _EACH_NS = 10_000
 
 
@@ -48,7 +48,7 @@ class Stat:
         self.buckets[(ns // count).bit_length()] += count
 
     def distribution(self) -> list[tuple[int, int]]:
-        """Return (microseconds, number of calls that took at most this time) wherever the number changes."""
+        """Return the cumulative distribution: (microseconds, number of calls that took at most this time) pairs."""
         found: list[tuple[int, int]] = []
         total = 0
         for bucket, count in enumerate(self.buckets):
@@ -62,7 +62,7 @@ class Stat:
         return found
 
     def percentile(self, percent: float) -> float:
-        """Return a percentile of the durations in microseconds, read from the histogram."""
+        """Return a percentile of the durations in microseconds, interpolated in the histogram."""
         wanted = self.calls * percent / 100
         seen = 0
         for bucket, count in enumerate(self.buckets):
@@ -138,7 +138,7 @@ class Telemetry:
         #: Number of error replies by code.
         self.errors: dict[bytes, int] = {}
         #: The shell's monotonic clock in nanoseconds; and its value when the last command ended, or when the shell
-        #: started to run commands.
+        #: started the current batch of commands.
         self.stopwatch: Callable[[], int] = int
         self.measured_ns = 0
         self.stats: dict[bytes, Stat] = {}
@@ -215,13 +215,13 @@ class Telemetry:
         return 0 < self.latency_ms <= milliseconds
 
     def note_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
-        """Record and report ``what``, an event of this kind, if it took long enough."""
+        """Record and report a latency event caused by ``what``, if it reaches latency-monitor-threshold."""
         if self.is_latency(milliseconds):
             self.keep_latency(event, what, milliseconds, now_ms)
             self.on_latency(event, what, milliseconds)
 
     def keep_latency(self, event: bytes, what: bytes, milliseconds: int, now_ms: int) -> None:
-        """Record an event for LATENCY."""
+        """Record a latency event for LATENCY, whatever its duration."""
         self.events.setdefault(event, Event()).add(now_ms // 1000, milliseconds, what)
 
     def _shorten(self) -> None:

@@ -1,7 +1,7 @@
 """The context of a command: the caller, the database, the time, and the destination of its effects.
 
-One object serves all commands of a core in turn; commands must not keep it. Effects are canonical,
-deterministic commands: the log and the replicas receive them, and they bring an empty core to the same state.
+One object serves all commands of a core, one after the other, so commands must not keep a reference to it. Effects are
+deterministic commands for the log and the replicas: run on an empty core, they produce the same state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RunQueued = Callable[[Session, Queued], "list[Reply | Several]"]
 class Context:
     """The context of commands: caller, database and time, and the parts of the core that commands use."""
 
-    #: The call. These attributes change with every command.
+    #: The call: these attributes change with every command.
     session: Session
     db: Database
     #: Current time since the epoch, in milliseconds and in microseconds.
@@ -59,12 +59,12 @@ class Context:
     pause: Pause
     outbox: Outbox
     run_queued: RunQueued
-    #: Whether the caller runs the steps of long commands one by one.
+    #: Whether the caller of the core accepts Steps, and runs them one by one.
     takes_steps: bool = False
     #: Lua. The core, which is above this room, sets these.
     scripts: ScriptCache = field(init=False)
     functions: FunctionLibraries = field(init=False)
-    #: Outside the core.
+    #: Settings, and interfaces to the outside of the core.
     config: Config
     host: Host = field(default_factory=WithoutProcess)
     durability: Durability = field(default_factory=WithoutDisk)
@@ -121,7 +121,7 @@ class Context:
         ms: array[int],
         seq: array[int],
     ) -> Stream:
-        """Append entries as `add_entry` does: their frames back to back, the sizes of these, and the IDs."""
+        """Append entries as `add_entry` does, given their frames back to back, the frames' sizes, and the IDs."""
         changes, db = self.changes, self.db
         if stream is None:
             stream = self.streams.new()
@@ -155,8 +155,9 @@ class Context:
         has_news: HasNews | None = None,
         interest: bytes | None = None,
     ) -> Reply:
-        """Wait for one of ``keys`` and then run ``argv`` again. 0 ms waits indefinitely. In a transaction, return
-        ``on_timeout``.
+        """Block the client until one of ``keys`` is signalled, then run ``argv`` again; 0 ms waits indefinitely.
+
+        In a transaction, this only returns ``on_timeout``.
 
         A command that runs again and blocks again keeps its place and its first deadline. At ``wake_at`` (milliseconds
         since the epoch) it runs again without a signal. ``has_news`` returns, for a key and its value, whether the
@@ -169,7 +170,7 @@ class Context:
             waiter = Waiter(self.session, argv, list(dict.fromkeys(keys)), deadline, on_timeout, type_name, on_delete)
             waiter.has_news, waiter.interest = has_news, interest
             self.session.waiter = waiter
-            # It is counted when its reply is ready.
+            # The call is counted when its reply is ready.
             self.session.calls -= 1
             self.db.waiting.add(waiter)
         else:

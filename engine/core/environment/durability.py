@@ -1,4 +1,4 @@
-"""The core's interface to durable storage. The shell replaces ``WithoutDisk`` by its implementation.
+"""The core's interface to durable storage. The shell replaces ``WithoutDisk`` with its implementation.
 
 Methods that can fail raise a CommandError with the reply's text. Nothing here does I/O, and the core does not depend on
 how it is done.
@@ -24,16 +24,19 @@ class Durability(Protocol):
         """Write a snapshot now, blocking the server."""
 
     def save_in_background(self, *, schedule: bool, within: bool) -> Reply:
-        """Write a snapshot in the background. During a rewrite of the log: later if ``schedule`` or ``within`` a
-        transaction, otherwise an error.
+        """Write a snapshot in the background.
+
+        While the log is being rewritten, the snapshot is delayed if ``schedule`` or ``within`` a transaction; otherwise
+        this raises an error.
         """
 
     def all_deleted(self) -> None:
-        """Called after FLUSHALL: if the ``save`` directive enables snapshots, the last one is replaced soon."""
+        """Replace the last snapshot soon after FLUSHALL, if the ``save`` directive enables snapshots."""
 
     def rewrite_log(self, *, within: bool) -> Reply:
-        """Rewrite the log in the background, after a snapshot in progress and after the current transaction
-        (``within``).
+        """Rewrite the log in the background.
+
+        The rewrite starts after a snapshot in progress and, ``within`` a transaction, after that transaction.
         """
 
     def last_save(self) -> int:
@@ -49,15 +52,16 @@ class Durability(Protocol):
         """Wake the blocked session once when more of the log is on disk, or when the log is disabled."""
 
     def reload(self, *, from_log: bool, save: bool, flush: bool) -> None:
-        """Load the data again, from the log or from the snapshot. ``save``: write the snapshot first. ``flush``: empty
-        the databases first.
+        """Load the data again, from the log or from the snapshot.
+
+        With ``save``, write the snapshot first. With ``flush``, empty the databases first.
         """
 
     def begin_replacing(self) -> None:
-        """Called before all data is replaced by a master's: nothing is written until ``end_replacing``."""
+        """Stop writing until ``end_replacing``, because a master's data is about to replace all data."""
 
     def end_replacing(self) -> None:
-        """Called after the data was replaced: a new log is started with it."""
+        """Start a new log with the data that has replaced the former data."""
 
     def prepare_shutdown(self, words: set[bytes]) -> None:
         """Save data as required by SHUTDOWN's ``words``. Nothing is written after that."""

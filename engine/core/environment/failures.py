@@ -1,7 +1,7 @@
 """Consequences of an unexpected error in a command: any exception that is not a CommandError.
 
-The handler may have made a part of its changes, which cannot be undone in general.
-The consequences depend on what the command can change:
+The handler may have made only some of its changes, and in general they cannot be undone. The consequences depend on the
+state that the command can change:
 
 * If it only reads, nothing is inconsistent: the client receives an error, and the server continues. Keys that expired
   during the command are removed completely, and the log receives these deletions.
@@ -18,7 +18,7 @@ from __future__ import annotations
 from engine.core.keyspace.database import Database
 from engine.core.table.registry import Command
 
-#: Administrative commands that only show something. (The flag ``admin`` is about permissions, not about effects.)
+#: Administrative commands that change nothing. (The flag ``admin`` is about permissions, not about effects.)
 SHOWING = frozenset(
     {
         "acl|getuser",

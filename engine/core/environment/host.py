@@ -1,8 +1,7 @@
 """The core's interface to its process.
 
-The shell replaces ``WithoutProcess`` by its implementation. Nothing here does I/O. Methods for work that must not
-happen while a command runs say "after the reply": the process does it when the reply of the current command
-has been encoded.
+The shell replaces ``WithoutProcess`` with its implementation. Nothing here does I/O. Some work must not happen while a
+command runs: methods that say "after the reply" have the process do it once the current command's reply is encoded.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Apart(Protocol):
         """Start or resume the work; return whether it is finished. Its exceptions are raised here."""
 
     def pause(self) -> None:
-        """Suspend the work, from within: the caller of ``go`` continues until it calls it again."""
+        """Suspend the work; called from inside it. The caller of ``go`` continues, and may resume it later."""
 
 
 class Host(Protocol):
@@ -79,7 +78,7 @@ class Host(Protocol):
     # -- after the reply --------------------------------------------------------------------------------------------
 
     def after_reply(self, work: Callable[[], None]) -> None:
-        """Run ``work`` after the reply of the current command."""
+        """Run ``work`` after the reply."""
 
     def close(self, session: Session) -> None:
         """Close a client's connection after the reply."""
@@ -96,10 +95,10 @@ class Host(Protocol):
         """End the process; the current command still receives its reply, if any."""
 
     def log(self, text: bytes) -> None:
-        """Write a client's line to the log."""
+        """Write a line of text from a client to the log."""
 
     def script_log(self, level: int, text: bytes) -> None:
-        """Write a script's line to the log; the level is 0 (debug) to 3 (warning)."""
+        """Write a line of text from a script to the log; ``level`` is 0 (debug) to 3 (warning)."""
 
     def apart(self, work: Callable[[], Reply]) -> Apart | None:
         """Prepare potentially long ``work`` so that it can be suspended; None if that is not possible."""

@@ -1,5 +1,4 @@
-"""The core's interface to replicas and to its master. The shell replaces ``WithoutReplicas`` by its
-implementation.
+"""The core's interface to replicas and to its master. The shell replaces ``WithoutReplicas`` with its implementation.
 
 Methods that can fail raise a CommandError with the reply's text. Offsets count the bytes of the replication stream, the
 commands sent to replicas. Nothing here does I/O, and the core does not depend on how it is done.
@@ -13,7 +12,7 @@ from engine.core.clients.session import Session
 from engine.core.protocol.replies import OK, CommandError, Reply
 from engine.text.messages import persistence, server
 
-#: The ID of a history that does not exist.
+#: The replication ID of a server without a history.
 _NO_ID = "0" * 40
 
 
@@ -28,8 +27,9 @@ class Replication(Protocol):
     # -- as a master ------------------------------------------------------------------------------------------------
 
     def publish(self, argv: list[bytes], *, within: bool) -> None:
-        """Send a published message (``argv`` is PUBLISH or SPUBLISH) to subscribers at replicas too, after earlier
-        writes; ``within`` a transaction after all of its writes.
+        """Send a published message, for the subscribers at replicas. ``argv`` is the PUBLISH or SPUBLISH.
+
+        It follows earlier writes in the stream; ``within`` a transaction, it follows all writes of the transaction.
         """
 
     def synchronise(self, session: Session, history_id: bytes, offset: int, *, hands_over: bool = False) -> None:
@@ -37,11 +37,11 @@ class Replication(Protocol):
 
         It receives the stream of the history ``history_id`` from ``offset`` on (the first missing byte, counted from
         1). If that part is no longer available, or the ID is empty, a file with all data comes first. ``hands_over``:
-        the client is the master of this server, which is to become the master instead.
+        the client is this server's master, and this server takes over as master.
         """
 
     def drop(self, session: Session) -> None:
-        """Called when the replica's connection is closed."""
+        """Remove a replica whose connection is closed."""
 
     def acknowledge(self, session: Session, offset: int, on_disk: int) -> None:
         """Record that the replica has processed the stream up to ``offset``, and stored it up to ``on_disk``.
@@ -50,33 +50,32 @@ class Replication(Protocol):
         """
 
     def offset(self, *, within: bool = False) -> int:
-        """Return the stream's offset after everything before the current command. ``within`` a transaction, its own
-        commands do not count.
-        """
+        """Return the stream's offset before the current command; ``within`` a transaction, before the transaction."""
 
     def acknowledged(self, offset: int, *, on_disk: bool = False) -> int:
-        """Return the number of replicas that have the stream up to an offset, in memory or on disk."""
+        """Return the number of replicas that have acknowledged the stream up to an offset, or stored it ``on_disk``."""
 
     def wake_when_acknowledged(self, session: Session, *, again: bool) -> None:
         """Request acknowledgements from replicas; wake the blocked session once when one arrives."""
 
     def fail_over(self, target: tuple[bytes, int] | None, timeout: int, *, force: bool) -> None:
-        """Hand over to the first replica that is up to date, or to the one at ``target``, and follow it from then on.
+        """Make the first replica that is up to date the master, or the one at ``target``, and become its replica.
 
-        After ``timeout`` milliseconds (0: never) the handover is abandoned; with ``force`` the target leads anyway.
+        After ``timeout`` milliseconds (0: never) the failover is abandoned; with ``force``, the target takes over then
+        even if it is not up to date.
         """
 
     def abort_failover(self) -> None:
-        """Continue as a master."""
+        """Abandon the failover and remain the master."""
 
     def delays_shutdown(self, words: frozenset[bytes], caller: Session | None) -> bool:
-        """Return whether the process ends later, as SHUTDOWN's ``words`` require, because replicas lag behind.
+        """Return whether the shutdown waits for replicas that lag behind, unless SHUTDOWN's ``words`` forbid that.
 
-        In that case the client ``caller``, if any, waits. Otherwise the caller ends the process now.
+        If it waits, the client ``caller``, if any, is blocked. Otherwise the calling code ends the process now.
         """
 
     def shutdown_left(self) -> int | None:
-        """Return the remaining milliseconds that the shutdown waits for replicas; None if it does not wait."""
+        """Return for how many more milliseconds the shutdown waits for replicas; None if it does not wait."""
 
     def abort_shutdown(self) -> None:
         """Cancel the shutdown."""

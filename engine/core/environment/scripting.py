@@ -61,7 +61,7 @@ class ScriptCache(Protocol):
 
 
 class RunningScript(Protocol):
-    """The running script. ``began_ns``: its start by the stopwatch; ``is_slow``: whether others run in between."""
+    """The running script. ``began_ns``: start, by the stopwatch; ``is_slow``: whether other clients are served."""
 
     name: bytes
     argv: list[bytes]
@@ -83,7 +83,7 @@ class FunctionLibraries(Protocol):
         """The memory used by the interpreter in bytes."""
 
     def codes(self) -> list[bytes]:
-        """Return the code of all libraries for files."""
+        """Return the code of all libraries, for snapshots and logs."""
 
     def libraries(self) -> Iterable[Library]:
         """Return all libraries."""

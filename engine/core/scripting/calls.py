@@ -1,12 +1,12 @@
 """The server's functions for scripts: `redis.call`, `redis.pcall`, and the other functions of `redis` in Python.
 
-A command called by a script runs like any other: with the same handler, its effects among the effects of the script's
-own command, its time in its own statistics. It runs in the scripts' own session, which never blocks and uses the
-protocol that the script has selected, with the caller's user, database and rights. The checks are made here, because
-the texts and the rules differ from those for a client's command.
+A command called by a script runs with the same handler as a client's command. Its effects are added to those of the
+command that runs the script, such as EVAL; its duration is counted in its own statistics. It runs in a session for
+scripts, which never blocks, uses the protocol that the script has selected, and has the caller's user, database and
+rights. The checks are made here, because their rules and texts differ from those for a client's command.
 
-Python exceptions must never reach a script. The text of an error for the script is stored here, and
-`RaisedError` is raised; the sandbox replaces its object by a table with that text before the script sees it.
+Python exceptions must never reach a script. For an error, its text is stored here and `RaisedError` is raised; the
+sandbox replaces the exception with a table that has this text before the script sees it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from engine.version import REDIS_VERSION
 
 #: Reasons to refuse writes, in the order in which scripts receive them.
 _WRITING = (Refusal.READONLY, Refusal.DISK, Refusal.REPLICAS)
-#: Replies below the first size are not measured while at least the second amount of memory is left.
+#: Replies shorter than the first number of bytes are not measured while at least the second number of bytes is left.
 _SMALL, _PLENTY = 1 << 20, 8 << 20
 #: Integers below this are formatted as their digits.
 _EXACT = 1 << 53
 
 
-#: Number of instructions before the first tick (as in the sandbox). If they took longer than the first limit, ticks
-#: become ten times as frequent; if less than the second one, ten times less frequent. Limits are in nanoseconds.
+#: Number of instructions before the first tick (as in the sandbox), and two durations in nanoseconds. If the time since
+#: the last tick exceeds the first, ticks become ten times as frequent; below the second, ten times less frequent.
 _FIRST, _SLOW_NS, _FAST_NS = 1000, 10_000_000, 1_000_000
 
 
@@ -50,27 +50,27 @@ _RAISED = RaisedError()
 
 
 class WordsError(CommandError):
-    """The arguments of a call are not valid command words: nothing was called, and no error is counted."""
+    """Arguments of a call that are not valid words of a command: nothing was called, and no error is counted."""
 
 
-#: The functions of `redis` in scripts that have a result, and those without. `lua/sandbox.lua` offers them.
+#: Names of the functions of `redis` that `lua/sandbox.lua` offers to scripts: with a result, and without.
 _WITH_RESULT, _WITHOUT_RESULT = ["call", "pcall"], list[str]()
 
 
 def _offered(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Offer a function to scripts; its refusals become errors of the script."""
+    """Offer a function with a result to scripts. Its CommandErrors become errors in the script."""
     _WITH_RESULT.append(method.__name__)
     return _raising(method)
 
 
 def _offered_without_result(method: Callable[..., None]) -> Callable[..., None]:
-    """Offer a function to scripts, to which it returns nothing."""
+    """Offer a function without a result to scripts. Its CommandErrors become errors in the script."""
     _WITHOUT_RESULT.append(method.__name__)
     return _raising(method)
 
 
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function whose refusals become errors of the script."""
+    """Return the method with its CommandErrors as errors for the script."""
 
     def called(self: Calls, *words: Any) -> Any:
         try:
@@ -96,7 +96,7 @@ class Memory(Protocol):
         """Allow this many bytes for a reply regardless of the limit; False if the limit is already exceeded."""
 
     def limit(self) -> None:
-        """Enforce the limit from now on: the script starts."""
+        """Start enforcing the limit, because the script starts."""
 
     def table(self, value: Any) -> Any:
         """Return a Lua table for a list or dict."""
@@ -117,7 +117,7 @@ class Calls:
         self.resp = 2
         #: The text of the last raised error.
         self.error = b""
-        #: An unexpected error: the script ends, and the command that called it fails with it.
+        #: An unexpected error. It ends the script, and the command that called the script raises it.
         self.broken: BaseException | None = None
         self.version = REDIS_VERSION.encode()
         major, minor, patch = map(int, REDIS_VERSION.split("."))
@@ -142,7 +142,7 @@ class Calls:
         self._ticked_ns, self._every = self._ctx.telemetry.stopwatch(), _FIRST
 
     def tick(self) -> tuple[int, int]:
-        """Called by the hook: return whether the script must end, and the instructions until the next call."""
+        """Return whether the script must end, and the number of instructions until the hook's next call."""
         stopwatch, running = self._ctx.telemetry.stopwatch, self.running
         try:
             spent = stopwatch() - self._ticked_ns
@@ -251,7 +251,7 @@ class Calls:
         stat = telemetry.stats.get(command.full_name) or telemetry.stat(command.full_name)
         flags, caller = command.flags, running.caller
         if caller.limited or running.read_only or running.memory_full or self._admission.refuses or "noscript" in flags:
-            # The check can only refuse something in these cases.
+            # In all other cases, the check would allow the command.
             try:
                 self._check(running, command, argv)
             except CommandError as error:

@@ -9,7 +9,7 @@ from engine.core.clients.session import Session
 
 
 class Verdict(IntEnum):
-    """The hook's answer, which is requested at regular numbers of instructions."""
+    """The decision about the running script, which Lua's hook asks for periodically."""
 
     GO_ON = 0
     KILLED = 1
@@ -24,8 +24,7 @@ class Flags:
     no_writes: bool = False
     allow_oom: bool = False
     allow_stale: bool = False
-    #: Whether the script starts with ``#!lua``: it is then checked as a whole before it runs. Others are checked per
-    #: call.
+    #: Whether the script starts with ``#!lua``: it is then checked as a whole before it runs, otherwise at each call.
     declared: bool = True
 
 

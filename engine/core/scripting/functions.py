@@ -1,7 +1,8 @@
 """Libraries of functions: their code, which is stored as data, and the functions registered in the interpreter.
 
 Libraries from a file, a log or a master are only stored at first. Their code runs on the first use of any library or
-function. So loading and following do not need Lua, and a library that cannot run here is kept for servers that can.
+function. So loading data and following a master do not need Lua, and a library that cannot run here is kept for servers
+that can run it.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ class Functions:
         self._scripts = scripts
         self._interpreter: Interpreter | None = None
         self._libraries: dict[bytes, Library] = {}
-        #: By lower-case name: names are case-insensitive.
+        #: Functions by lower-case name, because names are case-insensitive.
         self._functions: dict[bytes, _Function] = {}
         #: Code from a file that has not run yet.
         self._unread: list[bytes] = []
-        #: Code from files that fails.
+        #: Code from files that failed to run.
         self._unusable: list[bytes] = []
 
     # -- statistics -------------------------------------------------------------------------------------------------
 
     def codes(self) -> list[bytes]:
-        """Return the code of all libraries for files."""
+        """Return the code of all libraries, for snapshots and logs."""
         return [*self._unread, *self._unusable, *(one.code for one in self._libraries.values())]
 
     @property
@@ -201,7 +202,7 @@ class Functions:
             try:
                 self._load(code, replace=True)
             except CommandError as error:
-                # It is kept in files: another release may support it.
+                # The code stays in files, because another release may support it.
                 self._unusable.append(code)
                 self._ctx.host.script_log(3, b"a library of functions cannot be used: " + error.text)
 

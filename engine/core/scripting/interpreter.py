@@ -1,9 +1,9 @@
 """One Lua 5.1 interpreter with the sandbox, and its interface for Python.
 
-lupa is imported with the first interpreter: a server that runs no scripts has no cost. The memory of the interpreter
-is limited only while a script runs: lupa's allocations outside a protected call of Lua must not fail, because Lua would
-end the process. So the limit is set by the script's first action (``limit``) and lifted after it, and memory for a
-reply is reserved before it is handed over (``make_room``).
+lupa is imported with the first interpreter, so it costs nothing on a server that runs no scripts. The interpreter's
+memory is limited only while a script runs. Outside a protected call of Lua, lupa's allocations must not fail, because
+Lua would end the process. So the sandbox sets the limit before it runs the script's code (``limit``), Python lifts it
+afterwards, and memory for a reply is reserved before the reply is passed to Lua (``make_room``).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from engine.text.messages import scripting
 #: Maximum memory of one interpreter in bytes, for all its scripts or libraries of functions.
 MEMORY_LIMIT = 1 << 30
 _UNLIMITED = 1 << 50
-#: Memory in use from which a full garbage collection follows a script.
+#: Memory in use, in bytes, from which a script is followed by a full garbage collection.
 _COLLECT_FROM = 64 << 20
-#: For memory that is not measured in replies: lupa's references to objects.
+#: Bytes added to a reply's measured size, for lupa's references to objects.
 _SLACK = 4096
 #: Number of arguments above which they are passed as one table: Lua's stack has 8,000 places.
 _MANY = 200
@@ -31,7 +31,7 @@ _FAILED, _OUT_OF_MEMORY, _REGISTER = 3, 6, 2
 
 
 class Interpreter:
-    """An interpreter for the scripts of one cache. ``of_functions``: these are the functions of libraries."""
+    """An interpreter for the scripts of one cache; with ``of_functions``, for the functions of libraries."""
 
     def __init__(self, calls: Calls, *, of_functions: bool) -> None:
         try:
@@ -68,11 +68,11 @@ class Interpreter:
 
     def left(self) -> int:
         """Return the number of bytes that a script may still allocate."""
-        used: int = self._lua.get_memory_used(True)  # (per call of a script: a keyword costs more)
+        used: int = self._lua.get_memory_used(True)  # (Runs per call of a script, and a keyword would cost more.)
         return MEMORY_LIMIT - used
 
     def limit(self) -> None:
-        """Enforce the limit from now on."""
+        """Enforce the memory limit until ``lift_limit``."""
         self._lua.set_max_memory(MEMORY_LIMIT)
 
     def make_room(self, size: int) -> bool:
@@ -85,11 +85,11 @@ class Interpreter:
         return True
 
     def lift_limit(self) -> None:
-        """Remove the limit when no script is running."""
+        """Stop enforcing the limit, after the script."""
         self._lua.set_max_memory(_UNLIMITED)
 
     def collect(self) -> None:
-        """Collect garbage if there may be much of it."""
+        """Run a full garbage collection if much memory is in use."""
         if self.used > min(_COLLECT_FROM, MEMORY_LIMIT // 4):
             self._lua.gccollect()
 
@@ -137,7 +137,7 @@ class Interpreter:
         except self._memory_error:
             return _OUT_OF_MEMORY
         except self._lua_error:
-            # The hook has ended the script at the moment it returned.
+            # The hook ended the script just as it returned.
             return _FAILED, scripting.KILLED
         finally:
             self.lift_limit()

@@ -1,8 +1,7 @@
 """Conversion of replies to Lua's values: the result of `redis.call` for a script, in RESP2 or RESP3.
 
-A command's reply is a Python object (`engine.core.protocol.replies`). Text and numbers are passed as they are; a
-list becomes a table at once, recursively. Replies that are already encoded (entries, pages) are
-parsed again, because they have no other form.
+A command's reply is a Python object (`engine.core.protocol.replies`). Text and numbers are passed as they are, and a
+list becomes a table, recursively. Replies that exist only as encoded bytes (entries, pages) are parsed.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def _set(reply: list[Any], resp: int) -> Any:
 
 
 class _TableAsKey(dict[Any, Any]):
-    """A table used as a key of another one, such as a status in a set."""
+    """A table that is a key of another table, such as a status in a set."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]  # (a dict is not hashable)
 

@@ -1,8 +1,8 @@
 """Flags of EVAL, FCALL and their variants that follow from the declarations of the script they run.
 
-A script that starts with ``#!lua``, and a function, is checked before it runs like a command with such flags:
-one that may write is refused if writes are, even when it is queued in MULTI. Scripts without that line are checked
-at each call (``engine.core.scripting.calls``).
+A function, or a script that starts with ``#!lua``, declares its flags. They are checked before it runs, like those of a
+command: if writes are refused, so is a script that may write, even when MULTI queues it. Scripts without declarations
+are checked at each of their calls (``engine.core.scripting.calls``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FlagsOf = Callable[[list[bytes]], Flags | None]
 
 
 class Declared:
-    """``of_scripts`` is used for EVAL and EVALSHA, ``of_functions`` for FCALL."""
+    """Flags from declarations. ``of_scripts`` is used for EVAL and EVALSHA, ``of_functions`` for FCALL."""
 
     def __init__(self, of_scripts: FlagsOf, of_functions: FlagsOf) -> None:
         self._by_name = {

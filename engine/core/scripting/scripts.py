@@ -1,9 +1,9 @@
 """Scripts and functions for commands: the caches, and the execution of a run from its words to its reply.
 
-A run is one command of its caller. Its changes are effects of that command, so they are one transaction in the log
-and for replicas. If it exceeds ``busy-reply-threshold``, the host may run other clients in between
-(``Scripts._yield``): meanwhile its effects, messages and signalled keys are set aside, because
-they belong to an unfinished command, and all but a few commands are refused (``Refusal.BUSY``).
+A run belongs to the command that started it, such as EVAL. Its changes are effects of that command, so they are one
+transaction in the log and for replicas. If a run exceeds ``busy-reply-threshold``, the host may serve other clients in
+between. Meanwhile the run's effects, messages and signalled keys are set aside, because its command is not finished,
+and all but a few commands are refused (``Refusal.BUSY``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.text.words import split_words
 
 #: Overhead of a script besides its text, in bytes.
 _OVERHEAD = 200
-#: Maximum number of scripts cached only by EVAL, as in Redis 7.4 and later.
+#: Maximum number of cached scripts that only EVAL has loaded, as in Redis 7.4 and later.
 _MOST_EVALUATED = 500
 
 
@@ -47,11 +47,12 @@ class Scripts:
         self.calls.on_tick = self._tick
         self._interpreter: Interpreter | None = None
         self._scripts: dict[bytes, tuple[bytes, Flags]] = {}
-        #: Scripts cached only by EVAL, least recently used first.
+        #: Scripts that only EVAL has loaded, least recently used first.
         self._evaluated: dict[bytes, None] = {}
         #: The running script.
         self.running: Execution | None = None
-        #: The interpreter that ran last, and the saved state of a former one: all share one random generator.
+        #: The interpreter that ran last, and the generator's state saved from a former one. All interpreters continue
+        #: one sequence of random numbers.
         self._drawn_from: Interpreter | None = None
         self._chance: tuple[float, float] | None = None
         #: Suspends the current run, if possible.
@@ -110,7 +111,7 @@ class Scripts:
         self._interpreter = None
 
     def leave(self, interpreter: Interpreter | None) -> None:
-        """Save the generator's state of an interpreter that is dropped."""
+        """Save the random generator's state of an interpreter that is about to be dropped."""
         if interpreter is not None and interpreter is self._drawn_from:
             self._chance, self._drawn_from = interpreter.chance, None
 
@@ -231,7 +232,7 @@ class Scripts:
             self._admission.refuse(Refusal.BUSY, b"")
 
     def _tick(self) -> None:
-        """Called regularly by the script's hook: let other clients run if it takes long."""
+        """Serve other clients if the script takes long. The script's hook calls this regularly."""
         running, apart = self.running, self._apart
         if running is None:
             return
@@ -256,7 +257,7 @@ class Scripts:
         if flags.declared and not flags.no_writes and read_only:
             raise CommandError(scripting.WRITES_UNDER_RO)
         if admission.refuses and not flags.allow_stale and not (changes.replaying or session.is_master):
-            # Its other declarations have been checked before: see declared.
+            # The script's other declarations were checked before the command ran (see script_flags).
             stale = admission.refusal(Refusal.STALE)
             if stale:
                 raise CommandError(stale)
@@ -271,7 +272,7 @@ class Scripts:
         return self._reply(running, outcome)
 
     def begin(self, running: Execution, interpreter: Interpreter) -> None:
-        """Start a run: calls from now on belong to it."""
+        """Start a run. The calls of scripts belong to it until ``end``."""
         calls, session = self.calls, self.calls.session
         session.id, session.db = running.caller.id, running.caller.db
         session.name, session.user = running.caller.name, running.caller.user
@@ -287,7 +288,7 @@ class Scripts:
             self._drawn_from = interpreter
 
     def end(self, running: Execution) -> None:
-        """End the run and restore the caller's command. Raises the unexpected error, if there was one."""
+        """End the run and restore the caller's command. Raises the run's unexpected error, if there was one."""
         ctx, calls = self._ctx, self.calls
         self.running = calls.running = calls.memory = None
         ctx.enter(running.caller)
@@ -337,7 +338,7 @@ class Scripts:
 
 _TEXT, _NUMBER, _BYTES, _FAILED, _NIL, _RETURNED_ERROR, _OUT_OF_MEMORY = range(7)
 _LIMIT = 1 << 63
-#: Maximum duration of a library's code in nanoseconds.
+#: Time limit for running a library's code, in nanoseconds.
 _LOAD_NS = 500_000_000
 
 

@@ -53,8 +53,8 @@ class Family:
     ) -> Callable[[Handler], Handler]:
         """Declare a command: ``usage`` is its name and its arguments in the notation of the documentation.
 
-        ``access`` describes its use of keys, see ``Command``. ``summary`` and ``arity`` are for handlers without
-        a docstring, and for usages from which the number of words cannot be derived. The rest overrides the family's.
+        ``access`` describes its use of keys, see ``Command``. ``summary`` is for a handler without a docstring, and
+        ``arity`` for a usage from which it cannot be derived. The other arguments override the family's.
         """
         name, _, syntax = usage.partition(" ")
         full_name = f"{self.container}|{name}" if self.container else name
@@ -99,9 +99,10 @@ def container(
     help_since: str = "",
     alone: Handler | None = None,
 ) -> Family:
-    """Declare a command with subcommands, which dispatch looks up, and its HELP; return the family of the subcommands.
+    """Declare a command with subcommands, and its HELP; return the family of the subcommands.
 
-    ``alone`` handles the bare name; the command then has the flags and categories of its subcommands.
+    ``alone`` handles the command without a subcommand; with it, the command has the flags and categories of its
+    subcommands.
     """
 
     def never(ctx: object, argv: list[bytes]) -> Reply:  # noqa: ARG001

@@ -23,10 +23,11 @@ KeyFinder = Callable[[list[bytes]], list[bytes]]
 class Keys:
     """Positions of a command's keys: ``first``, ``last`` (negative: from the end) and ``step`` as in COMMAND INFO.
 
-    ``find`` replaces them if positions are not fixed (XREAD's STREAMS): it returns the keys in argv. With ``count_at``,
-    the word at that index is the number of keys after it, ``apart`` words from one to the next; they come after those
-    at fixed positions. A count that is not positive or exceeds the remaining words has no keys. ``are_channels``: the
-    positions are those of shard channels, which COMMAND INFO reports like keys.
+    If positions are not fixed (XREAD's STREAMS), ``find`` replaces them: it returns the keys in argv. With
+    ``count_at``, the word at that index is the number of keys that follow it, each ``apart`` words after the one
+    before; these come after the keys at fixed positions. If the number is not positive or exceeds the remaining words,
+    no keys follow.
+    ``are_channels``: the positions are those of shard channels, which COMMAND INFO reports like keys.
     """
 
     first: int = 0
@@ -134,8 +135,8 @@ class Command:
     complexity: str
     syntax: str
     acl: frozenset[str]
-    #: Use of its keys: ``RW access delete``; with different uses of two keys ``RO access, OW update``. If empty, it
-    #: follows from ``readonly`` and ``write``.
+    #: Use of its keys, such as ``RW access delete``, or ``RO access, OW update`` if the uses of two keys differ. If
+    #: empty, it follows from the flags ``readonly`` and ``write``.
     access: str = ""
     channels: Channels | None = None
     subcommands: dict[bytes, Command] = field(default_factory=dict)

@@ -1,7 +1,11 @@
-"""Parses the syntax of a command's declaration: its arguments for COMMAND DOCS, its arity, its line in HELP.
+"""The syntax in a command's declaration: parsing it to arguments for COMMAND DOCS, the arity, and the line in HELP.
 
-``word`` is an argument, ``WORD`` a token, which includes the arguments that follow it; ``[...]`` is optional, ``<...>``
-a group; ``a | b`` is a choice, inside brackets between the whole sides; ``a [a ...]`` is a, once or more.
+    word         an argument
+    WORD         a token; it includes the plain arguments that follow it
+    [...]        optional
+    <...>        a group
+    a | b        a choice; inside brackets, between everything before and everything after the bar
+    a [a ...]    a, once or more
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Commands about one subject. A name that ends in a dot stands for all commands with that prefix."""
+    """Commands about one subject that are left out. A name that ends in a dot stands for all with that prefix."""
 
     subject: str
-    #: The alternative to them, or the reason why they are left out.
+    #: The alternative to these commands, or the reason why they are left out.
     instead: str
     commands: tuple[str, ...]
 

@@ -1,7 +1,7 @@
 """Names of Redis's commands that the engine does not have.
 
-ACL rules may contain them, so that users and files written for Redis can be loaded; they have no effect here. A command
-that is added to the engine can remain in the list: the command table takes precedence.
+ACL rules may contain them without effect, so that users and files written for Redis can be loaded. A command that is
+added to the engine can stay in the list, because the command table takes precedence.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _PREFIXES = {READ: b"%R~", WRITE: b"%W~", READ | WRITE: b"~"}
 
 
 class RuleError(ValueError):
-    """An invalid rule; the text is the reason. ``unknown``: it contains no known command or category."""
+    """An invalid rule; the text is the reason. ``unknown``: whether it names an unknown command or category."""
 
     def __init__(self, reason: bytes, *, unknown: bool = False) -> None:
         super().__init__(reason)
@@ -59,7 +59,7 @@ class Denial:
 
     reason: str
     name: bytes
-    #: Progress of the check: of several selectors' refusals, the one with the most progress is reported.
+    #: How far the check got. If several selectors refuse, the refusal with the highest rank is reported.
     rank: tuple[int, int] = (0, 0)
 
 
@@ -85,14 +85,13 @@ class Selector:
     )
 
     def __init__(self, all_channels: bool) -> None:
-        #: All commands, including those of later versions: ``+@all`` without exceptions.
+        #: Whether all commands are allowed, including those of later versions: ``+@all`` without exceptions.
         self.all_commands = False
         #: The full names of the allowed commands, unless all are allowed.
         self.allowed: set[bytes] = set()
-        #: Commands that are only allowed with one of these first arguments (in lower case).
+        #: Command -> the first arguments (in lower case) with which alone it is allowed.
         self.first_words: dict[bytes, dict[bytes, None]] = {}
-        #: The rules about commands in display order: a name, and whether it is allowed. The first name is
-        #: ``@all``.
+        #: The rules about commands in display order, ``@all`` first: name -> whether it is allowed.
         self.rules: dict[bytes, bool] = {b"@all": False}
         #: The denied names after the first one, and the names ``container|part`` by container.
         self._denied: set[bytes] = set()
@@ -194,7 +193,7 @@ class Selector:
         name, allowed = rule[1:], rule[:1] == b"+"
         found = find(name)
         if found is None and name.lower() in FOREIGN:
-            # A command of Redis that the engine does not have: accepted without effect, so that files for Redis load.
+            # The engine does not have this command of Redis. The rule has no effect, so that files for Redis load.
             pass
         elif found is None:
             self._apply_first_word(name, allowed)
@@ -204,7 +203,7 @@ class Selector:
         self._show(rule)
 
     def _apply_first_word(self, name: bytes, allowed: bool) -> None:
-        """Apply ``+select|0``: a command with this first argument."""
+        """Apply a rule such as ``+select|0``, which allows a command with this first argument."""
         command, bar, word = name.rpartition(b"|")
         found = find(command)
         if not allowed or not bar or (found is None and command.lower() not in FOREIGN):
@@ -301,7 +300,7 @@ class Selector:
         return any(access & needed == needed and matches(pattern, key) for pattern, access in self.patterns.items())
 
     def may_use(self, channel: bytes, is_pattern: bool) -> bool:
-        """Return whether a channel may be used; a pattern of channels only if exactly that pattern is allowed."""
+        """Return whether a channel may be used. A pattern may be used only if exactly that pattern is allowed."""
         if self.all_channels or (is_pattern and channel in self.channels):
             return True
         return not is_pattern and any(matches(allowed, channel) for allowed in self.channels)

@@ -1,7 +1,8 @@
 """A user: passwords, and selectors with its permissions.
 
-A user has a root selector and optionally more (``(...)`` in the rules); a command is allowed if one selector allows all
-of it. Logins and refusals are handled by ``engine.core.clients.accounts``.
+A user has a root selector, and a further one for each ``(...)`` in the rules. A command is allowed if one of the
+selectors allows the command with all its keys and channels. Logins and refusals are handled by
+``engine.core.clients.accounts``.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class User:
     # -- display ----------------------------------------------------------------------------------------------------
 
     def flags(self) -> list[bytes]:
-        """Return ``on`` or ``off``, ``nopass``, and the treatment of RESTORE."""
+        """Return ``on`` or ``off``, ``nopass`` if that applies, and ``sanitize-payload`` or its opposite."""
         flags = [b"on" if self.enabled else b"off"]
         if self.nopass:
             flags.append(b"nopass")
@@ -123,7 +124,7 @@ class User:
         return self.enabled and (self.nopass or hashlib.sha256(password).hexdigest().encode() in self.passwords)
 
     def denial(self, command: Command, argv: list[bytes]) -> Denial | None:
-        """Return the reason why no selector allows ``argv``; None if one does."""
+        """Return the reason for refusing ``argv``; None if a selector allows it."""
         worst: Denial | None = None
         for selector in self.selectors:
             denial = selector.denial(command, argv)
@@ -138,14 +139,14 @@ class User:
         return any(one.may_read_all(command, argv) for one in self.selectors)
 
     def may_hear(self, channels: Iterable[bytes], patterns: Iterable[bytes]) -> bool:
-        """Return whether it may be subscribed to all of these."""
+        """Return whether the user may subscribe to all of these."""
         return all(any(one.may_use(name, False) for one in self.selectors) for name in channels) and all(
             any(one.may_use(name, True) for one in self.selectors) for name in patterns
         )
 
 
 def _hashed(rule: bytes) -> bytes:
-    """Return the hash of the password in a rule."""
+    """Return the SHA-256 digest of the password in a rule, which contains either of them."""
     if rule[:1] in (b">", b"<"):
         return hashlib.sha256(rule[1:]).hexdigest().encode()
     if not _HASH.fullmatch(rule[1:]):

@@ -1,8 +1,8 @@
 """The Lua sources of the sandbox, one file per part. ``engine.core.scripting.interpreter`` runs them.
 
-``sandbox.lua`` is the first and runs the others: the parts of Lua that scripts can use (``base``), their libraries
-(``cjson``, ``cmsgpack`` and ``struct``, the latter two with ``numbers``, and ``bit``), the conversion of results to
-replies (``replies``), and the registration of functions (``registering``). The only Python is the list of names.
+``sandbox.lua`` runs first and then runs the other parts: the functions of Lua that scripts can use (``base``), the
+libraries for scripts (``cjson``, ``cmsgpack``, ``struct`` and ``bit``; ``numbers`` is shared by the second and third),
+the conversion of results to replies (``replies``), and the registration of functions (``registering``).
 """
 
 from __future__ import annotations
