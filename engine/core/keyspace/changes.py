@@ -1,8 +1,8 @@
 """State shared by the databases of one core: the time, the changes, and the notifications that they cause.
 
 A database reads the time here, counts changes, and records their consequences: effects for the log, keys that unblock
-clients, sessions whose transaction must fail. The core sets the time before each command and collects the
-rest after it. The attributes are plain because every command reads several of them.
+clients, and sessions whose transaction must fail. The core sets the time before each command, and collects the
+consequences after it. These are plain attributes because every command reads several of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from engine.core.keyspace.elements import Elements
 
-#: Number of elements from which tables are freed in pieces, and elements per piece: each takes a few milliseconds.
+#: Number of elements above which tables are freed in pieces, and elements per piece. A piece takes a few milliseconds.
 _LARGE = 10_000
 Table = dict[Any, Any] | list[Any] | deque[Any]
 #: The types of values that are freed in pieces.
@@ -69,15 +69,15 @@ class Changes:
         self.now_us = 0
         #: Changes since the last snapshot.
         self.dirty = 0
-        #: Effects, if ``recording``. The list is never replaced; its consumer clears it.
+        #: Effects recorded while ``recording``. Their consumer clears the list; it is never replaced by another list.
         self.effects: Effects = []
         #: Whether effects are recorded; maintained by ``record_for``.
         self.recording = False
         self._recorders: set[str] = set()
         self._recording_held = False
-        #: Whether effects from a log are being run: no key expires by itself, because the log contains its deletion.
+        #: Whether effects from a log are being run. Keys do not expire then, because the log contains their deletion.
         self.replaying = False
-        #: Large unused tables, which ``free`` takes apart.
+        #: Large unused tables, which ``free`` frees in pieces.
         self.discarded: list[Table] = []
         #: Awaited keys that were signalled, in order -> whether the value has been replaced.
         self.ready: dict[tuple[int, bytes], bool] = {}
@@ -90,7 +90,7 @@ class Changes:
         #: Until this time (milliseconds) due keys are hidden but not removed; maintained by ``hold_expiry``.
         self.expiry_held_until = 0
         self._expiry_holders: dict[str, int] = {}
-        #: No key expires before this time (milliseconds since the epoch).
+        #: Time before which no key expires, in milliseconds since the epoch.
         self.next_expiry = NEVER
         #: Number of expired keys.
         self.expired_keys = 0
@@ -116,12 +116,13 @@ class Changes:
         self.recording = bool(self._recorders) and not held
 
     def hold_expiry(self, who: str, until: int) -> None:
-        """Hide due keys instead of removing them until this time (milliseconds) on behalf of ``who`` (a pause, or a
-        master that will send the deletions); 0: stop.
+        """Hide due keys instead of removing them, until this time (milliseconds); 0: remove them again.
+
+        ``who`` names the holder: a pause, or a master that will send the deletions.
         """
         self._expiry_holders[who] = until
         self.expiry_held_until = max(self._expiry_holders.values())
-        # Forces the timer to be computed again.
+        # Makes the core compute the time of the next expiry again.
         self.next_expiry = 0
 
     def record(self, db: int, argv: list[bytes]) -> None:
@@ -130,13 +131,13 @@ class Changes:
             self.effects.append((db, argv))
 
     def seal_effects(self, first: int) -> None:
-        """Combine the effects from index ``first`` on into one transaction. Called if there are several."""
+        """Combine the effects from index ``first`` on (at least two) into one transaction."""
         effects = self.effects
         effects.insert(first, (effects[first][0], [b"MULTI"]))
         effects.append((effects[-1][0], [b"EXEC"]))
 
     def seal_as_one(self, first: int) -> None:
-        """Combine the effects as ``seal_effects`` does, merging transactions among them into one."""
+        """Combine the effects as ``seal_effects`` does; transactions among them become part of the one transaction."""
         effects = self.effects
         if len(effects) - first > 1:
             effects[first:] = [effect for effect in effects[first:] if effect[1] not in ([b"MULTI"], [b"EXEC"])]
@@ -154,7 +155,7 @@ class Changes:
 
     def discard_value(self, value: Any) -> None:
         """Free the unused value of a key, in pieces if it is large."""
-        # Below a tenth of that size, all tables of a value together have fewer elements than the limit.
+        # Below a tenth of the limit, a value's tables together never reach the limit.
         if isinstance(value, deque):
             self.discard(value)
         elif isinstance(value, Elements) and len(value) > _LARGE // 10 and not value.readings:
@@ -163,7 +164,7 @@ class Changes:
     def free(self, most: int = _LARGE) -> bool:
         """Free up to ``most`` elements of discarded tables; return whether any are left.
 
-        Large values in them come later.
+        Large values among the elements become discarded tables themselves, and are freed by later calls.
         """
         while self.discarded and most > 0:
             table = self.discarded[-1]

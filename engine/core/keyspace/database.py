@@ -1,16 +1,14 @@
 """A database: keys, their values, their expiry, and notifications of changes.
 
 Every key is added, changed and removed here, so that WATCH, blocked clients, key iteration and expiry are consistent
-regardless of the command. Values are plain: ``bytes`` (string), ``bytearray`` (a string created by APPEND or SETRANGE,
-which Redis calls raw), ``deque`` (list), ``Hash``,
-``Members`` (set), ``SortedSet`` and
-``Stream``. A numeric string is stored as text. A command
-that changes a value in place calls ``Database.touch`` afterwards.
+regardless of the command. Values are plain: ``bytes`` (string), ``bytearray`` (string changed in place by APPEND or
+SETRANGE; ``raw`` in Redis), ``deque`` (list), ``Hash``, ``Members`` (set), ``SortedSet`` and ``Stream``. A numeric
+string is stored as text. A command that changes a value in place calls ``Database.touch`` afterwards.
 
-Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number: that of
-the elements added to a list, or 0 if the command counts its changes elsewhere.
+Every change counts towards the next snapshot. One call is one change, unless ``changes`` gives another number, such as
+the number of elements added to a list, or 0 if the command counts its changes itself.
 
-The module has about four hundred lines because values, deadlines and the order of names must change together.
+Values, deadlines and the order of names must change together, so they share this module in spite of its size.
 """
 
 from __future__ import annotations
@@ -86,10 +84,10 @@ class Database:
         return value
 
     def read(self, key: bytes, *, use: bool = True) -> Value | None:
-        """Return the value as ``get`` does, for read-only commands: hits and misses are counted, a miss is an
-        event.
+        """Return the value as ``get`` does, for read-only commands.
 
-        Without ``use`` the lookup does not count as a use of the key.
+        Hits and misses are counted, and a miss is a keyspace event. Without ``use``, the lookup does not count as a use
+        of the key.
         """
         value = self.get(key) if use else self.peek(key)
         if value is None:
@@ -154,7 +152,7 @@ class Database:
         return [key for key in self._values if key not in due] if due else list(self._values)
 
     def tables(self) -> tuple[dict[bytes, Value], dict[bytes, int], Slots]:
-        """Return the internal tables: the values by key, the deadlines by key, and the names of the keys."""
+        """Return the internal tables: values by key, deadlines by key, and the keys in the order of iteration."""
         return self._values, self._expires, self._slots
 
     def items(self) -> Iterator[tuple[bytes, Value, int | None]]:
@@ -167,7 +165,7 @@ class Database:
         return [value for value in self._values.values() if type(value) is Stream]
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[bytes]]:
-        """Return the next cursor (0 at the end) and the live ones of the next ``count`` keys.
+        """Return the next cursor (0 at the end), and those of the next ``count`` keys that are live.
 
         An iteration starts with 0.
         """
@@ -192,7 +190,7 @@ class Database:
     def add(self, key: bytes, value: Value, changes: int = 1) -> None:
         """Add a new key and signal clients that wait for it."""
         if key in self._expires:
-            # The key had expired, but a pause has kept it.
+            # The key had expired, but a pause has kept it in the tables.
             self.expire(key)
         self._values[key] = value
         if type(value) is Hash and value.deadlines:
@@ -225,7 +223,7 @@ class Database:
             self.signal(key, replaced=True)
 
     def delete(self, key: bytes, changes: int = 1) -> bool:
-        """Remove the key; return whether it existed. Clients that wait on one of its groups are signalled."""
+        """Remove the key; return whether it existed. Signals clients that wait for entries of one of its groups."""
         if self.drop_if_due(key) or key not in self._values:
             return False
         value = self._values[key]
@@ -247,7 +245,7 @@ class Database:
     def pop(self, key: bytes) -> tuple[Value, int | None]:
         """Remove an existing key; return its value and deadline.
 
-        The change is counted where the value is added again.
+        The change is counted when the value is added again.
         """
         value, deadline = self._values[key], self._expires.get(key)
         self._drop(key, 0)
@@ -276,9 +274,9 @@ class Database:
             setattr(other, name, mine)
 
     def _tell(self, successor: Database | None) -> None:
-        """Notify watchers and blocked clients of the keys of this database and of ``successor``, which replaces them.
+        """Notify watchers and blocked clients that the keys of ``successor``, if any, replace those of this database.
 
-        A key that was already expired when it was watched counts as unchanged unless a live key replaces it.
+        A key that was already expired when it was watched counts as unchanged, unless a live key replaces it.
         """
         watched = [pair for pair in self.changes.watchers if pair[0] == self.index]
         for pair in watched:
@@ -318,7 +316,7 @@ class Database:
         return deadline is not None and deadline <= self.changes.now and not self.changes.replaying
 
     def drop_if_due(self, key: bytes) -> bool:
-        """Remove the key if it is due; return whether it was. While a pause holds expiry the key is only hidden."""
+        """Remove the key if it is due; return whether it was due. While expiry is held, the key is only hidden."""
         if not self.is_due(key):
             return False
         if self.changes.expiry_held_until <= self.changes.now:
@@ -326,7 +324,7 @@ class Database:
         return True
 
     def expire(self, key: bytes) -> None:
-        """Remove a due key. The log records a deletion. It does not count as a change."""
+        """Remove a due key, and record its deletion for the log. Does not count as a change."""
         value = self._values[key]
         self._drop(key, 0)
         if type(value) is not bytes:
@@ -386,8 +384,9 @@ class Database:
         return max(looked, 1)
 
     def drop_fields(self, key: bytes, fields: Hash, due: list[bytes]) -> None:
-        """Remove due fields, and the hash with its last field. The log records a deletion. It does not count as a
-        change.
+        """Remove due fields, and the hash with its last field; record the deletion for the log.
+
+        Does not count as a change.
         """
         for name in due:
             fields.remove(name)
@@ -397,14 +396,14 @@ class Database:
         self.changes.notify("h", b"hexpired", key, self.index)
         if not fields:
             self._drop(key, 0)
-            # Its deadlines can still be large.
+            # The hash has no fields any more, but its tables of deadlines can still be large.
             self.changes.discard_value(fields)
             self.changes.notify("g", b"del", key, self.index)
 
     # -- notifications --------------------------------------------------------------------------------------------
 
     def touch(self, key: bytes, changes: int = 1) -> None:
-        """Record a change of the key's value: transactions that watch it will fail. ``changes`` are counted."""
+        """Count ``changes`` to the key's value, and make transactions that watch the key fail."""
         shared = self.changes
         shared.dirty += changes
         if shared.watchers:
@@ -417,7 +416,7 @@ class Database:
                     watcher.dirty_exec = True
 
     def signal(self, key: bytes, *, replaced: bool = False) -> None:
-        """Wake clients that wait for ``key``: there may be data, or the key may be gone.
+        """Wake clients that wait for ``key``, which may have data for them or may have been deleted.
 
         ``replaced``: whether the value was replaced since the clients blocked, so that all of them must check it.
         """

@@ -1,8 +1,8 @@
 """Keys of a database, or fields of a hash, in the order of their deadlines.
 
-Every new deadline is pushed onto a heap. Replaced and removed deadlines stay there and are skipped when they are due.
-If most of the heap is stale, a new heap is started, and each new deadline moves a few deadlines from the
-former heap, so that no command has to move all of them.
+Every new deadline is pushed onto a heap. Replaced and removed deadlines stay there as stale ones and are skipped when
+they are due. If most of the heap is stale, a new heap is started. Each new deadline then moves a few deadlines from the
+former heap to the new one, so that no command has to move all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Heap = list[tuple[int, bytes]]
 
 
 class Deadlines:
-    """The deadlines of one database's keys. ``by_key`` holds the current ones; its owner removes keys from it."""
+    """The deadlines of a database's keys or a hash's fields. ``by_key``: the current ones; its owner removes some."""
 
     __slots__ = ("_by_key", "_former", "_heap")
 
@@ -71,12 +71,12 @@ class Deadlines:
     def _move(self) -> None:
         former, by_key = self._former, self._by_key
         for _ in range(min(_MOVED, len(former))):
-            # A heap without its last element is still a heap.
+            # Removing the last element of a heap leaves a heap.
             deadline, key = former.pop()
             if by_key.get(key) == deadline:
                 heapq.heappush(self._heap, (deadline, key))
         if not former and self._too_large():
-            # It contained the same deadlines many times.
+            # The former heap contained the same deadlines many times.
             self._heap = [(deadline, key) for key, deadline in by_key.items()]
             heapq.heapify(self._heap)
 
@@ -87,7 +87,7 @@ class Deadlines:
         return self._heap
 
     def tables(self) -> tuple[Heap, Heap]:
-        """Return the internal tables, to be taken apart."""
+        """Return the internal tables, so that the caller can free them in pieces."""
         return self._heap, self._former
 
     def next(self) -> int | None:
@@ -96,10 +96,10 @@ class Deadlines:
         return heap[0][0] if heap else None
 
     def due(self, now: int) -> set[bytes]:
-        """Return the keys that are due at ``now``. The cost depends only on their number."""
+        """Return the keys that are due at ``now``. The cost depends only on the number of due deadlines."""
         found: set[bytes] = set()
         for heap in (self._heap, self._former):
-            # The children of a heap's element are never earlier.
+            # In a heap, the children of an element are never earlier than the element, so only due ones are followed.
             places = [0]
             for place in places:
                 if place < len(heap) and heap[place][0] <= now:

@@ -1,8 +1,8 @@
 """Common base of hashes, sets and sorted sets: elements in a dictionary that can be iterated with a cursor, drawn at
 random, and read in parts.
 
-A small one keeps the order of insertion, as clients of Redis see it. The index for cursors and draws is created
-on first use.
+Small values keep the order of insertion, which clients of Redis see. The index for cursors and draws is created on
+first use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Elements(dict[bytes, V]):
     def __init__(self, elements: Iterable[Any] = ()) -> None:
         super().__init__(elements)
         self._names: Names | None = None
-        #: Commands that are reading it in parts. Until they finish it may be changed, but not taken apart.
+        #: Commands that are reading the value in parts. Until they finish, it may be changed but not freed in pieces.
         self.readings: dict[ref[Reading], None] | None = None
 
     def _place(self, name: bytes, value: V) -> bool:
@@ -74,7 +74,7 @@ class Elements(dict[bytes, V]):
         return self.names.drawn(count, pick)
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        """Return the internal tables, to be taken apart."""
+        """Return the internal tables, so that the caller can free them in pieces."""
         return [self] if self._names is None else [self, *self._names.tables()]
 
     def _disturb(self) -> None:
@@ -85,9 +85,9 @@ class Elements(dict[bytes, V]):
 
 
 class Reading:
-    """A command that reads values in parts, for as long as this object exists. Values can be repeated.
+    """A registered read of values in parts, in progress while this object exists. Sources can be repeated.
 
-    ``is_disturbed``: whether one of the values has changed or is about to.
+    ``is_disturbed``: whether one of the values has changed or is about to change.
     """
 
     __slots__ = ("__weakref__", "is_disturbed")
@@ -101,7 +101,7 @@ class Reading:
             elements.readings[ref(self, elements.readings.pop)] = None
 
     def disturb(self) -> None:
-        """Called before a value changes."""
+        """Note that one of the values is about to change."""
         self.is_disturbed = True
 
 
@@ -124,18 +124,17 @@ def drawn_places(size: int, count: int, pick: Callable[[int], int]) -> Iterator[
 
 
 def in_parts(words: Iterator[T], others: int = 0) -> Iterator[list[T]]:
-    """Yield lists of words of the size of a part; smaller if each word is looked up in several ``others``."""
+    """Yield the words as lists of the size of a part; smaller if the caller looks each up in ``others`` values."""
     size = max(_PART // (others + 1), 1)
     while part := list(islice(words, size)):
         yield part
 
 
 def gathered(elements: E, words: Callable[[E], Iterator[T]]) -> Generator[None, None, list[list[T]]]:
-    """Collect the result of ``words`` in steps, as of one moment from now on; return lists of words, the last one
-    first.
+    """Collect the result of ``words`` in steps; return it as lists of words, the last list first.
 
-    If the value is changed in between, its remaining words at that step are collected at once. The value is protected
-    from being taken apart already before the first step.
+    The result shows one moment: if the value changes before the last step, all words are collected again at once. From
+    this call on, until the end, the value is not freed in pieces.
     """
     return _reversed(gathered_from([elements], lambda: in_parts(words(elements))))
 
@@ -147,10 +146,11 @@ def _reversed(gathering: Generator[None, None, list[T]]) -> Generator[None, None
 
 
 def gathered_from(sources: Sequence[Elements[Any]], parts: Callable[[], Iterator[T]]) -> Generator[None, None, list[T]]:
-    """Collect the ``parts`` made from several values in steps, as of one moment from now on.
+    """Collect the ``parts`` made from several values in steps.
 
-    Each part is made from about as many elements as one list of ``in_parts``. If one of the values is changed
-    in between, all parts are made again at once. The values do not change between the last part and the return.
+    Each part is made from about as many elements as one list of ``in_parts``. All parts show the same moment: if one of
+    the values changes before the last step, all parts are made again at once. The values do not change between the last
+    part and the return.
     """
     return _gather(Reading(sources), parts)
 

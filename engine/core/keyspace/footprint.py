@@ -26,13 +26,13 @@ from engine.core.streams.stream import Stream
 _size_of: Callable[[object], int] = methodcaller("__sizeof__")
 #: A dictionary's entry: hash, key and value, and its share of the index table at two thirds full.
 _DICT_ENTRY = 36
-#: Overhead of a key besides its bytes: its entries among the values, the times of use, and the slots for SCAN.
+#: Overhead of a key besides its bytes: its entries among the values and the times of use, and its slot for SCAN.
 _PER_KEY = 2 * _DICT_ENTRY + 32 + 16
 
 #: A score, and the (score, member) pair in the order.
 _PER_SCORE = 24 + 56 + 8
 
-#: Numbers of a stream's segments, its groups, and a group's consumers and blocks that are measured as samples.
+#: Sample sizes: segments and groups of a stream, and consumers and blocks of a group.
 _SEGMENTS, _GROUPS, _MEMBERS = 200, 50, 20
 T = TypeVar("T")
 _Groups = list[tuple[bytes, Group]]

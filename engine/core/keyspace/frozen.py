@@ -1,8 +1,8 @@
 """Frozen copies of large hashes, sets and sorted sets as of one moment, for writing them to a file.
 
-A frozen value is read-only, through the methods here. It consists of parts of some thousand elements, which are copied
-one after the other (``Freezing``). A change to the source first copies the remaining parts. So freezing an
-unchanged value never takes long, and freezing any other value takes less time than a mutable copy.
+A frozen value is read-only and has only the methods below. It consists of parts of some thousand elements, which are
+copied one after the other (``Freezing``). If the source is about to change, the remaining parts are copied first. So no
+step of freezing takes long unless the value changes, and even then it takes less time than a mutable copy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AT_ONCE = 5000
 
 
 class FrozenHash(Hash):
-    """A hash whose fields and values lie in parts; the dictionary itself stays empty."""
+    """A hash whose fields and values are in the parts; the dictionary itself stays empty."""
 
     __slots__ = ("_fields", "_values")
 
@@ -48,7 +48,7 @@ class FrozenHash(Hash):
     def __iter__(self) -> Iterator[bytes]:
         return chain.from_iterable(self._fields)
 
-    def keys(self) -> Iterator[bytes]:  # type: ignore[override]  # # (a view is not needed)
+    def keys(self) -> Iterator[bytes]:  # type: ignore[override]  # (A view is not needed.)
         return iter(self)
 
     def values(self) -> Iterator[bytes]:  # type: ignore[override]
@@ -62,7 +62,7 @@ class FrozenHash(Hash):
 
 
 class FrozenMembers(Members):
-    """A set whose members lie in parts; the dictionary itself stays empty."""
+    """A set whose members are in the parts; the dictionary itself stays empty."""
 
     __slots__ = ("_members",)
 
@@ -115,7 +115,7 @@ class FrozenSortedSet(SortedSet):
 
 
 class Freezing(Reading):
-    """Freezes a large value in steps; ``value`` is its state at the moment when this was created."""
+    """Freezes a large value in steps; ``value`` is the source's state when this object was created."""
 
     __slots__ = ("_copying", "value")
 
@@ -139,7 +139,7 @@ class Freezing(Reading):
         return next(self._copying, _OVER) is _OVER
 
     def disturb(self) -> None:
-        """Copy the rest before the source changes."""
+        """Copy the remaining parts, because the source is about to change."""
         super().disturb()
         for _ in self._copying:
             pass

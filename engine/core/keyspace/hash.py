@@ -1,6 +1,6 @@
 """A hash: fields, values and field deadlines, and whether Redis would still store it as a listpack.
 
-A due field still exists until it is removed; ``LiveFields`` presents a hash without due fields.
+A field that is due stays in the hash until it is removed; ``LiveFields`` is a view without due fields.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from engine.core.keyspace.elements import Elements
 
 #: Later than any field deadline.
 _NEVER = 1 << 63
-#: Maximum number of draws of one field before due fields are filtered out.
+#: Number of random draws that may hit a due field before the due fields are filtered out.
 _TRIES = 20
 
 
@@ -53,7 +53,7 @@ class Hash(Elements[bytes]):
         return other
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        """Return the internal tables, to be taken apart."""
+        """Return the internal tables, so that the caller can free them in pieces."""
         tables = super().tables()
         if self.deadlines is not None and self._by_time is not None:
             tables += [self.deadlines, *self._by_time.tables()]
@@ -99,8 +99,9 @@ class Hash(Elements[bytes]):
         return self.deadlines is not None and self.deadlines.get(field, _NEVER) <= now
 
     def take_due(self, now: int, most: int) -> tuple[list[bytes], int]:
-        """Return due fields among the ``most`` earliest deadlines, which the caller must remove, and the number of
-        deadlines checked, including replaced ones.
+        """Return the due fields among the ``most`` earliest deadlines, and the number of deadlines checked.
+
+        The caller must remove the fields. The number includes deadlines that have been replaced.
         """
         if self._by_time is None:
             return [], 0
@@ -110,7 +111,7 @@ class Hash(Elements[bytes]):
 
 
 class LiveFields:
-    """The visible fields of a hash at a moment: all but those that are due."""
+    """A view of the fields of a hash that are not due at a given time."""
 
     __slots__ = ("_now", "fields")
 

@@ -1,14 +1,15 @@
 """An image of the keyspace at one moment, to be written to a file while commands continue.
 
-Mutable data is copied, immutable data is shared: a sealed segment's frames and index, blocks of pending entries, and
-plain strings cost one reference each. If there are many keys, they are taken in steps, by walking each
-database's table of names from its end to its start. Until the walk is complete the databases are guarded: a key
-that the walk has not reached yet is taken before it is changed. A large hash, set or sorted set is taken in
-parts (``engine.core.keyspace.frozen``). So starting an image costs nothing, regardless of the number and size of
-the keys. The complete image can be read by another thread for any time.
+Mutable data is copied. Immutable data is shared: a sealed segment's frames and index, a block of pending entries, and a
+plain string cost one reference each. Many keys are taken in steps, by walking each database's table of names from its
+end to its start. Until the walk is complete, the databases are guarded: if a key changes that the walk has not reached
+yet, it is taken first. A large hash, set or sorted set is taken in parts (``engine.core.keyspace.frozen``). So starting
+an image costs next to nothing, regardless of the number and size of the keys. When the image is complete, another
+thread can read it at any time.
 
-When a key is removed, the last name of the table takes its place (``engine.core.keyspace.slots``). Either the walk
-has already taken that name, or the key was added later and is recorded as done, like every key taken out of order.
+When a key is removed, the last name of the table moves to its place (``engine.core.keyspace.slots``), and the walk may
+meet that name there. Either the walk has already taken it, or its key was added later. It is therefore recorded as
+done, like every key that was taken out of order.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from engine.core.streams.storage import Storage
 from engine.core.streams.stream import Stream
 from engine.settings.config import Config
 
-#: Approximate microseconds of copying per step, and the approximate cost of a key itself.
+#: Approximate microseconds of copying per step, and per key regardless of its value.
 _AT_ONCE, _LOOK = 2000, 0.2
 #: Approximate microseconds to copy a part of a large value.
 _PART_WORK = AT_ONCE // 50
@@ -48,13 +49,13 @@ class DatabaseImage:
 
     def __init__(self, index: int) -> None:
         self.index = index
-        #: In the order taken: the last keys first.
+        #: The parts in the order in which they were taken: the last keys first.
         self.parts: list[Part] = []
         self.keys = 0
         self.expiring = 0
 
     def add(self, keys: list[bytes], values: list[Any], deadlines: dict[bytes, int]) -> None:
-        """Add keys that precede the existing ones."""
+        """Add keys whose names precede those that the image already has."""
         self.parts.append((keys, values, deadlines))
         self.keys += len(keys)
         self.expiring += len(deadlines)
@@ -83,7 +84,7 @@ class Image:
         return sum(one.keys for one in self.databases)
 
     def free(self) -> None:
-        """Free everything some keys at a time: freeing all at once would hold the GIL for the whole time."""
+        """Free the image some keys at a time. Freeing all at once would hold the GIL for the whole time."""
         for one in self.databases:
             while one.parts:
                 for value in one.parts.pop()[1]:
@@ -101,9 +102,9 @@ def take(databases: Sequence[Database], config: Config, now: int, libraries: Seq
 
 
 class Taking:
-    """An image in progress, of the moment when this was created. Keys are taken in steps.
+    """An image in progress, which takes keys in steps. Its moment is the one at which this object is created.
 
-    The first ``step`` must run at that moment. The image may be used once a step has returned True.
+    The first ``step`` must run before any key changes. The image may be used once a step has returned True.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class Taking:
         for db in self._databases:
             if isinstance(db.guard, Taking):
                 db.guard.finish()
-            db.__class__ = _Guarded  # # (lookups in unguarded databases thus have no overhead)
+            db.__class__ = _Guarded  # (Changing the class keeps unguarded databases free of overhead.)
             db.guard = self
 
     def cancel(self) -> None:
@@ -159,15 +160,15 @@ class Taking:
         self._guarded = {}
 
     def walk(self, index: int) -> _Walk | None:
-        """Return the walk through a database's keys, None if it had no keys."""
+        """Return the walk through a database's keys; None if the database had no keys."""
         return self._guarded.get(index)
 
     def detach(self, index: int) -> None:
-        """Stop following a database that has been replaced by a new one: its former tables do not change any more."""
+        """Stop guarding a database whose tables have been replaced: the former tables do not change any more."""
         self._guarded.pop(index, None)
 
     def swap(self, one: int, two: int) -> None:
-        """Follow two databases that have exchanged their keys."""
+        """Exchange the walks of two databases that have exchanged their keys."""
         first, second = self._guarded.pop(one, None), self._guarded.pop(two, None)
         self._guarded |= {index: walk for index, walk in ((one, second), (two, first)) if walk is not None}
 
@@ -185,11 +186,11 @@ class _Walk:
         self._done: set[bytes] = set()
         #: Large values being copied.
         self._freezing: dict[bytes, Freezing] = {}
-        #: Tables that are used only here, to be freed at the end.
+        #: Tables that the database no longer uses, to be freed at the end of the walk.
         self.discarded: list[Any] = []
 
     def end(self) -> None:
-        """Release the tables, so that a remaining reference to this walk does not keep removed data alive."""
+        """Release the tables, so that references to this walk do not keep removed data alive."""
         self.discarded = []
         self._freezing = {}
         self._values, self._expires = {}, {}
@@ -202,7 +203,7 @@ class _Walk:
         return not self._left and not self._freezing
 
     def go_on(self, most: float) -> float:
-        """Take keys for about ``most`` microseconds; return the time spent."""
+        """Take keys for about ``most`` microseconds; return the estimated time."""
         if self._freezing:
             return self._freeze(most)
         begin = max(self._left - _NAMES, 0)
@@ -259,7 +260,7 @@ class _Walk:
             self.image.add(names, values, deadlines)
 
     def keep(self, key: bytes) -> None:
-        """Take a key before it is changed, unless it has been taken."""
+        """Take a key that is about to change, unless it has been taken."""
         if key in self._done or self._names.place_of(key) not in range(self._left):
             return
         value = self._values[key]
@@ -267,7 +268,7 @@ class _Walk:
         self._done.add(key)
 
     def remove(self, key: bytes) -> None:
-        """Take a key before it is removed, and record the name that moves to its place."""
+        """Take a key that is about to be removed, and record the name that moves to its place."""
         if self._names.place_of(key) in range(self._left):
             self.keep(key)
             if len(self._names) > self._left:

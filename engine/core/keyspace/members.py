@@ -1,7 +1,7 @@
-"""A set: its members and its Redis encoding: integers, a listpack, or a table.
+"""A set: its members, and the encoding that Redis would use: integers, a listpack, or a table.
 
-A set of integers is shown in ascending order, a small set of other words in the order of insertion. A set never
-becomes small again.
+A set of integers is shown in ascending order, a small set of other words in the order of insertion. As in Redis, a set
+that has become a table stays a table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.settings.config import Config
 
 
 class Form(IntEnum):
-    """A set's encoding. Snapshots store the number."""
+    """A set's encoding. Snapshots store these numbers."""
 
     NUMBERS = 0
     SMALL = 1
@@ -78,14 +78,14 @@ class Members(Elements[None]):
         self.form = Form.SMALL if fits else Form.TABLE
 
     def _put_in_order(self) -> None:
-        """Sort the integers before the newest member, which is not an integer."""
+        """Sort the integers that precede the newest member, which is the first that is not an integer."""
         *numbers, newest = self
         super().clear()
         super().update(dict.fromkeys([*sorted(numbers, key=int), newest]))
 
     @property
     def is_table(self) -> bool:
-        """Whether it is so large that Redis uses a table, which is iterated in parts."""
+        """Whether Redis would store it as a table, which is iterated in parts."""
         return self.form is Form.TABLE
 
     def shown(self) -> list[bytes]:
@@ -95,6 +95,6 @@ class Members(Elements[None]):
     def copy(self) -> Members:
         """Return an independent copy with the same order."""
         made = Members(form=self.form)
-        # Copies the table as it is if nothing was removed from it.
+        # If nothing was removed from the dictionary, Python copies its table as a whole.
         made.update(self)
         return made

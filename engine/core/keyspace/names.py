@@ -1,16 +1,16 @@
 """Names of a value's elements with cursors and random draws, for SSCAN, SPOP and similar commands.
 
-The names lie only in a list, so creating it for a million names is one copy. A removed name keeps its place and is
-marked as gone. Each removal checks two places, from the end to the start, and fills a gone place with the
-last name of the list. So names only move towards the part that an iteration, which has the same
-direction, has not yet reached: a name that exists from its first to its last step is returned (possibly twice).
+The names are only in a list, without an index, so creating it for a million names is one copy. A removed name keeps its
+place and is marked as gone. Each removal checks two places, from the end to the start, and fills a gone place with the
+last name of the list. Names only move towards the start, and an iteration also goes from the end to the start, so a
+name that exists throughout an iteration is returned, possibly twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-#: Places checked per removed name: all of them are checked before half as many names are removed.
+#: Places checked per removal. All places have been checked when half as many names have been removed.
 _LOOKED_AT = 2
 
 
@@ -23,13 +23,13 @@ class Names:
         self._names = list(names)
         #: The names that have been removed.
         self._gone: dict[bytes, None] = {}
-        #: The next place to check is the one before this.
+        #: The last checked place: the next one to check is before it.
         self._looked_at = 0
 
     def add(self, name: bytes) -> None:
         """Add a new name."""
         if name in self._gone:
-            # Its place is still reserved.
+            # The name's former place is still reserved.
             del self._gone[name]
         else:
             self._names.append(name)
@@ -63,7 +63,7 @@ class Names:
             self._free(place)
 
     def drawn(self, count: int, pick: Callable[[int], int]) -> list[bytes]:
-        """Draw ``count`` distinct names (there must be enough), or -``count`` names with repetition."""
+        """Draw ``count`` distinct names, of at least as many, or -``count`` names with repetition if it is negative."""
         if count < 0:
             return [self.one(pick) for _ in range(-count)]
         names, gone, found = self._names, self._gone, list[bytes]()
@@ -87,5 +87,5 @@ class Names:
         return start, [name for name in names if name not in self._gone] if self._gone else names
 
     def tables(self) -> tuple[list[bytes], dict[bytes, None]]:
-        """Return the internal tables, to be taken apart."""
+        """Return the internal tables, so that the caller can free them in pieces."""
         return self._names, self._gone

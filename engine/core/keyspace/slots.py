@@ -1,9 +1,8 @@
 """Names with cursors and random draws, for SCAN and RANDOMKEY.
 
-The names lie densely in a list; the last name takes the place of a removed one. An iteration goes from the end to the
-start, and its cursor is the number of places still ahead. So names only move towards the part that an iteration has
-not yet reached, and a name that exists from its first to its last step is returned (possibly twice). Iterating upwards
-would break this.
+The names fill a list without gaps: the last name moves to the place of a removed one. An iteration goes from the end to
+the start, and its cursor is the number of places still ahead. Names only move towards the start, so a name that exists
+throughout an iteration is returned, possibly twice. An iteration from the start to the end would miss names.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Slots:
             self._place_of[last] = place
 
     def tables(self) -> tuple[list[bytes], dict[bytes, int]]:
-        """Return the internal tables, to be taken apart."""
+        """Return the internal tables, so that the caller can free them in pieces."""
         return self._names, self._place_of
 
     def walk(self, cursor: int, count: int) -> tuple[int, list[bytes]]:

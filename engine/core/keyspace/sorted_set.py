@@ -1,7 +1,7 @@
 """A sorted set: members ordered by score, and whether Redis would still store it as a listpack.
 
-Members with equal scores are ordered bytewise. A listpack has no negative zero scores.
-A sorted set never becomes small again.
+Members with equal scores are ordered bytewise. As in Redis, a listpack turns the score -0 into 0, and a sorted set that
+has outgrown the listpack never returns to it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from engine.settings.config import Config
 
 #: A score and its member, so that pairs sort naturally.
 Pair = tuple[float, bytes]
-#: Number of members from which the order is maintained permanently; smaller sets create it on first use.
+#: Number of members from which the order is always kept up to date; smaller sets create it when it is needed.
 _ORDERED = 64
-#: Number of members up to which removing a range does not create the order.
+#: Number of members up to which a range is removed without creating the order.
 _TINY = 8
 #: Number of pairs sorted together.
 _SORTED_AT_ONCE = 2000
@@ -43,10 +43,10 @@ def sorted_set_limits(config: Config) -> SortedSetLimits:
     return SortedSetLimits(config.integer("zset-max-listpack-entries"), config.integer("zset-max-listpack-value"))
 
 
-class Order(SortedList):  # type: ignore[misc]  # # (the library has no types)
+class Order(SortedList):  # type: ignore[misc]  # (The library has no types.)
     """Pairs in order, in blocks of some thousand. Ranks, additions and removals take logarithmic time.
 
-    The fields that start with ``_`` are SortedList's, which offers them to subclasses.
+    It uses the fields of SortedList that are meant for subclasses; their names start with ``_``.
     """
 
     def copy(self) -> Order:
@@ -55,7 +55,7 @@ class Order(SortedList):  # type: ignore[misc]  # # (the library has no types)
 
     @classmethod
     def of_blocks(cls, blocks: list[list[Pair]]) -> Order:
-        """Return an order of these blocks, which must not be empty and are owned by it from now on."""
+        """Return an order that takes over these blocks. A block must not be empty."""
         order = cls()
         order._lists, order._maxes = blocks, [block[-1] for block in blocks]
         order._len = sum(map(len, blocks))
@@ -80,7 +80,7 @@ class SortedSet(Elements[float]):
 
     @classmethod
     def of_ordered(cls, blocks: list[list[Pair]], *, big: bool) -> SortedSet:
-        """Create a sorted set from ordered pairs in blocks of some hundred, which it owns from now on."""
+        """Create a sorted set that takes over these blocks of ordered pairs, of some hundred pairs each."""
         made = cls(((member, score) for score, member in chain.from_iterable(blocks)), big=big)
         made.put_in_order(blocks)
         return made
@@ -148,7 +148,7 @@ class SortedSet(Elements[float]):
         return zip(self.values(), self.keys(), strict=True)
 
     def put_in_order(self, blocks: list[list[Pair]]) -> None:
-        """Use these blocks of all pairs as the order; it owns them from now on."""
+        """Take over these blocks of all pairs as the order."""
         self._order = Order.of_blocks(blocks)
 
     def rank(self, member: bytes) -> int:
@@ -174,7 +174,7 @@ class SortedSet(Elements[float]):
         return [(member, score) for score, member in self.order]
 
     def tables(self) -> list[dict[bytes, Any] | list[Any]]:
-        """Return the internal tables, to be taken apart."""
+        """Return the internal tables, so that the caller can free them in pieces."""
         return [*super().tables(), *(self._order.blocks() if self._order is not None else ())]
 
     def copy(self) -> SortedSet:
@@ -199,7 +199,7 @@ def in_order(scores: dict[bytes, float]) -> Generator[None, None, list[list[Pair
         blocks.append(block)
         yield
     while runs:
-        # Freeing all of them together would take long.
+        # Freeing all of them at once would block the server.
         del runs[-_FREED_AT_ONCE:]
         yield
     return blocks

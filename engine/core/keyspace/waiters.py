@@ -1,7 +1,7 @@
 """Clients blocked on keys of a database: queues by key, in the order in which clients blocked.
 
-This module only stores the queues. ``engine.core.blocked_clients`` decides who is woken and what the command
-returns; the timer for the deadline belongs to the shell.
+This module only stores the queues. ``engine.core.blocked_clients`` decides which clients are woken and what their
+commands return; the timers for deadlines belong to the shell.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WaitingRoom(Generic[W]):
     __slots__ = ("_by_key",)
 
     def __init__(self) -> None:
-        # A dict as an ordered set: removing one of ten thousand waiters costs no more than removing one of two.
+        # Key -> its waiters, in a dict as an ordered set, from which a waiter is removed in constant time.
         self._by_key: dict[bytes, dict[W, None]] = {}
 
     def __contains__(self, key: bytes) -> bool:
@@ -42,7 +42,7 @@ class WaitingRoom(Generic[W]):
         return list(self._by_key)
 
     def add(self, waiter: W) -> None:
-        """Add a waiter behind existing ones."""
+        """Add a waiter at the end of the queues of its keys."""
         for key in waiter.keys:
             self._by_key.setdefault(key, {})[waiter] = None
 

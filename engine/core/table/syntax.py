@@ -1,11 +1,11 @@
 """The syntax in a command's declaration: parsing it to arguments for COMMAND DOCS, the arity, and the line in HELP.
 
-    word         an argument
-    WORD         a token; it includes the plain arguments that follow it
-    [...]        optional
-    <...>        a group
-    a | b        a choice; inside brackets, between everything before and everything after the bar
-    a [a ...]    a, once or more
+* ``word``: an argument
+* ``WORD``: a token, which includes the plain arguments that follow it
+* ``[...]``: optional
+* ``<...>``: a group
+* ``a | b``: a choice; inside brackets, between everything before and everything after the bar
+* ``a [a ...]``: a, once or more
 """
 
 from __future__ import annotations
