@@ -1,8 +1,8 @@
-"""Change events as Debezium's Redis sink writes them: the JSON of an event's key and value, from a page of entries.
+"""Change events of Debezium's Redis sink: the JSON of each event's key and value, from a page of entries.
 
-The sink has two formats, told apart entry by entry: `compact`, one field whose name is the key and whose value is the
-event; and `extended`, the fields `key` and `value` (headers may follow). Debezium's JSON converter may put both beside
-their schemas (`{"schema": ..., "payload": ...}`); the payload is what counts then. Knows nothing of columns and types.
+The sink has two formats, recognised for each entry: `compact`, one field whose name is the key and whose value is the
+event; and `extended`, the fields `key` and `value`, which may be followed by headers. Debezium's JSON converter may
+wrap both with their schemas (`{"schema": ..., "payload": ...}`); then the payload is used. Independent of columns.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from streamclient.codec.reply import Page
 #: The column of the event's key.
 KEY = "_key"
 
-_NULL = b"default"  # what the sink writes for a key or a value that is null
-_UNKNOWN = b"?"  # in place of a value in an entry of neither format; it is no JSON, so the entry is malformed
+_NULL = b"default"  # the sink's text for a null key or value
+_UNKNOWN = b"?"  # value for entries of neither format; it is not JSON, so the entry is malformed
 _DECODER = json.JSONDecoder()
 _SCHEMA, _PAYLOAD = b'{"schema":', b',"payload":'
 
 
 def keys(page: Page) -> Any:
-    """Each event's key as JSON; null without a key."""
+    """Return each event's key as JSON; null without a key."""
     return _payloads(_parts(page)[0])
 
 
 def values(page: Page) -> Any:
-    """Each event as JSON; null without an event, as after a deletion, and in entries of neither format."""
+    """Return each event as JSON: null without an event, as after a deletion; invalid JSON for entries of no format."""
     return _payloads(_parts(page)[1])
 
 
@@ -57,7 +57,7 @@ def _payloads(texts: Any) -> Any:
     wrapped = pc.fill_null(pc.starts_with(texts, _SCHEMA), False)
     if not pc.any(wrapped).as_py():
         return texts
-    head = b""  # of the last text that was looked into, up to its payload: most have the same
+    head = b""  # part of the last text before its payload; it is the same in most texts
     found: list[bytes | None] = []
     for text in texts.to_pylist():
         if text is None or not text.startswith(_SCHEMA):
@@ -71,7 +71,7 @@ def _payloads(texts: Any) -> Any:
 
 
 def _head(text: bytes) -> bytes:
-    """Return the text up to its payload; nothing if it has none behind its schema."""
+    """Return the part of the text before its payload; empty if no payload follows the schema."""
     try:
         whole = text.decode("utf-8")
         _, end = _DECODER.raw_decode(whole, len(_SCHEMA))

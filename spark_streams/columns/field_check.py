@@ -1,6 +1,6 @@
-"""Columns that are null in every row that a task has read: a misspelt name or a wrong type, which would go unnoticed.
+"""Detection of columns that are null in all rows of a task, which suggests a misspelt name or a wrong type.
 
-A task of a query's first batch, and of a batch read, looks for them. With the option `requireFields` they are an error,
+Tasks of batch reads and of a query's first batch check for them. With the option `requireFields` they are an error,
 otherwise a warning in the task's log, once in each worker process.
 """
 
@@ -19,9 +19,9 @@ from spark_streams.errors import error
 from streamclient.codec.reply import Page
 
 _log = logging.getLogger("spark_streams")
-_SAMPLE = 100  # entries whose fields are named in the message
-_MOST = 12  # columns, and fields, that it names
-_COMPARED = 1000  # fields that each of these columns is compared with
+_SAMPLE = 100  # number of entries from which the message takes field names
+_MOST = 12  # maximum number of columns, and of fields, in the message
+_COMPARED = 1000  # maximum number of fields compared with each of these columns
 _warned: set[str] = set()
 
 
@@ -31,12 +31,12 @@ class FieldCheck:
     def __init__(self, schema: ReadSchema) -> None:
         self._schema = schema
         names = Counter(schema.field_columns())
-        self._empty = [name for name, count in names.items() if count == 1]  # a batch finds no column by a name of two
+        self._empty = [name for name, count in names.items() if count == 1]  # duplicates cannot be found by name
         self._rows = 0
         self._fields: set[str] = set()
 
     def see(self, page: Page, batch: Any) -> None:
-        """Take note of a page and the rows that became of it."""
+        """Record a page and the record batch made of it."""
         if not self._empty or not batch.num_rows:
             return
         if not self._rows:
@@ -45,7 +45,7 @@ class FieldCheck:
         self._empty = [name for name in self._empty if batch.column(name).null_count == batch.num_rows]
 
     def finish(self, streams: list[str]) -> None:
-        """All rows were read. Raises or warns of FIELDS_MISSING or FIELDS_UNREADABLE for columns without any value."""
+        """Report columns without any value, after all rows: raise or log FIELDS_MISSING or FIELDS_UNREADABLE."""
         if not self._empty or not self._rows:
             return
         known = sorted(self._fields)
@@ -68,7 +68,7 @@ class FieldCheck:
             _log.warning("%s", problem)
 
     def _names(self, page: Page) -> set[str]:
-        """Names of fields, or of the members of the JSON object, in the page's first entries."""
+        """Return the names of fields, or of JSON members, in the page's first entries."""
         objects = self._schema.objects(page)
         if objects is not None:
             texts = objects.slice(0, 1).to_pylist()

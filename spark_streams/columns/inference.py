@@ -1,7 +1,7 @@
-"""Inferring a schema from entries: for each field the narrowest type that all its values have.
+"""Schema inference from entries: for each field, the narrowest type that fits all its values.
 
-The order of types is that of Spark's CSV source for text, and of its JSON source for JSON. Columns stand in the order
-in which their fields are first seen. Pure; `spark_streams.read.infer` reads the entries.
+Types are tried in the order of Spark's CSV source for text, and of its JSON source for JSON. Columns are in the order
+in which their fields first occur. Pure; `spark_streams.read.infer` reads the entries.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ Entry = dict[bytes, bytes]
 
 
 def schema(entries: Sequence[Entry], json_field: str | None, null_value: str | None) -> spark.StructType:
-    """Return the connector's own columns, then those of the entries: their fields, or the members of the JSON in one
-    field.
-    """
+    """Return the connector's own columns, then a column for each field; for each JSON member of `json_field` if set."""
     made = spark.StructType()
     made.add(ID, spark.StringType()).add(STREAM, spark.StringType()).add(TIMESTAMP, spark.TimestampType())
     found = _columns(entries, null_value) if json_field is None else _members(entries, json_field.encode())
@@ -53,20 +51,20 @@ def _columns(entries: Iterable[Entry], null_value: str | None) -> dict[str, spar
 
 
 def text_type(texts: Sequence[bytes]) -> spark.DataType:
-    """Return the narrowest type that fits all of these texts. Empty ones are nulls, which fit every type."""
+    """Return the narrowest type that fits all of these texts. An empty text is null, which fits every type."""
     there = pa.array([text for text in texts if text], pa.binary())
     if not len(there):
         return spark.StringType()
     for kind, target in _TEXTS:
         if isinstance(kind, spark.DateType) and any(len(text) > len("2013-07-04") for text in texts):
-            continue  # there is a time of day, which a date would drop
+            continue  # a text has a time of day, which a date would lose
         if not values.from_text(there, target).null_count and not _is_year(kind, there):
             return kind
     return spark.BinaryType()
 
 
 def _is_year(kind: spark.DataType, texts: Any) -> bool:
-    """Return whether the texts are numbers, which would also read as years or epochs."""
+    """Return whether the type is a date or time and the texts are numbers, which could be read as years or epochs."""
     numbers = isinstance(kind, (spark.DateType, spark.TimestampType))
     return numbers and not values.from_text(texts, pa.float64()).null_count
 
@@ -108,7 +106,7 @@ def json_type(value: Any) -> spark.DataType:
 
 
 def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
-    """Return the narrowest type for values of both."""
+    """Return the narrowest type that fits the values of both types."""
     if isinstance(one, spark.NullType) or one == other:
         return other
     if isinstance(other, spark.NullType):
@@ -126,7 +124,7 @@ def merged(one: spark.DataType, other: spark.DataType) -> spark.DataType:
 
 
 def _settled(kind: spark.DataType) -> spark.DataType:
-    """Return the type, with string wherever only nulls were seen."""
+    """Return the type, with string in place of each part that had only nulls."""
     if isinstance(kind, spark.NullType):
         return spark.StringType()
     if isinstance(kind, spark.ArrayType):

@@ -1,10 +1,10 @@
 """JSON to typed columns, a value at a time: nested values in one field, and whole rows in one field.
 
-A JSON value becomes a value of its column's type as in Spark's JSON source: numbers stay numbers, a string column takes
-the JSON text of other values, times are strings or epochs, binary is Base64, missing members are null. If any part does
-not fit, the whole value is null and reported as wrong. Knows nothing of streams.
+Conversion follows Spark's JSON source: numbers stay numbers, a string column gets the JSON text of other values, times
+are strings or epochs, binary is Base64, missing members are null. If any part does not fit, the whole value is null and
+reported as malformed. Independent of streams.
 
-This is the slow, obvious twin, which defines what a text means; `spark_streams.columns.json_values` must give the same.
+This is the slow, obvious twin, which defines the result; `spark_streams.columns.json_values` must return the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Convert = Callable[[Any], Any]
 Converted = tuple[Any, Any]
 
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
-_DIGITS = 4000  # Python refuses to make integers of many more
+_DIGITS = 4000  # maximum digits of an integer; Python refuses to parse more than about 4,300
 
 
 def from_text(column: Any, target: Any) -> Converted:
-    """Return the texts as values of the type `target`."""
+    """Return the JSON texts as values of the type `target`."""
     convert = converter(target)
-    # A variant has a null of its own.
+    # A variant can represent JSON null itself.
     read = (
         (lambda text: variants.from_json(text.decode()))
         if variants.is_variant(target)
@@ -51,7 +51,7 @@ def from_text(column: Any, target: Any) -> Converted:
 
 
 def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-    """Columns of the members with these names and types; each text is a JSON object, otherwise it is wrong."""
+    """Return a column for each member, by name and type. A text that is not a JSON object is malformed."""
     converters = {name: converter(kind) for name, kind in kinds.items()}
     found: dict[str, list[Any]] = {name: [] for name in kinds}
     wrong: dict[str, list[bool]] = {name: [] for name in kinds}
@@ -72,7 +72,7 @@ def members(column: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
 
 
 def _object(text: bytes | None) -> dict[str, Any] | None:
-    """Return the text's JSON object; None if it is not one."""
+    """Return the JSON object in the text; None if the text is not a JSON object."""
     try:
         row = load(text) if text else {}
     except _WRONG:
@@ -81,13 +81,13 @@ def _object(text: bytes | None) -> dict[str, Any] | None:
 
 
 def member_texts(text: bytes) -> dict[str, str] | None:
-    """Return the members of a JSON object as they were written; None if the text is not one."""
+    """Return the text of each member of a JSON object, unchanged; None if the text is not a JSON object."""
     row = _object(text)
     return None if row is None else {name: _exact(value) for name, value in row.items()}
 
 
 class _Written(decimal.Decimal):
-    """A number that knows how it was written: 1.5e-05 is a double to a variant, 0.000015 a decimal."""
+    """A number with its original text, since a variant stores 1.5e-05 as a double and 0.000015 as a decimal."""
 
     text: str
 
@@ -98,8 +98,9 @@ class _Written(decimal.Decimal):
 
 
 def load(text: bytes) -> Any:
-    """Return the text's JSON value. Numbers with a fraction are decimals, so no digit is lost. ValueError if it is no
-    JSON.
+    """Return the text's JSON value. Numbers with a fraction are decimals, so that no digit is lost.
+
+    Raises ValueError if the text is not JSON.
     """
     return json.loads(text.decode("utf-8"), parse_float=_Written, parse_int=_whole)
 
@@ -114,7 +115,7 @@ def converter(target: Any) -> Convert:
     """
     inner = _converter(target)
     if variants.is_variant(target):
-        return inner  # it has a null of its own
+        return inner  # a variant represents null itself
     return lambda value: None if value is None else inner(value)
 
 
@@ -140,7 +141,7 @@ def _converter(target: Any) -> Convert:
 
 
 def _key_converter(target: Any) -> Convert:
-    """JSON's names are strings; keys of another type are read from their text, as a field is."""
+    """Return a function from member names to map keys. Keys that are not strings are parsed like a field's text."""
     if pa.types.is_string(target) or pa.types.is_binary(target):
         return converter(target)
     read = scalar(target).read(target, None)
@@ -148,7 +149,7 @@ def _key_converter(target: Any) -> Convert:
 
 
 def _exact(value: Any) -> str:
-    """As `dump`, with numbers as they were written."""
+    """Like `dump`, but numbers keep their original text."""
     if isinstance(value, dict):
         return f"{{{','.join(f'{dump(name)}:{_exact(item)}' for name, item in value.items())}}}"
     if isinstance(value, list):

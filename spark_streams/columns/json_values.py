@@ -1,13 +1,13 @@
-"""JSON to typed columns with Arrow's parser: the fast way of `spark_streams.columns.json_reference`, its slow twin.
+"""JSON to typed columns with Arrow's parser: the fast form of `spark_streams.columns.json_reference`, its slow twin.
 
-It answers only if the twin is sure to give the same and no text is wrong. The twin gets everything else: texts that
-Arrow refuses, texts and types that Arrow reads in another way. It gets them in chunks, so that one odd text does not
-slow down a whole page.
+Arrow's result is used only if it certainly equals the twin's and no text is malformed. The twin converts everything
+else: texts that Arrow refuses, and texts and types that Arrow reads in another way. It is called for small chunks, so
+that one such text does not slow down a whole page.
 
-Texts are joined as lines. The proof that Arrow's rows are the texts, one each: every text begins with `{`, ends with
-`}` and contains no line feed. No JSON value continues across a `}`, a line feed and a `{` (it would need a comma there,
-or be a string, which cannot contain a line feed), so every line feed separates two rows. If there are as many rows as
-lines, each line is one row.
+The texts are joined by line feeds. Each row of Arrow's result is one text, for this reason: every text begins with `{`,
+ends with `}` and contains no line feed. No JSON value can continue across a `}`, a line feed and a `{` (it would need a
+comma there, or be a string, which cannot contain a line feed). So every line feed separates two rows, and if there are
+as many rows as lines, each line is one row.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def from_text(column: Any, target: Any) -> Converted:
 
 
 def in_chunks(column: Any, fast: Any, slow: Any) -> dict[str, Converted]:
-    """Return the column, converted the fast way; if that declines, chunk by chunk, and the chunks that it declines
-    slowly.
+    """Return the converted column. If `fast` declines it, convert smaller chunks; chunks that `fast` still declines are
+    converted by `slow`.
     """
     found: dict[str, Converted] | None = fast(column)
     if found is not None:
@@ -102,7 +102,7 @@ def _is_empty(texts: Any) -> Any:
 
 
 def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> dict[str, Any] | None:
-    """Return the members with these names and types, as Arrow reads them; None to decline."""
+    """Return Arrow's columns for these members, by name and type; None to decline."""
     if not len(texts) or texts.nbytes > _LARGEST or not _are_objects(texts):
         return None
     buffer = pc.binary_join_element_wise(texts, b"", b"\n").buffers()[2]
@@ -118,7 +118,7 @@ def _rows(texts: Any, fields: list[tuple[str, Any]], others: str = "ignore") -> 
 
 
 def _are_objects(texts: Any) -> bool:
-    """Return whether the texts meet the conditions of the proof, are UTF-8, and are not nested too deep."""
+    """Return whether the texts fulfil the module's conditions, are UTF-8, and are not nested too deeply."""
     try:
         pc.cast(texts, pa.string())
     except pa.ArrowInvalid:
@@ -139,7 +139,7 @@ def _are_objects(texts: Any) -> bool:
 
 
 def _raw(kind: Any) -> Any:
-    """Return the type that Arrow reads and `_typed` converts to `kind`; None for types that are left to the twin."""
+    """Return the type for Arrow's parser, from which `_typed` converts to `kind`; None if only the twin reads it."""
     types = pa.types
     if types.is_list(kind):
         inner = _raw(kind.value_type)

@@ -1,9 +1,9 @@
 """Values as JSON text: nested columns, and whole rows for valueFormat=json.
 
-The forms are those of Spark's to_json, so that Spark and this connector read them back as the same values: numbers as
-numbers (decimals with all their digits, NaN and infinities as strings), dates and timestamps as ISO 8601 strings (in
-the zone of their type, UTC as `Z`), binary as Base64, structs without null fields, maps with strings as keys. Knows
-Arrow's types; nothing of streams.
+The forms are those of Spark's to_json, so that Spark and this connector read back the same values: numbers as numbers
+(decimals with all their digits, NaN and infinities as strings), dates and timestamps as ISO 8601 strings (in the zone
+of their type, UTC as `Z`), binary as Base64, structs without null fields, maps with strings as keys. Depends only on
+Arrow types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_streams.columns.types.table import is_nested, scalar, with_scalars
 
 
 def column(values: Any) -> Any:
-    """Return a JSON text for each value of an Arrow array, as strings; null for null."""
+    """Return an array of strings with the JSON text of each value; null for null."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     kind = values.type
@@ -38,12 +38,12 @@ def column(values: Any) -> Any:
 
 
 def stored_type(kind: Any) -> Any:
-    """Return the type with integers for dates and times, because Python cannot represent all of Spark's."""
+    """Return the type with integers for dates and times, since Python cannot represent all of Spark's values."""
     return nullable(with_scalars(kind, lambda one: scalar(one).stored_kind or one))
 
 
 def nullable(kind: Any) -> Any:
-    """Return the type with nulls allowed everywhere: Arrow casts no null struct to fields that may not be null."""
+    """Return the type with all fields nullable: Arrow cannot cast a null struct whose fields are not nullable."""
     types = pa.types
     if types.is_list(kind):
         return pa.list_(_nullable_field(kind.value_field))
@@ -59,7 +59,7 @@ def _nullable_field(field: Any) -> Any:
 
 
 def rows(names: list[str], columns: list[Any], count: int) -> Any:
-    """Return each row as the text of a JSON object without nulls; a binary array."""
+    """Return a binary array with each row as a JSON object. Null columns are omitted."""
     members: list[Any] = []
     for name, values in zip(names, columns, strict=True):
         text = pc.binary_join_element_wise(f",{json.dumps(name, ensure_ascii=False)}:", column(values), "")
@@ -70,9 +70,9 @@ def rows(names: list[str], columns: list[Any], count: int) -> Any:
 
 
 def writer(kind: Any) -> Write:
-    """Return a function from values of that Arrow type to JSON text. TypeError for types without a text.
+    """Return a function from values of an Arrow type to JSON text. Raises TypeError for types without a text form.
 
-    Values are as `to_pylist` gives them for the type's `stored_type`.
+    The function gets values in the form of `to_pylist` for the type's `stored_type`.
     """
     types = pa.types
     if variants.is_variant(kind):
@@ -103,12 +103,12 @@ def _as_key(text: str) -> str:
 
 
 def _variant(value: Any) -> str:
-    """JSON of a variant. Doubles have a point or an exponent, decimals never an exponent, as in `parse_json`."""
+    """Return a variant as JSON. As in `parse_json`, doubles have a point or an exponent, decimals have no exponent."""
     if isinstance(value, dict):
         return f"{{{','.join(f'{quoted(name)}:{_variant(each)}' for name, each in value.items())}}}"
     if isinstance(value, list):
         return f"[{','.join(map(_variant, value))}]"
-    if isinstance(value, datetime.date):  # (and datetime.datetime)
+    if isinstance(value, datetime.date):  # includes datetime.datetime
         return f'"{value}"'
     return _OF_VARIANTS[type(value)](value)
 

@@ -1,7 +1,4 @@
-"""The connector's own columns and the map of all fields, and the types that a field can have.
-
-Reading and writing share these.
-"""
+"""The connector's own columns, the map of all fields, and the types of a field; shared by reading and writing."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from spark_streams.columns.types import table
 from spark_streams.errors import fail
 
 ID, STREAM, TIMESTAMP, DELIVERIES, FIELDS = "_id", "_stream", "_timestamp", "_deliveries", "fields"
-#: Receives the texts of values that did not parse, as JSON: from column to text.
+#: Column with a JSON object of the values that did not parse: column name to original text.
 RESCUED = "_rescued"
-#: The connector's own columns, with the types that each may have; the first is the usual one.
+#: The connector's own columns with their allowed types; the first is the default.
 OWN: dict[str, tuple[type[spark.DataType], ...]] = {
     ID: (spark.StringType,),
     STREAM: (spark.StringType,),
@@ -29,7 +26,7 @@ _TEXTS = (spark.StringType, spark.BinaryType)
 
 
 def check_own(field: spark.StructField) -> None:
-    """Raise RESERVED_COLUMN if one of the connector's own columns has another type than it may have."""
+    """Raise RESERVED_COLUMN if this is one of the connector's own columns and its type is not allowed."""
     kinds = OWN[field.name]
     if not isinstance(field.dataType, kinds):
         expected = kinds[0]().simpleString()
@@ -48,9 +45,9 @@ def is_fields_map(field: spark.StructField) -> bool:
 
 
 def has_text(kind: spark.DataType) -> bool:
-    """Return whether values of that type have a text form: scalars, and structs, arrays and maps of them, as JSON.
+    """Return whether values of the type have a text form: scalars, and their structs, arrays and maps, as JSON.
 
-    Spark passes year-month intervals to no Python data source.
+    Year-month intervals are missing: Spark does not support them in Python data sources.
     """
     if isinstance(kind, spark.StructType):
         return all(has_text(field.dataType) for field in kind.fields)

@@ -1,9 +1,9 @@
-"""Columns of a read: from a page of entries to a record batch, and what happens to values that do not fit their column.
+"""Columns of a read: conversion of a page of entries to a record batch, and handling of malformed values.
 
 A column is a part of the entry (`_id`, `_stream`, `_timestamp`, `_deliveries`), all its fields (a map named `fields`),
-one field, or a member of a value with all columns: the one in `row_field`, or Debezium's change event. An entry with
-a value that does not fit its column's type is *malformed*; the mode decides what happens to it. Knows Spark's types and
-the codec's pages, no server.
+one field, or a member of a value with all columns: the value in `row_field`, or Debezium's change event. An entry with
+a value that does not fit its column's type is *malformed*, and handled according to the mode. Depends on Spark's types
+and the codec's pages, not on servers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from streamclient.codec.reply import Page
 DEFAULT = "_id string, _stream string, _timestamp timestamp, fields map<string,string>"
 DEFAULT_BINARY = DEFAULT.replace("map<string,string>", "map<binary,binary>")
 
-#: The stream of a page; or its streams, in order, with the number of entries of each.
+#: The stream of a page; or its streams in order, each with its number of entries.
 Origin = str | Sequence[tuple[str, int]]
 
 _LATEST_MS = (2**63 - 1) // 1000
@@ -56,7 +56,7 @@ _SHOWN = 80  # characters of a value in an error
 
 
 class ValueReader(Protocol):
-    """Takes columns out of values that hold whole rows."""
+    """Extracts columns from values that contain whole rows."""
 
     def members(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
         """Return the columns with these names and types; see `json_reference.members`."""
@@ -65,17 +65,17 @@ class ValueReader(Protocol):
         """Return a malformed value as text, for the corrupt record."""
 
     def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return the members of a value as texts of JSON; None if it cannot be decoded at all."""
+        """Return each member of a value as JSON text; None if the value cannot be decoded."""
 
 
 @dataclass(frozen=True)
 class ReadSchema:
-    """The columns of a read. `arrow` is the schema that Spark expects of every batch.
+    """The columns of a read. `arrow`: the schema that Spark expects of every batch.
 
-    `null_value` is read as null. Times that name no zone are in `zone`; without it, in the session's (`in_session`),
-    and if the session has none, in the driver's, `home`. `epochs`: see `moments.epochs_of`. `requires_fields`: whether
-    a column without any value is an error (`spark_streams.columns.field_check`). `reader`: of values in `row_field`
-    that are more than JSON.
+    `null_value`: text that is read as null. `zone`: zone of times without one; if it is not set, the session's zone
+    applies (`in_session`), and without that the driver's, `home`. `epochs`: see `moments.epochs_of`. `requires_fields`:
+    whether a column without any value is an error (`spark_streams.columns.field_check`). `reader`: reader of the values
+    in `row_field`, if they are not plain JSON.
     """
 
     arrow: Any
@@ -98,7 +98,7 @@ class ReadSchema:
         home: str = time_zones.UTC,
         reader: ValueReader | None = None,
     ) -> ReadSchema:
-        """Return the schema, if every column can be read: else RESERVED_COLUMN or UNSUPPORTED_TYPE."""
+        """Return the schema. Raises RESERVED_COLUMN or UNSUPPORTED_TYPE if a column cannot be read."""
         corrupt = "_corrupt_record" if options is None else options.corrupt
         for field in schema.fields:
             kind = field.dataType
@@ -122,7 +122,7 @@ class ReadSchema:
         )
 
     def in_session(self) -> ReadSchema:
-        """Return the same, with the zone of the session that runs this task if no option names one."""
+        """Return the schema with the zone of this task's session, unless an option sets the zone."""
         return self if self.zone is not None else replace(self, zone=zones.of_session() or self.home)
 
     @property
@@ -131,11 +131,11 @@ class ReadSchema:
         return DELIVERIES in self.arrow.names
 
     def field_columns(self) -> list[str]:
-        """Return the columns that are a field of the entry, or a member of its JSON object; not those of type void."""
+        """Return the columns that are a field of the entry or a member of its JSON object, but not type void."""
         return [field.name for field in self.arrow if not self._is_special(field) and not pa.types.is_null(field.type)]
 
     def needed_fields(self) -> list[bytes] | None:
-        """Return the fields of an entry that columns are made of; None: all of them."""
+        """Return the fields that the columns need; None for all fields."""
         if self.is_debezium or any(field.name == FIELDS and pa.types.is_map(field.type) for field in self.arrow):
             return None
         if self.row_field is not None:
@@ -154,14 +154,13 @@ class ReadSchema:
     ) -> Any:
         """Return the page as a record batch. `kept`, a boolean array, selects the rows; None selects all.
 
-        `deliveries` is an int32 array of each entry's deliveries, or None. Values that do not fit are added to
-        `counts`, by column. In mode FAILFAST
-        MALFORMED_ENTRY is raised about the first such entry, whatever the pages are. Raises NULL_IN_COLUMN.
+        `deliveries` is an int32 array of each entry's deliveries, or None. Values that do not fit are counted by column
+        in `counts`. In mode FAILFAST, the first malformed entry raises MALFORMED_ENTRY. Raises NULL_IN_COLUMN.
         """
         columns: list[Any] = []
         malformed: Any = None
-        misfits: list[tuple[Any, Any]] = []  # a field, and which rows do not fit its column
-        first: tuple[int, Any] | None = None  # the first row that does not fit, and the column that says so
+        misfits: list[tuple[Any, Any]] = []  # columns, each with a boolean array of the rows that do not fit
+        first: tuple[int, Any] | None = None  # the first row that does not fit, and its column
         rows = self._members(page)
         for field in self.arrow:
             column, wrong = self._column(field, page, stream, deliveries, rows)
@@ -210,7 +209,7 @@ class ReadSchema:
         return key | (json_values.members(texts, kinds) if kinds else {})
 
     def objects(self, page: Page) -> Any:
-        """Return the JSON object of each entry, as text, whose members are columns; None where columns are fields."""
+        """Return the text of each entry's JSON object whose members are columns; None if columns are fields."""
         if self.is_debezium:
             return debezium.values(page)
         return None if self.row_field is None else page.column(self.row_field.encode())
@@ -271,8 +270,8 @@ class ReadSchema:
         return texts if self.null_value is None else values.without(texts, self.null_value)
 
     def _map(self, page: Page, target: Any) -> Converted:
-        """Return all fields, without those whose name is not a key; an entry is malformed if a name or value does not
-        fit.
+        """Return the map of all fields, without names that do not fit the key type. An entry is malformed if a name or
+        value does not fit.
         """
         offsets, names, texts = page.fields()
         texts = self._with_nulls(texts)
@@ -290,7 +289,7 @@ class ReadSchema:
         return pa.MapArray.from_arrays(offsets, keys, items).cast(target), wrong
 
     def _records(self, page: Page, malformed: Any) -> Any:
-        """For each malformed entry its JSON, null for others."""
+        """Return the JSON of each malformed entry, null for others."""
         records: list[str | None] = [None] * page.count
         if malformed is not None:
             for row in np.flatnonzero(malformed.to_numpy(zero_copy_only=False)).tolist():
@@ -298,7 +297,7 @@ class ReadSchema:
         return pa.array(records, self.arrow.field(self.corrupt).type)
 
     def _rescued(self, page: Page, misfits: list[tuple[Any, Any]]) -> Any:
-        """Return for each malformed entry a JSON object of the values that did not fit, null for others."""
+        """Return a JSON object of the values that did not fit for each malformed entry, null for others."""
         found: dict[int, dict[str, str]] = {}
         objects = self.objects(page)
         for field, wrong in misfits:
@@ -307,7 +306,7 @@ class ReadSchema:
         return pa.array([json_object(found[row]) if row in found else None for row in range(page.count)], pa.string())
 
     def _original(self, page: Page, row: int, field: Any, objects: Any) -> str:
-        """Return a value that did not fit its column, as JSON: the text of a field, or a member as it was written."""
+        """Return the original value of a column as JSON: a field's text as a string, or the text of a member."""
         if field.name == FIELDS and pa.types.is_map(field.type):
             return self._record(page, row)
         if self.is_debezium and field.name == debezium.KEY:
@@ -319,13 +318,13 @@ class ReadSchema:
         return quoted(self._text(value)) if members is None else members.get(field.name, "null")
 
     def _text(self, value: bytes) -> str:
-        """Return a value with all columns as text."""
+        """Return the text of a value that contains all columns."""
         return str(value.decode("utf-8", "replace")) if self.reader is None else self.reader.text(value)
 
     def _record(self, page: Page, row: int) -> str:
         if self.row_field is not None:
             return self._text(page.column(self.row_field.encode())[row].as_py() or b"")
-        # Of Debezium's formats as of any other fields the whole entry is the record.
+        # For Debezium's formats, too, the record is the whole entry.
         offsets, names, texts = page.fields()
         first, last = offsets[row].as_py(), offsets[row + 1].as_py()
         pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
@@ -349,7 +348,7 @@ class ReadSchema:
 
     @staticmethod
     def _fail_in_map(page: Page, row: int, stream: str, entry: str) -> None:
-        """Raise the error for an entry with a name or a value that is no text."""
+        """Raise the error for an entry with a name or value that is not text."""
         offsets, names, texts = page.fields()
         first, last = offsets[row].as_py(), offsets[row + 1].as_py()
         pairs = zip(names[first:last].to_pylist(), texts[first:last].to_pylist(), strict=True)
@@ -375,12 +374,12 @@ def _streams(origin: Origin, count: int) -> Any:
 
 
 def _counts_before(flags: Any) -> Any:
-    """Return how many are true before each place of a boolean array, and before its end."""
+    """Return the number of true elements before each index of a boolean array, and before its end."""
     return np.concatenate(([0], np.cumsum(flags.to_numpy(zero_copy_only=False))))
 
 
 def _any_in_row(offsets: Any, flags: Any) -> Any:
-    """Return whether any of a row's fields is flagged. Row `i` has those from `offsets[i]` to `offsets[i + 1]`."""
+    """Return for each row whether any of its fields is flagged. Row `i` has fields `offsets[i]` to `offsets[i + 1]`."""
     return pa.array(np.diff(_counts_before(flags)[offsets.to_numpy()]) > 0)
 
 
@@ -393,15 +392,13 @@ def _is_text(value: bytes) -> bool:
 
 
 def arrow_schema(schema: spark.StructType) -> Any:
-    """Return the schema that Spark expects of a batch. Only some releases of its function take the zone as
-    an argument.
-    """
+    """Return the schema that Spark expects of a batch. Spark's function has a zone argument only in some releases."""
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if takes_zone else to_arrow_schema(schema)
 
 
 def _wrong(text: Any, column: Any, kind: Any) -> Any:
-    """Return where a text does not fit the column's type. An empty text is null, as in Spark's CSV source, and fits."""
+    """Return the rows whose text does not fit the column's type. An empty text is null, as in Spark's CSV source."""
     if column.null_count == text.null_count:
         return None
     wrong = pc.and_(pc.is_valid(text), pc.is_null(column))

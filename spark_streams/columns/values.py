@@ -1,9 +1,9 @@
-"""Text to typed columns, and typed columns to text: what a field's bytes mean as a value of Spark.
+"""Conversion of text to typed columns, and of typed columns to text.
 
-`from_text` reads text as Spark's CSV source does, if that defines it; text that is not of the type becomes null.
-`to_text` writes a form that `from_text` turns back into the same value. Both work on whole Arrow arrays. `from_text`
-leaves an array to its slow twin, `from_text_slowly`, unless Arrow is sure to agree with it. What a type's texts are is
-said in `spark_streams.columns.types`. Knows nothing of streams, servers or Spark.
+`from_text` reads text as Spark's CSV source does; text that is not of the type becomes null. `to_text` writes text that
+`from_text` converts back to the same value. Both convert whole Arrow arrays. `from_text` uses its slow twin,
+`from_text_slowly`, unless Arrow's result certainly equals the twin's. `spark_streams.columns.types` defines the text
+form of each type. Independent of streams, servers and Spark.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from spark_streams.columns.types.table import scalar
 
 
 def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
-    """Return the binary array `column` as the type `target`; null where the text is missing or is not of that type.
+    """Return the binary array `column` as the type `target`; null if a text is missing or is not of the type.
 
-    A time that names no zone is in the zone of `target`. `epochs`: whether numbers are times, see `moments.epochs_of`.
+    A time without a zone is in the zone of `target`. `epochs`: unit of numbers as times, see `moments.epochs_of`.
     """
     fast = scalar(target).read_fast
     if fast is not None:
         try:
             result = fast(column, target, epochs)
-        except pa.ArrowInvalid:  # Arrow does not say which value it cannot read; the twin finds out
+        except pa.ArrowInvalid:  # the error does not identify the value; the twin finds it
             result = None
         if result is not None:
             return result
@@ -34,7 +34,7 @@ def from_text(column: Any, target: Any, epochs: int | None = None) -> Any:
 
 
 def from_text_slowly(column: Any, target: Any, epochs: int | None = None) -> Any:
-    """Return the same, one value at a time: it defines what a text means."""
+    """Return the same, one value at a time. This is the definition of the text forms."""
     if pa.types.is_binary(target):
         return column
     read = scalar(target).read(target, epochs)
@@ -42,7 +42,7 @@ def from_text_slowly(column: Any, target: Any, epochs: int | None = None) -> Any
 
 
 def without(column: Any, text: bytes) -> Any:
-    """The binary array with null wherever it has that text."""
+    """Return the binary array with null in place of this text."""
     same = pc.equal(column, pa.scalar(text, column.type))
     if not pc.any(same, min_count=0).as_py():
         return column
@@ -50,7 +50,7 @@ def without(column: Any, text: bytes) -> Any:
 
 
 def to_text(column: Any) -> Any:
-    """Return the column as a binary array of text, null for null. TypeError for types that have no text.
+    """Return the column as a binary array of text, null for null. Raises TypeError for types without a text form.
 
     A time with a zone is written in that zone, with its offset.
     """

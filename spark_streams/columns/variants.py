@@ -1,4 +1,4 @@
-"""Spark's type variant, which is a struct of two binaries in Arrow: a value at a time, by Spark's own code."""
+"""Spark's variant type, in Arrow a struct of two binaries: conversion of one value at a time, by Spark's own code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXACT = decimal.Context(prec=76)  # twice the digits of Spark's decimals
 
 
 def is_variant(kind: Any) -> bool:
-    """Return whether the Arrow type is that of a variant: Spark marks its second field."""
+    """Return whether the Arrow type is a variant, which Spark marks in the metadata of its second field."""
     return (
         pa.types.is_struct(kind) and kind.num_fields == 2 and (kind.field(1).metadata or {}).get(b"variant") == b"true"
     )
@@ -30,8 +30,8 @@ def from_json(text: str) -> dict[str, bytes]:
 
 
 def to_python(value: dict[str, bytes]) -> Any:
-    """Return the value of a variant: dictionaries, lists, texts, bytes, numbers, booleans, dates, times (in UTC) and
-    nulls.
+    """Return a variant as Python values: dictionaries, lists, texts, bytes, numbers, booleans, dates, times in UTC and
+    None.
     """
-    with decimal.localcontext(_EXACT):  # (Spark multiplies decimals, which the usual context rounds to 28 digits.)
+    with decimal.localcontext(_EXACT):  # Spark's code multiplies decimals; the default context rounds to 28 digits
         return VariantUtils.to_python(value["value"], value["metadata"])

@@ -1,6 +1,6 @@
-"""Columns of a write: which columns become fields of an entry, and from a record batch to fields.
+"""Columns of a write: the columns that become fields, and the conversion of a record batch to fields.
 
-Owns the check that every column can be written. Knows Spark's types and the codec's columns, no server.
+Owns the check that every column can be written. Depends on Spark's types and the codec's columns, not on servers.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from streamclient.codec.encode import Column
 
 
 class ValueWriter(Protocol):
-    """Makes one value of each row."""
+    """Encodes each row as one value."""
 
     def values(self, names: list[str], columns: list[Any], count: int) -> Any:
-        """Return each row as a value; a binary array."""
+        """Return a binary array with one value per row."""
 
 
 @dataclass(frozen=True)
 class WriteSchema:
-    """The columns of a write. `fields`: names of the columns that become fields; `has_...`: which others there are.
+    """The columns of a write. `fields`: names of the columns that become fields. `has_...`: other columns that exist.
 
-    `null_value`: written for nulls; None omits them. `row_field`: the one field that holds all columns as a value of
-    `writer`, without one as a JSON object; None if each column is a field. `zone`: the zone of written times.
+    `null_value`: text for nulls; None omits them. `row_field`: the field whose value contains all columns, encoded by
+    `writer`, or as a JSON object without one; None if each column is a field. `zone`: zone of written times.
     """
 
     fields: tuple[str, ...]
@@ -53,21 +53,20 @@ class WriteSchema:
         row_field: str | None = None,
         zone: str | None = None,
     ) -> WriteSchema:
-        """Return the schema, if every column can be written: else RESERVED_COLUMN, UNSUPPORTED_TYPE or
-        NO_FIELD_COLUMNS.
+        """Return the schema. Without a zone, times are written in UTC.
 
-        Without a zone, times are written in UTC.
+        Raises RESERVED_COLUMN, UNSUPPORTED_TYPE or NO_FIELD_COLUMNS if a column cannot be written.
         """
         names: list[str] = []
         has_map = False
         for field in schema.fields:
             kind = field.dataType
-            if field.name in OWN:  # the server makes those of an entry
+            if field.name in OWN:  # not a field of the entry
                 check_own(field)
             elif is_fields_map(field) and row_field is None:
                 has_map = True
             elif isinstance(kind, spark.NullType):
-                continue  # it has no values
+                continue  # a column without values
             elif has_text(kind):
                 names.append(field.name)
             else:
@@ -78,7 +77,7 @@ class WriteSchema:
         return cls(tuple(names), has_map, ID in there, STREAM in there, null_value, row_field, zone or time_zones.UTC)
 
     def columns(self, batch: Any) -> list[Column]:
-        """Return the fields that are the same in all rows."""
+        """Return the fields whose names are the same in all rows."""
         if self.row_field is not None:
             columns = [zones.array_in(batch.column(name), self.zone) for name in self.fields]
             rows = json_writer.rows if self.writer is None else self.writer.values
@@ -91,8 +90,9 @@ class WriteSchema:
         return pc.fill_null(texts, self.null_value.encode())
 
     def pairs(self, batch: Any) -> tuple[Any, Any, Any] | None:
-        """Return the fields in the map column, for each row: offsets, names, values; nulls are omitted. None without a
-        map.
+        """Return the fields of each row in the map column: offsets, names, values. Nulls are omitted.
+
+        Returns None without a map.
         """
         if not self.has_map:
             return None
@@ -121,7 +121,7 @@ class WriteSchema:
 
 
 def to_text(column: Any, zone: str = time_zones.UTC) -> Any:
-    """Return the column as a binary array of text, nested values as JSON."""
+    """Return a binary array of the column's texts, with nested values as JSON."""
     column = zones.array_in(column, zone)
     if is_nested(column.type):
         return pc.cast(json_writer.column(column), pa.binary())

@@ -1,4 +1,4 @@
-"""Time zones as a part of Arrow types: a type, and an array, with another zone; and the zone of the session."""
+"""Time zones of Arrow types and arrays, and the zone of the session."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _SETTING = "spark.sql.session.timeZone"
 
 
 def of_session() -> str | None:
-    """Return the zone of the session that runs this task; None outside of tasks, and if the session has none."""
+    """Return the zone of this task's session; None outside of tasks, or if the session has no zone."""
     context = TaskContext.get()
     name = context.getLocalProperty(_SETTING) if context is not None else None
     return parsed(_SETTING, time_zones.parse, name) if name else None
 
 
 def type_in(kind: Any, zone: str) -> Any:
-    """Return the Arrow type with that zone wherever it has one."""
+    """Return the Arrow type with its zones replaced by this one."""
     return with_scalars(kind, lambda one: pa.timestamp(one.unit, zone) if getattr(one, "tz", None) else one)
 
 
 def array_in(column: Any, zone: str) -> Any:
-    """Return the same moments, in that zone."""
+    """Return the column with this zone; the moments do not change."""
     kind = type_in(column.type, zone)
     return column if kind == column.type else column.cast(kind)

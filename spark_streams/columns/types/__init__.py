@@ -1,6 +1,6 @@
-"""Column types: of each scalar type all that the connector knows, and the table of them (`table.SCALARS`).
+"""Column types: all facts about each scalar type, in one table (`table.SCALARS`).
 
-A type is one record (`scalar.ScalarType`): the types of Spark and Arrow that it stands for, its text and its JSON in
-both directions, by Arrow and, as the definition, one value at a time. The modules `strings`, `numbers`, `moments` and
-`durations` each hold a family. Knows nothing of streams, schemas or nested values.
+A type is one record (`scalar.ScalarType`): its types in Spark and Arrow, and its conversions from and to text and JSON.
+Each conversion has a definition for one value at a time and may have a fast form for whole arrays. The modules
+`strings`, `numbers`, `moments` and `durations` each have a family. Independent of streams, schemas and nested values.
 """

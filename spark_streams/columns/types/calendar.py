@@ -1,8 +1,8 @@
-"""Dates and times as integers: days and microseconds since 1970 in the proleptic Gregorian calendar, of any year.
+"""Dates and times of any year as integers: days and microseconds since 1970 in the proleptic Gregorian calendar.
 
-Python's datetime ends at the years 1 and 9999, Arrow's texts at 32767. Spark has all days that fit 32 bits and all
-microseconds that fit 64, and its sentinels (9999-12-31 in New York, 0001-01-01 in Berlin) leave Python's range when
-they are converted to UTC. The texts are those that Spark's CSV source writes, with all digits of a fraction.
+Python's datetime is limited to the years 1 to 9999, and Arrow's text form to 32767. Spark allows all days in 32 bits
+and all microseconds in 64 bits. Common sentinels (9999-12-31 in New York, 0001-01-01 in Berlin) leave Python's range
+when they are converted to UTC. The text form is that of Spark's CSV source, with all digits of a fraction.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import datetime
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-#: Microseconds and days are below these limits, and not below their negatives.
+#: Exclusive upper limits of microseconds and days; their negatives are the inclusive lower limits.
 MOST_MICROS, MOST_DAYS = 2**63, 2**31
 
-_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after which the calendar repeats, weekdays included
-_EPOCH_DAYS = 719_468  # from 0000-03-01 to 1970-01-01
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # period of the calendar, including weekdays
+_EPOCH_DAYS = 719_468  # days from 0000-03-01 to 1970-01-01
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Return the number of a day. ValueError if there is no such day, or if it does not fit 32 bits."""
+    """Return the days from 1970 to a date. Raises ValueError if the date is invalid, or does not fit 32 bits."""
     if not 1 <= month <= 12 or not 1 <= day <= _MONTH_DAYS[month - 1] + (month == 2 and _is_leap(year)):
         raise ValueError("no such day")
-    # Years that begin in March have their leap day at the end.
+    # Count years from March, so that the leap day is the last day of a year.
     year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
     cycle, year = divmod(year, _CYCLE_YEARS)
     number = cycle * _CYCLE_DAYS + year * 365 + year // 4 - year // 100 + (153 * month + 2) // 5 + day - 1 - _EPOCH_DAYS
@@ -33,7 +33,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def date_of(days: int) -> tuple[int, int, int]:
-    """Return the year, month and day of a day's number."""
+    """Return the year, month and day of a number of days since 1970."""
     cycle, day = divmod(days + _EPOCH_DAYS, _CYCLE_DAYS)
     year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
     day -= 365 * year + year // 4 - year // 100
@@ -48,28 +48,28 @@ def _is_leap(year: int) -> bool:
 
 
 def checked(micros: int) -> int:
-    """Return the microseconds. ValueError if they do not fit 64 bits."""
+    """Return the microseconds unchanged. Raises ValueError if they do not fit 64 bits."""
     if not -MOST_MICROS <= micros < MOST_MICROS:
         raise ValueError("a time that does not fit 64 bits")
     return micros
 
 
 def to_utc(local: int, zone: datetime.tzinfo) -> int:
-    """Return the moment of a local time. Of a time that a clock shows twice it is the first one."""
+    """Return the moment of a local time; the first one if the local time occurs twice."""
     offset = _in_python(local).replace(tzinfo=zone).utcoffset()
     assert offset is not None
     return local - offset // datetime.timedelta(microseconds=1)
 
 
 def offset_at(moment: int, zone: datetime.tzinfo) -> int:
-    """Return by how many microseconds a zone is ahead of UTC at a moment."""
+    """Return the offset of a zone from UTC at a moment, in microseconds."""
     offset = _in_python(moment).replace(tzinfo=datetime.UTC).astimezone(zone).utcoffset()
     assert offset is not None
     return offset // datetime.timedelta(microseconds=1)
 
 
 def _in_python(micros: int) -> datetime.datetime:
-    """Return the time as Python's, in a year of the same kind that Python has: rules of zones repeat likewise."""
+    """Return a datetime with the same zone rules, moved by calendar cycles into the years that Python supports."""
     days, rest = divmod(micros, DAY)
     year, month, day = date_of(days)
     if year < 2:
@@ -80,14 +80,14 @@ def _in_python(micros: int) -> datetime.datetime:
 
 
 def date_text(days: int) -> str:
-    """Return a day as Spark writes it: years of four digits, with a sign before 0 and after 9999."""
+    """Return a date in Spark's form: a year of at least four digits, with a sign if it is before 0 or after 9999."""
     year, month, day = date_of(days)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
     return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
 def local_text(micros: int, between: str = " ", *, short: bool = False) -> str:
-    """Return a time without a zone. `short`: without a fraction that is zero."""
+    """Return the text of a time, without a zone. `short`: omit a fraction that is zero."""
     days, rest = divmod(micros, DAY)
     seconds, fraction = divmod(rest, SECOND)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
@@ -95,7 +95,7 @@ def local_text(micros: int, between: str = " ", *, short: bool = False) -> str:
 
 
 def offset_text(offset: int) -> str:
-    """Return an offset as `+hh:mm`, with seconds unless they are zero."""
+    """Return an offset as `+hh:mm`, or with seconds if they are not zero."""
     seconds = abs(offset) // SECOND
     text = f"{'-' if offset < 0 else '+'}{seconds // 3600:02d}:{seconds // 60 % 60:02d}"
     return f"{text}:{seconds % 60:02d}" if seconds % 60 else text

@@ -1,6 +1,6 @@
 """Times of day and day-time intervals as ISO 8601 text: `12:30:00.5`, `P1DT2H30M0.5S`.
 
-An interval may be negative as a whole (`-PT1H`) or in its parts (`PT-1H`), as Java's `Duration` reads it.
+As in Java's `Duration`, an interval may be negative as a whole (`-PT1H`) or in its parts (`PT-1H`).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def _micros(fraction: str | None) -> int:
 
 
 def show_time(value: datetime.time) -> str:
-    """Return the time of day, without zeros at the end of its fraction."""
+    """Return the text of a time of day, without trailing zeros in its fraction."""
     text = value.isoformat()
     return text.rstrip("0") if "." in text else text
 
 
 def show_interval(value: datetime.timedelta) -> str:
-    """Return the interval in days, hours, minutes and seconds, without those that are zero."""
+    """Return the text of an interval, without units that are zero."""
     micros = value // _MICRO
     sign, micros = ("-", -micros) if micros < 0 else ("", micros)
     days, micros = divmod(micros, _UNITS[1])

@@ -1,7 +1,7 @@
-"""Dates and timestamps, with a zone or without: integers in Arrow, since Python's types do not have all of Spark's.
+"""Dates and timestamps, with or without a zone: integers in Arrow, since Python lacks some of Spark's values.
 
-Texts mean what they mean to Spark's CSV source, including blanks around them. On top of that, compact days (20130704)
-and, if asked for, epochs are read. A time that names no zone is in the zone of its type.
+Texts are read as in Spark's CSV source, which allows surrounding blanks. Compact dates (20130704) and, depending on the
+option `timestampFormat`, epochs are also read. A time without a zone is in the zone of its type.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from spark_streams.columns.types.numbers import AROUND, number
 from spark_streams.columns.types.scalar import Read, ScalarType, Write, made_of, mixed, parsed, within
 from spark_streams.config import time_zones
 
-#: From the year 1 to 9999, without the first and the last day: there the years of all zones have four digits.
+#: Days whose year has four digits in all zones: the years 1 to 9999 without their first and last day.
 _USUAL_DAYS = calendar.days_of(1, 1, 2), calendar.days_of(9999, 12, 31)
 _USUAL_MICROS = _USUAL_DAYS[0] * calendar.DAY, _USUAL_DAYS[1] * calendar.DAY
 
 
 def epochs_of(name: str) -> int | None:
-    """Return the microseconds in a timestamp format's unit; 0 if a number's size says it, None if numbers
-    are no times.
+    """Return the unit of a timestamp format, in microseconds.
+
+    Returns 0 if the unit depends on a number's size, and None if numbers are not times.
     """
     return {"epoch": 0, "seconds": 10**6, "milliseconds": 10**3, "microseconds": 1}.get(name)
 
@@ -46,7 +47,7 @@ def _has_year(year: str, text: Any) -> bool:
 
 
 def _from_json(read: Read, of_epoch: Read, value: Any) -> Any:
-    """Return a text; or a number, which is a year, or an epoch whose size says the unit."""
+    """Return the value of JSON: a string is parsed; a number is a year, or an epoch whose unit depends on its size."""
     return parsed(read, value) if isinstance(value, str) else parsed(of_epoch, str(number(value)))
 
 
@@ -73,7 +74,7 @@ def _dates(column: Any, kind: Any, _epochs: int | None) -> Any:
 
 
 def _date_texts(column: Any) -> Any:
-    """Return the days as Spark writes them."""
+    """Return the dates in Spark's text form."""
     return mixed(
         column.cast(pa.int32()),
         _USUAL_DAYS,
@@ -109,8 +110,8 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2})(?::?([0-9]{2})(?::?([0-9]{
 _LONGEST_OFFSET = 18 * 3600 * calendar.SECOND
 _NUMBER_OF_UNITS = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]+)?")
 _EPOCH = re.compile(r"-?[0-9]{8,18}(?:\.[0-9]+)?")
-#: Units of epochs, as (limit, factor): a number below the limit, times the factor, is microseconds. So numbers below
-#: 10^11 are seconds, below 10^14 milliseconds, others microseconds. Texts of fewer than eight digits are years.
+#: Units of epochs as (limit, factor): a number below the limit is multiplied by the factor to get microseconds. Numbers
+#: below 10^11 are seconds, below 10^14 milliseconds, others microseconds. Texts of fewer than eight digits are years.
 _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**18, 1))
 
 
@@ -200,13 +201,13 @@ def _timestamps(column: Any, kind: Any, epochs: int | None) -> Any:
     if result is None:
         plain = _if_like(_UNZONED, column, pa.timestamp(kind.unit))
         if plain is not None and (kind.tz == "UTC" or within(_SAME_CLOCKS, plain)):
-            # Arrow raises for a local time that does not exist, and declines with that.
+            # Arrow raises for a local time that does not exist; the caller then uses the slow twin.
             result = pc.assume_timezone(plain, kind.tz, ambiguous="earliest")
     return None if result is None else pc.cast(result, kind)
 
 
 def _epochs(column: Any, kind: Any, unit: int) -> Any:
-    """Return the column, if all of it is whole numbers of one unit: `unit`, else see `_UNITS`."""
+    """Return the epochs in the column; None unless all are whole numbers of one unit (`unit`, or by `_UNITS` if 0)."""
     if not len(column) or column.null_count == len(column) or not made_of(b"0123456789", column):
         return None
     lengths = pc.min_max(pc.binary_length(column)).as_py()
@@ -221,12 +222,12 @@ def _epochs(column: Any, kind: Any, unit: int) -> Any:
 
 # -- timestamps as text and JSON --------------------------------------------------------------------------------------
 
-_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY  # before, some offsets had seconds: no text has these
+_WHOLE_MINUTES = calendar.days_of(1972, 1, 1) * calendar.DAY  # some earlier offsets have seconds
 _WHOLE_MINUTES_IN_JSON = calendar.days_of(1973, 1, 1) * calendar.DAY
 
 
 def _show(column: Any) -> Any:
-    """A time with a zone is written in that zone, with its offset."""
+    """Return the texts. A time with a zone is written in that zone, with its offset."""
     name, numbers = column.type.tz, _micros(column)
     if name is None:
         text = mixed(numbers, _USUAL_MICROS, _clock_text, calendar.local_text)
@@ -243,7 +244,7 @@ def _micros(column: Any) -> Any:
 
 
 def _clock_text(micros: Any) -> Any:
-    """Local time without a zone. Arrow's own text of a time with a zone costs forty times as much."""
+    """Return the texts of local times. Arrow's own text form of times with a zone takes forty times as long."""
     return pc.cast(pc.cast(micros, pa.timestamp("us")), pa.string())
 
 
@@ -258,20 +259,20 @@ def _zoned_text(micros: Any, zone: str) -> Any:
 
 
 def _local(micros: Any, zone: str) -> tuple[Any, Any]:
-    """Return the times that clocks in the zone show, and by how much they are ahead of UTC, in microseconds."""
+    """Return the local times in a zone, and their offsets from UTC in microseconds."""
     local = pc.cast(pc.local_timestamp(pc.cast(micros, pa.timestamp("us", zone))), pa.int64())
     return local, pc.subtract(local, micros)
 
 
 def _offset_texts(offsets: Any, colon: str) -> Any:
-    """Return the text of each offset. A zone has few."""
+    """Return the text of each offset. Texts are made once per distinct offset, since a zone has few."""
     coded = offsets.dictionary_encode()
     texts = [calendar.offset_text(offset).replace(":", colon) for offset in coded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(coded.indices)
 
 
 def _any_text(micros: int, zone: datetime.tzinfo) -> str:
-    """As `_zoned_text`, of a time of any year."""
+    """Like `_zoned_text`, for one time of any year."""
     if micros < _WHOLE_MINUTES:
         return f"{calendar.local_text(micros)}Z"
     offset = calendar.offset_at(micros, zone)
@@ -284,7 +285,7 @@ def _to_json(kind: Any) -> Write:
 
 
 def _any_iso_text(micros: int, zone: datetime.tzinfo | None) -> str:
-    """As `_iso_text` and its like, of a time of any year."""
+    """Like `_iso_text`, for one time of any year, with or without a zone."""
     if zone is None:
         return calendar.local_text(micros, "T", short=True)
     offset = calendar.offset_at(micros, zone)
@@ -319,7 +320,7 @@ def _iso_zoned_text(micros: Any, zone: str) -> Any:
 
 
 def _iso_text(micros: Any) -> Any:
-    """Return the times with a T, without a fraction that is zero."""
+    """Return the times in ISO 8601 with a `T`, without a fraction if it is zero."""
     text = pc.binary_replace_slice(pc.cast(_clock_text(micros), pa.binary()), 10, 11, b"T")
     is_whole = pc.equal(pc.subtract(micros, pc.multiply(pc.divide(micros, calendar.SECOND), calendar.SECOND)), 0)
     return pc.cast(pc.if_else(is_whole, pc.binary_slice(text, 0, 19), text), pa.string())

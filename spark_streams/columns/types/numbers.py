@@ -1,7 +1,7 @@
 """Integers, floating-point numbers, decimals, booleans, and the type of columns that have only nulls.
 
-Texts mean what they mean to Spark's CSV source, including blanks around numbers with a fraction. On top of that, `nan`
-and `inf` are read in any case.
+Texts are read as in Spark's CSV source, which allows blanks around numbers with a fraction. In addition, `nan` and
+`inf` are read in upper or lower case.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from spark_streams.columns.types.scalar import (
     refuse,
 )
 
-#: Blanks and control characters, which may stand around a text.
+#: Blanks and control characters that may surround a text.
 AROUND = "".join(map(chr, range(0x21)))
 
 # -- integers ---------------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def _integers_from_page(page: Any, name: bytes, kind: Any) -> Any:
 def _cast(numbers: Any, kind: Any, *, safe: bool) -> Any:
     try:
         return numbers if numbers is None or numbers.type == kind else pc.cast(numbers, kind, safe=safe)
-    except pa.ArrowInvalid:  # one is too large for the type; reading the texts tells which
+    except pa.ArrowInvalid:  # a number is too large for the type; parsing the texts finds it
         return None
 
 
@@ -124,7 +124,7 @@ def number(value: Any) -> int | decimal.Decimal:
 
 def _float_from_json(value: Any) -> float:
     if isinstance(value, float):
-        return value  # Python's JSON reads NaN and Infinity as such
+        return value  # Python's JSON parser accepts NaN and Infinity
     if isinstance(value, str):
         return _ENDLESS_IN_JSON[value.lower()] if value.lower() in _ENDLESS_IN_JSON else refuse(value)
     return float(number(value))
@@ -157,7 +157,7 @@ FLOAT = ScalarType(
 
 # -- decimals ---------------------------------------------------------------------------------------------------------
 
-_DIGITS = 38  # of a 128-bit decimal
+_DIGITS = 38  # maximum digits of a 128-bit decimal
 
 
 def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
@@ -169,7 +169,7 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
         if value and value.adjusted() >= precision - scale:
             return None
         if value.adjusted() < -scale - 1:
-            value = decimal.Decimal(0)  # far below what is kept
+            value = decimal.Decimal(0)  # too small for the scale
         rounded = value.quantize(decimal.Decimal(1).scaleb(-scale), decimal.ROUND_HALF_UP)
     if not rounded.is_finite() or (rounded and rounded.adjusted() >= precision - scale):
         return None
@@ -177,7 +177,7 @@ def _decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
 
 
 def _decimals(column: Any, kind: Any, _epochs: int | None) -> Any:
-    """Arrow multiplies by the scale without a check for overflow: numbers with too many digits are declined."""
+    """Return the decimals. Numbers with too many digits are declined: Arrow does not check its scaling for overflow."""
     if not made_of(b"+-.0123456789", column):
         return None
     text = pc.cast(column, pa.string())

@@ -1,4 +1,4 @@
-"""Scalar types: the record of one type, and what the families share: texts of numbers, tests of whole arrays."""
+"""Scalar types: the record of one type, and helpers shared by the families, for texts of numbers and array checks."""
 
 from __future__ import annotations
 
@@ -11,42 +11,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: A text as a value that `pyarrow.array` takes. None, ValueError or ArithmeticError if the text is not of the type.
+#: Converts a text to a value for `pyarrow.array`. None, ValueError or ArithmeticError if the text is not of the type.
 Read = Callable[[str], Any]
-#: A value, as `to_pylist` gives it, as JSON text.
+#: Converts a value, in the form of `to_pylist`, to JSON text.
 Write = Callable[[Any], str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalarType:
-    """One scalar type of columns. `kind` is always the Arrow type.
+    """One scalar type of columns. Its functions get the Arrow type as `kind`.
 
-    Every `..._fast` works on whole arrays, and declines with None what it is not sure to do as its slow twin does.
+    Each `..._fast` function converts whole arrays. It returns None, to decline, unless its result certainly equals that
+    of its slow twin.
     """
 
-    #: Arrow's ids of its types.
+    #: IDs of its Arrow types.
     ids: tuple[int, ...]
-    #: Names of Spark's types; those that a release of Spark does not have are left out.
+    #: Names of its Spark types; those missing in a release of Spark are ignored.
     spark: tuple[str, ...]
-    #: From the type and the microseconds of an epoch's unit (`epochs_of`): what a text means.
+    #: Returns the function that reads a text, given the type and the unit of epochs (`epochs_of`).
     read: Callable[[Any, int | None], Read]
-    #: The same of a binary array, its type and the unit. May raise ArrowInvalid, to decline.
+    #: Reads a binary array of texts, given the type and the unit. May also raise ArrowInvalid to decline.
     read_fast: Callable[[Any, Any, int | None], Any] | None = None
-    #: The column as a binary array of texts that `read` turns back.
+    #: Returns the column as a binary array of texts, the inverse of `read`.
     show: Callable[[Any], Any]
-    #: From the type: what a value of JSON means. Raises ValueError or TypeError for misfits.
+    #: Returns the function that converts a JSON value to the type. It raises ValueError or TypeError for misfits.
     from_json: Callable[[Any], Callable[[Any], Any]]
-    #: From the type: the JSON text of a value, or of the integer if there is a `stored_kind`.
+    #: Returns the function that converts a value to JSON text; with a `stored_kind`, its integer.
     to_json: Callable[[Any], Write]
-    #: The column as JSON texts.
+    #: Returns the column as JSON texts.
     to_json_fast: Callable[[Any], Any] | None = None
-    #: The type as which Arrow's JSON parser reads it: a cast or `read_fast` does the rest. None: it cannot.
+    #: Returns the type for Arrow's JSON parser, from which a cast or `read_fast` converts; None if it has none.
     json_kind: Callable[[Any], Any] | None = None
-    #: The Arrow type of integers that stands for it in lists; None if Python's types have all its values.
+    #: Arrow type of the integers that represent its values in Python; None if Python's types have all its values.
     stored_kind: Any = None
     #: Whether an empty text is null, as in Spark's CSV source.
     empty_is_null: bool = True
-    #: From a page, a field's name and the type: the column, without making texts of it first.
+    #: Returns the column of a page, given the field's name and the type, without creating texts first.
     from_page: Callable[[Any, bytes, Any], Any] | None = None
 
 
@@ -55,9 +56,7 @@ def as_is(kind: Any) -> Any:
 
 
 def made_of(characters: bytes, column: Any) -> bool:
-    """Return whether all text consists of these characters only. Arrow also reads other forms, such as hexadecimal
-    numbers.
-    """
+    """Return whether all texts consist of these characters. Without them, Arrow cannot read other forms such as hex."""
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return True
@@ -72,13 +71,13 @@ def if_made_of(characters: bytes, column: Any, target: Any) -> Any:
 
 
 def within(limits: tuple[int, int], numbers: Any) -> bool:
-    """Return whether all numbers are at or above the first limit and below the second one."""
+    """Return whether all numbers are in [first limit, second limit)."""
     found = pc.min_max(pc.cast(numbers, pa.int64())).as_py()
     return found["min"] is None or (limits[0] <= found["min"] and found["max"] < limits[1])
 
 
 def mixed(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slow: Callable[[int], str]) -> Any:
-    """Return the texts of numbers: by `fast`, of the whole array, within the limits, by `slow` of the few outside."""
+    """Return the texts of numbers: `fast` converts the whole array, `slow` each number outside the limits."""
     if within(limits, numbers):
         return fast(numbers)
     outside = pc.fill_null(pc.or_(pc.less(numbers, limits[0]), pc.greater_equal(numbers, limits[1])), False)
@@ -87,17 +86,17 @@ def mixed(numbers: Any, limits: tuple[int, int], fast: Callable[[Any], Any], slo
 
 
 def shown(show: Callable[[Any], str], column: Any) -> Any:
-    """Return the values as a binary array of texts, one at a time."""
+    """Return a binary array of the values' texts, converted one at a time by `show`."""
     return pa.array([None if value is None else show(value).encode() for value in column.to_pylist()], pa.binary())
 
 
 def arrow_text(column: Any) -> Any:
-    """Return the column as Arrow shows it, a binary array."""
+    """Return a binary array of the values in Arrow's text form."""
     return pc.cast(pc.cast(column, pa.string()), pa.binary())
 
 
 def of(kind: type, value: Any) -> Any:
-    """Return the JSON value, if it is of that type of Python's. Raises TypeError."""
+    """Return the JSON value. Raises TypeError if it is not of this Python type."""
     if not isinstance(value, kind):
         raise TypeError(value)
     return value
@@ -108,7 +107,7 @@ def refuse(value: Any) -> Any:
 
 
 def parsed(read: Read, text: str) -> Any:
-    """Return the value of a text in JSON. Raises ValueError if it is not of the type."""
+    """Return the value of a JSON string. Raises ValueError if the text is not of the type."""
     found = reading(read, text.encode("utf-8", "surrogatepass"))
     return refuse(text) if found is None else found
 

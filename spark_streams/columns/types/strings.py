@@ -1,4 +1,4 @@
-"""Strings and binary: any text is a string, JSON has binary as Base64."""
+"""Strings and binary. Any text is a string; JSON represents binary as Base64."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def dump(value: Any) -> str:
 
 
 def quoted(value: str) -> str:
-    """Return the text as JSON."""
+    """Return the text as a JSON string."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def json_object(texts: Mapping[str, str]) -> str:
-    """Return the JSON object with these members, whose values are texts of JSON."""
+    """Return a JSON object of these members. Their values are JSON texts."""
     return f"{{{','.join(f'{quoted(name)}:{text}' for name, text in texts.items())}}}"
 
 
 def _from_json(value: Any) -> str:
     text = value if isinstance(value, str) else dump(value)
-    text.encode()  # raises a ValueError for half of a surrogate pair
+    text.encode()  # raises ValueError for a lone surrogate
     return text
 
 

@@ -1,4 +1,4 @@
-"""The table of scalar types. A new type is a record in a family's module and a line here."""
+"""Table of scalar types. To add a type, add its record to a family's module and a line here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_ID = {number: each for each in SCALARS for number in each.ids}
 
 
 def scalar(kind: Any) -> ScalarType:
-    """Return the record of an Arrow type that is not nested. TypeError if it has no text."""
+    """Return the record of an Arrow type that is not nested. Raises TypeError if the type has no text form."""
     found = _BY_ID.get(kind.id)
     if found is None:
         raise TypeError(f"{kind} has no text form")
@@ -27,12 +27,12 @@ def scalar(kind: Any) -> ScalarType:
 
 
 def is_nested(kind: Any) -> bool:
-    """Return whether a field's text must be JSON to be of this type."""
+    """Return whether values of the type are written as JSON in a field."""
     return bool(pa.types.is_list(kind) or pa.types.is_struct(kind) or pa.types.is_map(kind))
 
 
 def with_scalars(kind: Any, changed: Callable[[Any], Any]) -> Any:
-    """Return the type with each scalar type in it replaced. A variant stays what it is."""
+    """Return the type with each scalar type in it replaced by `changed`. Variants are not changed."""
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(with_scalars(kind.value_type, changed)))
     if pa.types.is_map(kind):
