@@ -1,5 +1,5 @@
-"""The floor under the engine, the connector and the command line: the protocol's values and forms, each once.
+"""Values and encodings of the protocol, shared by the engine, the connector and the command line.
 
-Imports nothing of ours, does no I/O and reads no clock. Every module is usable by itself, so that a process loads only
-what it needs. `bootstrap` is the exception: a program that starts a process of this installation.
+Imports no other package of the distribution, does no I/O and reads no clock, except `bootstrap`, a program that starts
+a process of this installation. Modules are independent, so that a process loads only the ones it needs.
 """

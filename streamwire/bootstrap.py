@@ -1,11 +1,11 @@
-"""Program that runs a module of this installation, whatever else on the import path has the same package name.
+"""Program that runs a module of this installation, even if the import path has another package of the same name.
 
-It is started by its path: `python -P bootstrap.py ROOT MODULE ARGUMENT...`. ROOT is the directory (or zip archive) that
-holds the packages. MODULE has a function `main`, which receives the arguments and returns the exit status.
+It is started by its path: `python -P bootstrap.py ROOT MODULE ARGUMENT...`. ROOT is the directory (or zip archive) with
+the packages. MODULE has a function `main`, which receives the arguments and returns the exit status.
 
-In `python -m engine` a user's own `engine/` or `engine.py`, in the working directory or on PYTHONPATH, would replace
-the installed package. Here a finder in front of all others loads our packages from ROOT and nothing else. ROOT itself
-is not put on `sys.path`: it may be site-packages, which must not come before the standard library.
+With `python -m engine`, a user's own `engine/` or `engine.py`, in the working directory or on PYTHONPATH, would replace
+the installed package. Here a finder before all others loads the distribution's packages from ROOT. ROOT itself is not
+added to `sys.path`: it may be site-packages, which must not precede the standard library.
 
 Imports only the standard library. If a package that MODULE needs is not installed, the process prints
 `missing package NAME` and exits with status 1.
@@ -42,7 +42,7 @@ class _Installed:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of one of our top-level packages; None for any other name."""
+        """Return the spec of a top-level package of the distribution; None for any other name."""
         del path, target
         if name not in PACKAGES:
             return None

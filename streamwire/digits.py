@@ -1,12 +1,13 @@
-"""Numbers in texts of up to eight bytes, decoded eight bytes at a time.
+"""Vectorised parsing of numbers in texts of up to eight bytes, with one 64-bit word per text.
 
-A text is loaded as one little-endian 64-bit word, its first character in the lowest byte; each step is an operation on
-whole arrays of such words. Texts of one shape (all digits, or digits with the point in the same position from the
-right) take the fewest steps; signs and points in any position take more. If a text is not a plain number, the whole
-array is declined (None) and the caller reads the texts in a slower way, which must return the same values; `numbers`
-instead reports which texts are not numbers.
+A text is loaded as one little-endian word, with its first character in the lowest byte. Each step is an operation on
+whole arrays of words. Texts of one shape (all digits, or the same number of digits after the point) take the fewest
+steps; signs and points in any position take more. If a text is not a plain number, the whole array is declined (None),
+and the caller parses the texts in a slower way that must return the same values. `numbers` instead reports which texts
+are not numbers.
 
-Inside, a character is its difference from `0`: a digit is its value, a missing digit to the left is zero.
+Internally a character is represented by its difference from `0`: a digit by its value, a missing digit on the left by
+zero.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ WIDTH = 8
 _U = np.uint64
 _EIGHT, _SIXTY_FOUR = _U(8), _U(64)
 _ZEROS = _U(0x3030303030303030)
-_OVER = _U(0x7676767676767676)  # added to a byte, sets its highest bit if it is larger than 9
+_OVER = _U(0x7676767676767676)  # added to a byte larger than 9, sets the byte's highest bit
 _TOPS, _ONES = _U(0x8080808080808080), _U(0x0101010101010101)
 _DOT = ord(".") ^ ord("0")
 _DOTS = _U(_DOT * 0x0101010101010101)
@@ -43,7 +44,9 @@ def plain(words: Words, lengths: Lengths) -> Words | None:
 
 
 def numbers(words: Words, lengths: Lengths) -> tuple[Words, Bools | None]:
-    """Return the numbers in texts of one to eight characters, and which texts are not all digits (None: none)."""
+    """Return the numbers in texts of one to eight characters, and a boolean array of the texts that are not all digits
+    (None: no such text).
+    """
     return _values(_right(words, lengths))
 
 
@@ -85,7 +88,7 @@ def _short(words: Words, lengths: Lengths) -> bool:
 
 
 def _right(words: Words, lengths: Lengths) -> Words:
-    """Return the texts as differences from `0`, shifted to the upper end of their words. Lengths are 1 to 8."""
+    """Return the texts as differences from `0`, right-aligned in their words. Lengths are 1 to 8."""
     moved = words ^ _ZEROS
     if isinstance(lengths, int):
         moved <<= _U(64 - 8 * lengths)
@@ -95,13 +98,13 @@ def _right(words: Words, lengths: Lengths) -> Words:
 
 
 def _value(words: Words) -> Words | None:
-    """Return the numbers in words of eight digits; the words are overwritten. None if a character is no digit."""
+    """Return the numbers in words of eight digits; None if a character is not a digit. Overwrites the words."""
     found, bad = _values(words)
     return found if bad is None else None
 
 
 def _values(words: Words) -> tuple[Words, Bools | None]:
-    """Return the numbers in words of eight digits, and which words have another character; overwrites the words."""
+    """Return the numbers in words of eight digits, and which words have other characters. Overwrites the words."""
     over = words + _OVER
     over |= words
     bad = (over & _TOPS) != 0 if np.bitwise_or.reduce(over) & _TOPS else None
@@ -117,7 +120,7 @@ def _values(words: Words) -> tuple[Words, Bools | None]:
 
 
 def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers, if all have the point in the position of the first one's, or none has a point; else None."""
+    """Return the numbers; None unless all have the point in the same position, or all have no point."""
     words = _right(words, lengths)
     place = int(words[0]).to_bytes(WIDTH, "little").find(_DOT)
     if place < 0:
@@ -136,7 +139,7 @@ def _alike(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
 
 
 def _any_points(words: Words, lengths: Lengths) -> NDArray[np.float64] | None:
-    """Return the numbers, each with a point in any position or none."""
+    """Return the numbers, each without a point or with a point in any position."""
     words = _right(words, lengths)
     other = words ^ _DOTS
     dots = (other - _ONES) & ~other & _TOPS
@@ -160,5 +163,5 @@ def _minus(words: Words) -> NDArray[np.bool_]:
 
 
 def _unsigned(words: Words, minus: NDArray[np.bool_]) -> Words:
-    """Return the texts with a zero in place of their minus sign."""
+    """Return the texts with a zero in place of a minus sign."""
     return words ^ minus * _SIGN

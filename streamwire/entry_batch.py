@@ -1,8 +1,8 @@
-"""Entries with the same fields as one value: IDs, field names, and the values of each field.
+"""Batch of entries with the same fields: IDs, field names, and the values of each field.
 
-It is the only bulk form of entries. `streamwire.frames` finds it in frames, where values lie among other bytes; a
-command or reply with columns has the values of a field back to back, divided by bounds. Both are the same value here:
-a buffer, and where each byte string begins and how long it is. Nothing is copied.
+It is the only bulk form of entries. In frames (`streamwire.frames`), a field's values are scattered among other bytes;
+in a command or reply with columns, they are contiguous and divided by bounds. Both are represented in the same way: a
+buffer, and the start and length of each byte string. Nothing is copied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streamwire.digits import Ints, Lengths, Words
 from streamwire.walker import Bulks, overlapping
 
 _WORD = 8
-#: Length from which the lengths of values are not compared.
+#: Length above which the distinct lengths of values are not counted.
 _LONG = 1 << 16
 #: Average length above which values are sliced one by one. Shorter values are gathered byte by byte.
 _LONG_ON_AVERAGE = 64
@@ -25,10 +25,10 @@ _Bytes = NDArray[np.uint8]
 
 
 class Values:
-    """One byte string per row: `data` has their bytes, `starts` where each begins, `lengths` its size.
+    """One byte string per row. `data`: their bytes; `starts`: the start of each; `lengths`: the size of each.
 
-    `bounds`: if they are back to back, where each begins and the last one ends, from 0 on (int32); else None.
-    `length`: the size of all of them, None if they differ.
+    `bounds`: if they are contiguous, the start of each and the end of the last one, from 0 on (int32); otherwise None.
+    `length`: their common size; None if the sizes differ.
     """
 
     __slots__ = ("_length", "_lengths", "_near", "bounds", "data", "starts")
@@ -37,16 +37,16 @@ class Values:
         self.data = data
         self.starts = starts
         self.bounds: NDArray[np.int32] | None = None
-        #: None: the differences of the bounds.
+        #: None: not computed yet from the bounds.
         self._lengths: Any = lengths
         #: -1: not known yet.
         self._length: int | None = lengths if isinstance(lengths, int) else -1
-        #: The bytes around the first characters, if they were loaded already.
+        #: The bulk strings that the values came from, with their first characters already loaded; None without.
         self._near: Bulks | None = None
 
     @classmethod
     def divided(cls, data: bytes | memoryview | _Bytes, bounds: NDArray[np.int32]) -> Values:
-        """Return values that are back to back. The bounds must be valid."""
+        """Return contiguous values divided by these bounds, which must be valid."""
         found = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
         values = cls(found, bounds[:-1], None)
         values.bounds = bounds
@@ -54,7 +54,7 @@ class Values:
 
     @classmethod
     def checked(cls, data: bytes | memoryview | _Bytes, bounds: bytes | memoryview, count: int) -> Values:
-        """Return `count` values divided by `bounds` (32-bit little-endian). Raises ValueError if they do not fit."""
+        """Return `count` values divided by `bounds` (32-bit little-endian). Raises ValueError for invalid bounds."""
         if len(bounds) != 4 * (count + 1):
             raise ValueError("too many or too few positions")
         found = np.frombuffer(bounds, "<i4")
@@ -96,15 +96,15 @@ class Values:
         return ends
 
     def variety(self) -> Ints:
-        """Return the lengths that occur, ascending."""
+        """Return the distinct lengths, ascending."""
         return np.flatnonzero(np.bincount(self.lengths))
 
     def varieties(self) -> int:
-        """Return how many lengths occur; more than there are rows if they are too long to be counted."""
+        """Return the number of distinct lengths; the number of rows plus one if the values are too long to count."""
         return self.variety().size if len(self) and self.lengths.max() < _LONG else len(self) + 1
 
     def items(self, length: int, rows: Ints | slice | None) -> Any:
-        """Return the values of these rows (None: all), which have this length, as items of that size."""
+        """Return the values of these rows (None: all) as numpy items of `length` bytes; all must have that length."""
         starts = self.starts if rows is None else self.starts[rows]
         first, last = int(starts[0]), int(starts[-1])
         if rows is None and last - first == length * (len(starts) - 1):  # back to back
@@ -116,7 +116,7 @@ class Values:
         return Values(self.data, self.starts[first:end], self.lengths[first:end])
 
     def gathered(self) -> bytes:
-        """Return the values back to back."""
+        """Return the values concatenated."""
         starts, lengths = self.starts, self.lengths
         size = int(lengths.sum())
         if size > _LONG_ON_AVERAGE * len(starts):
@@ -128,7 +128,9 @@ class Values:
         return self.data.take(places, mode="clip").tobytes()
 
     def words(self) -> tuple[Words, Lengths]:
-        """Return the first eight bytes of each value, and its length; bytes after a short one are arbitrary."""
+        """Return the first eight bytes of each value as a word, and its length. Bytes after a shorter value are
+        arbitrary.
+        """
         length, near = self.length, self._near
         lengths: Lengths = self.lengths if length is None else length
         if near is not None and near.skipped:
@@ -149,8 +151,8 @@ class Values:
 class EntryBatch:
     """`count` entries with the same fields.
 
-    `values`: of each name; None: not known. `ids`: their texts, or milliseconds and sequence numbers (uint64); None if
-    the entries have no IDs yet.
+    `values`: the values of each field; None if they were not sent. `ids`: their texts, or milliseconds and sequence
+    numbers (uint64); None if the entries have no IDs yet.
     """
 
     count: int
@@ -160,5 +162,5 @@ class EntryBatch:
 
     @property
     def known(self) -> list[Values]:
-        """The values that are known."""
+        """The values of the fields that were sent."""
         return [one for one in self.values if one is not None]

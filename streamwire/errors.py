@@ -1,4 +1,4 @@
-"""Errors that a user can act on: an exception, and a table of conditions with an id, a text and advice each.
+"""Errors that a user can act on: an exception, and a table of conditions, each with an ID, a text and advice.
 
 A package has one table, `CONDITIONS`, and raises its errors through it:
 
@@ -39,7 +39,7 @@ class PystreamsError(Exception):
 
 
 class InvalidTextError(ValueError):
-    """A text that is refused. `expected` completes "Option 'x' is 'y', but ..."; `shown` replaces a secret text."""
+    """An invalid text. `expected` completes "Option 'x' is 'y', but ..."; `shown` replaces a secret text."""
 
     def __init__(self, expected: str, shown: str | None = None) -> None:
         super().__init__(expected)
@@ -49,7 +49,7 @@ class InvalidTextError(ValueError):
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: the exception to raise, its text with parameters in braces, and what to do about it."""
+    """One condition: the exception to raise, its text with parameters in braces, and advice."""
 
     error: type[PystreamsError]
     text: str

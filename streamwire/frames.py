@@ -1,12 +1,12 @@
-r"""Frames: entries exactly as XRANGE sends them.
+r"""Frames: entries in the encoding of an XRANGE reply.
 
 ::
 
     *2\r\n $15\r\n1518951480106-0\r\n  *4\r\n $9\r\nsensor-id\r\n $4\r\n1234\r\n ...
     `------------ head ------------'  `------------------- fields ------------------'
 
-Frames are *uniform* if they have the same field names in the same order, as one producer's entries have. `uniform` and
-`tokens` prove many frames at once, by `streamwire.walker`; the scalar twin is any parser.
+Frames are *uniform* if they have the same field names in the same order, like the entries of one producer. `uniform`
+and `tokens` verify many frames at once, using `streamwire.walker`; their scalar twin is any RESP parser.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from streamwire.walker import Mismatch, Walker, marks
 
 _LINE_END = b"\r\n"
 _STAR = ord("*")
-#: The line end before a frame, and what it begins with, up to the length of its ID.
+#: The line end before a frame, and the start of the frame up to the length of its ID.
 _LEAD = b"\r\n*2\r\n$"
-#: Frames for each step of `tokens`, on average: with fewer a parser is faster.
+#: Minimum average number of frames per step of `tokens`; with fewer, a parser is faster.
 _FEWEST = 256
 
-#: The bytes between two words, by the length of the second; for longer words they are made when needed.
+#: The bytes between two words, by the length of the second word; for longer words they are made on demand.
 _BETWEEN = [b"\r\n$%d\r\n" % length for length in range(1024)]
 
 
 def frame(entry_id: bytes, fields: Sequence[bytes]) -> bytes:
-    """Return the frame of an entry: its ID as text, and field, value, field, value ..."""
+    """Return the frame of an entry. `entry_id`: its ID as text; `fields`: field, value, field, value ..."""
     between = _BETWEEN
     try:
         parts = [part for word in fields for part in (between[len(word)], word)]
@@ -61,9 +61,9 @@ def fields_of(entry: bytes | bytearray | memoryview) -> list[bytes]:
 
 
 def begins(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints | None:
-    """Guess where each of the `count` frames in `buffer[start:stop]` begins; None without a guess. It is not proven.
+    """Return the likely start of each of the `count` frames in `buffer[start:stop]`; None if the guess fails.
 
-    A line end must be before them, and `AFTER` bytes readable behind.
+    The starts are not verified. A line end must precede the frames, and `AFTER` readable bytes must follow.
     """
     data = np.frombuffer(buffer, np.uint8, stop - start, start)
     stars = marks(data, _STAR) + start
@@ -71,7 +71,7 @@ def begins(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints
         return stars[::2]
     found = stars[Walker(buffer, stars - len(_LINE_END)).have(_LEAD)]
     if found.size > count:
-        # The number of words of an entry with one field looks like the beginning of a frame.
+        # The word count of an entry with one field looks like the start of a frame.
         walker = Walker(buffer, found - len(_LINE_END))
         try:
             walker.bulk(_LEAD)
@@ -82,9 +82,9 @@ def begins(buffer: bytes | bytearray, start: int, stop: int, count: int) -> Ints
 
 
 def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> EntryBatch | None:
-    """Prove that frames with these field names lie from each of `edges` to the next; None if that is not so.
+    """Return the entries if a frame with these field names extends from each of `edges` to the next; otherwise None.
 
-    A line must be before the first frame, and `AFTER` bytes readable behind the last one.
+    A line must precede the first frame, and `AFTER` readable bytes must follow the last one.
     """
     if not names or buffer[edges[0] - 2 : edges[0]] != _LINE_END or buffer[edges[-1] - 2 : edges[-1]] != _LINE_END:
         return None
@@ -104,11 +104,11 @@ def uniform(buffer: bytes | bytearray, edges: Ints, names: Sequence[bytes]) -> E
 
 
 def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | None:
-    """Prove that frames with any fields lie from each of `edges` to the next; None if that is not so, or if too few
-    frames have many fields for this to be quick.
+    """Return the tokens if a frame with any fields extends from each of `edges` to the next; otherwise None.
 
-    Return where each token begins and ends (an ID, then names and values), and the number of each frame's first token,
-    then the total. The buffer must be as `uniform` needs it.
+    Also returns None if a parser would be faster: each step reads one word of all frames, so a few frames with many
+    fields are slow. The tokens are each frame's ID, names and values. Returns their starts, their ends, and the index
+    of each frame's first token followed by the total. The requirements on the buffer are those of `uniform`.
     """
     if buffer[edges[0] - 2 : edges[0]] != _LINE_END or buffer[edges[-1] - 2 : edges[-1]] != _LINE_END:
         return None
@@ -124,7 +124,7 @@ def tokens(buffer: bytes | bytearray, edges: Ints) -> tuple[Ints, Ints, Ints] | 
         starts = np.empty(int(first[-1]), np.int64)
         sizes = np.empty_like(starts)
         starts[first[:-1]], sizes[first[:-1]] = entry_ids.begins, entry_ids.sizes
-        # Step by step the next word of all frames that have one: `place` is its number.
+        # Each step reads the next word of all frames that have one; `place` is the word's index.
         at, place, behind = numbers.begins - len(_LINE_END), first[:-1] + 1, edges[1:] - len(_LINE_END)
         done = 0
         for step in np.unique(words).tolist():

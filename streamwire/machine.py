@@ -1,7 +1,7 @@
 """State machines: a state, and a table that maps (state, event) to the next state.
 
-A pair that is not in the table is illegal: `Machine.fire` raises and the state does not change. A machine does no work
-of its own, so a table can be read, drawn and tested without its owner.
+A pair that is not in the table is illegal: `Machine.fire` raises and the state does not change. A machine performs no
+actions, so its table can be read, drawn and tested without its owner.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class IllegalTransitionError(RuntimeError):
 
 
 class Machine(Generic[State, Event]):
-    """A machine called `name` in the state `state`, which moves as `table` says."""
+    """A machine with a name, a current state, and a table of transitions."""
 
     __slots__ = ("name", "state", "table")
 

@@ -1,8 +1,8 @@
-"""Stream IDs: one integer, `milliseconds << 64 | sequence`, and its text form `milliseconds-sequence`.
+"""Stream IDs: the integer `milliseconds << 64 | sequence`, and the text form `milliseconds-sequence`.
 
-As an integer an ID compares, sorts and bisects like the pair that it stands for; its successor is `+ 1` and its
-predecessor `- 1`, the carry between the halves included. `StreamId` is that integer with names for its parts. Where
-there are many, an ID is a plain int, or two columns of halves.
+The integers are ordered like the pairs that they represent. `+ 1` gives the next ID and `- 1` the previous one, with
+the carry between the halves. `StreamId` is this integer with names for its parts. For many IDs, plain integers or two
+columns of halves are used instead.
 
 Offsets in checkpoints contain the text form, so it must never change.
 """
@@ -17,28 +17,28 @@ U64_MAX = (1 << 64) - 1
 MIN_ID, MAX_ID = 0, (1 << 128) - 1
 
 _LONGEST = 127
-#: Decimal numbers of fewer digits are below 2**64.
+#: Numbers with fewer decimal digits than this are below 2**64.
 _SHORT = 20
 _DATE = re.compile(r"(?:19[7-9]|2[01][0-9])[0-9](?:-[0-9]{2}|[0-9]{4})?")
 
 
 class StreamId(int):
-    """An ID as a value. It is true even if it is 0-0, so that `None` alone means that there is no ID."""
+    """A stream ID. Even 0-0 is truthy, so that `if id` only tests for None."""
 
     __slots__ = ()
 
     def __new__(cls, ms: int, seq: int = 0) -> StreamId:
-        """Make the ID of `ms` milliseconds since 1970 and the sequence number `seq`, both below 2**64."""
+        """Return the ID with `ms` milliseconds since 1970 and the sequence number `seq`, both below 2**64."""
         return int.__new__(cls, ms << 64 | seq)
 
     @classmethod
     def of(cls, number: int) -> StreamId:
-        """Return the ID that this integer is."""
+        """Return the ID of an integer in the form `milliseconds << 64 | sequence`."""
         return int.__new__(cls, number)
 
     @classmethod
     def parse(cls, text: str | bytes, seq: int = 0) -> StreamId:
-        """Return the ID in `text`; `seq` is used if it has no sequence number. ValueError if it is not an ID."""
+        """Return the ID in `text`, with `seq` if it has no sequence number. Raises ValueError if it is not an ID."""
         return int.__new__(cls, parse(text.encode("ascii", "replace") if isinstance(text, str) else text, seq))
 
     @property
@@ -50,11 +50,11 @@ class StreamId(int):
         return self & U64_MAX
 
     def before(self) -> StreamId:
-        """Return the previous ID; for 0-0 itself."""
+        """Return the previous ID; 0-0 for 0-0."""
         return StreamId.of(self - 1) if self > MIN_ID else self
 
     def next(self) -> StreamId:
-        """Return the next ID; for the largest itself."""
+        """Return the next ID; the largest ID for itself."""
         return StreamId.of(self + 1) if self < MAX_ID else self
 
     def __bool__(self) -> bool:
@@ -75,12 +75,12 @@ LAST = StreamId.of(MAX_ID)
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a year, month or day of the years 1970 to 2199, so that a user hardly means an ID."""
+    """Return whether a text looks like a year, month or day between 1970 and 2199, and so is hardly meant as an ID."""
     return _DATE.fullmatch(text) is not None
 
 
 def make(ms: int, seq: int) -> int:
-    """Return the ID of the pair, both halves in 0 .. 2**64-1."""
+    """Return the ID of a pair whose halves are in 0 .. 2**64-1."""
     return ms << 64 | seq
 
 
@@ -96,7 +96,7 @@ def text(entry_id: int) -> bytes:
 
 def parse_u64(digits: bytes) -> int:
     """Return an unsigned 64-bit decimal number, or -1 if `digits` is not one."""
-    # (Python refuses to read numbers of thousands of digits.)
+    # The length is checked first because Python refuses to parse numbers of thousands of digits.
     if not digits.isdigit() or len(digits) > _LONGEST:
         return -1
     value = int(digits)
@@ -110,7 +110,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
     """
     ms_text, dash, seq_text = word.partition(b"-")
     if len(word) < _SHORT and ms_text.isdigit() and seq_text.isdigit():
-        # Neither half can be too large.
+        # Both halves have too few digits to exceed 64 bits.
         return int(ms_text) << 64 | int(seq_text)
     ms = parse_u64(ms_text)
     seq = parse_u64(seq_text) if dash else missing_seq
@@ -120,7 +120,7 @@ def parse(word: bytes, missing_seq: int = 0) -> int:
 
 
 def parse_many(words: list[bytes]) -> list[int]:
-    """As `parse` of every word, much faster if all of many are plain `ms-seq`."""
+    """Like `parse` for each word, but much faster for many words if all are plain `ms-seq`."""
     if len(words) == 1:
         return [parse(words[0])]
     joined = b"-".join(words) if len(words) > 4 else b""
@@ -144,7 +144,7 @@ def columns(entry_ids: list[int]) -> tuple[array[int], array[int]]:
 
 
 def position(ms: array[int], seq: array[int], entry_id: int) -> int:
-    """Return the index at which `entry_id` is, or would be, in ascending IDs kept as two columns."""
+    """Return the index of `entry_id`, or where it would be inserted, in ascending IDs stored as two columns."""
     half = entry_id >> 64
     low = bisect_left(ms, half)
     if low == len(ms) or ms[low] != half or seq[low] >= entry_id & U64_MAX:

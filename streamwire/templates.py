@@ -1,8 +1,8 @@
 """RESP templates: rows that differ only in the values written into them.
 
-Between two values all rows have the same bytes, except for the digits of a value's length. So rows whose values have
-the same lengths are copies of one template with the values written into it. Values and rows are copied as numpy items
-of their size: one copy each, never a byte or a Python object at a time.
+Between two values all rows have the same bytes, except for the digits of a value's length. So rows with values of the
+same lengths are copies of one template, into which the values are written. Values and rows are copied as numpy items of
+their size: one copy each, not byte by byte, and without a Python object per value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _POWERS = 10 ** np.arange(1, 10)
 
 @dataclass(slots=True)
 class _Template:
-    """Bytes that all rows share, with room for values of fixed size, and at its end a bulk string of varying length.
+    """Bytes that all rows share, with holes for values of fixed size, and an optional bulk string of varying length at
+    the end.
 
     `holes`: for each value of fixed size its offset in `text`, its size, and the values.
     """
@@ -33,13 +34,16 @@ class _Template:
     varying: Values | None = None
 
     def sizes(self) -> int | Ints:
-        """Return its size in bytes in each row."""
+        """Return the template's size in each row, in bytes."""
         if self.varying is None:
             return len(self.text)
         return length_sizes(self.varying.lengths) + len(self.text)
 
     def filled(self, count: int, rows: Ints | None = None, length: int = 0) -> tuple[bytearray, int]:
-        """Return it filled for each of these rows, back to back, and its size; `length` is the varying value's."""
+        """Return copies filled for each of these rows, concatenated, and the size of one copy.
+
+        `length`: length of the varying value.
+        """
         text, holes = bytes(self.text), self.holes
         if self.varying is not None:
             text += b"%d\r\n" % length
@@ -53,7 +57,7 @@ class _Template:
         return data, len(text)
 
     def write(self, target: NDArray[np.uint8], at: Ints, count: int) -> None:
-        """Write its part of each row at these offsets."""
+        """Write the template's part of each row at these offsets of `target`."""
         if self.varying is None:
             filled, size = self.filled(count)
             overlapping(target, size)[at] = np.frombuffer(filled, np.dtype((np.void, size)))
@@ -65,7 +69,7 @@ class _Template:
 
 
 class Templates:
-    """The form of a row, written from left to right, in as few templates as varying lengths allow."""
+    """The form of a row, built from left to right, in as few templates as varying lengths allow."""
 
     __slots__ = ("_parts",)
 
@@ -82,7 +86,7 @@ class Templates:
         self._last().text += text
 
     def fixed(self, values: Values, size: int) -> None:
-        """Append values of this size, without a length or line end."""
+        """Append values of this size, without a length prefix or line end."""
         part = self._last()
         part.holes.append((len(part.text), size, values))
         part.text += bytes(size)
@@ -99,7 +103,7 @@ class Templates:
             part.text += _LINE_END
 
     def rows(self, count: int) -> tuple[bytearray, Ints]:
-        """Return `count` rows back to back and their bounds (count + 1)."""
+        """Return `count` rows, concatenated, and their `count + 1` bounds."""
         parts = [(part, part.sizes()) for part in self._parts]
         bounds = np.zeros(count + 1, np.int64)
         np.cumsum(np.broadcast_to(sum(size for _, size in parts), count), out=bounds[1:])
@@ -114,7 +118,7 @@ class Templates:
 
 
 def length_sizes(lengths: NDArray[Any]) -> Ints:
-    """Return the bytes of bulk strings of these lengths, without their `$`."""
+    """Return the encoded sizes of bulk strings of these lengths, without their `$`."""
     digits = np.searchsorted(_POWERS, lengths, side="right") + 1
     sizes: Ints = digits + lengths + 2 * len(_LINE_END)
     return sizes

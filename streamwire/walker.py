@@ -1,16 +1,16 @@
-r"""Vectorised RESP walker: many items of the same form are followed at once, from one offset each.
+r"""Vectorised RESP walker: parses many items of the same form in parallel, each from its own offset.
 
-A form is alternating constants and bulk strings, as in frames and commands of one producer::
+A form is a sequence of constants and bulk strings, as in frames and commands of one producer::
 
     *2\r\n$ 15\r\n<ID> \r\n*4\r\n$9\r\nsensor-id\r\n$ 4\r\n<value> \r\n$11\r\ntemperature\r\n$ 4\r\n<value> \r\n
 
-`Walker.bulk` takes the constant up to and including a bulk string's `$`, reads the length and skips as many bytes, in
-every item at once. It never searches for line ends, so no value can be mistaken for structure: if the first offset is
-right and every item ends where the next one was assumed to start, then by induction these are the tokens that a parser
-finds. The caller makes that last comparison. A length that no writer would produce (leading zeros, more than six
+`Walker.bulk` matches the constant up to and including a bulk string's `$`, reads the length and skips that many bytes,
+in all items at once. It never searches for line ends, so a value cannot be mistaken for structure: if the first offset
+is right and every item ends where the next one was assumed to start, then by induction a parser would find the same
+tokens. The caller compares the ends and starts. A length that no writer would produce (leading zeros, more than six
 digits) counts as a mismatch.
 
-At each offset a window of a few words is copied, whatever its size: that costs no more than copying a byte.
+At each offset a window of a few words is copied, since that costs no more than copying a byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from streamwire import digits
 from streamwire.digits import Bools, Ints, Lengths, Words
 
-#: Bytes before the first item and after the last one that are readable in any case; their content is ignored.
+#: Number of bytes before the first item and after the last one that must be readable; their content is ignored.
 BEFORE, AFTER = 8, 16
 
 _WORD = 8
@@ -37,7 +37,10 @@ _PLACES = _U(0x0001020304050607)
 
 
 def _short_lengths() -> Words:
-    """For the first two bytes of a length below 100: the length, and above its eight bits the bits of its digits."""
+    """Return a table indexed by the first two bytes of a length below 100, one or two digits.
+
+    Each element has the length in its lowest eight bits, and above them the size of the digits in bits.
+    """
     found = np.full(1 << 16, _WORD * 7 << 8, np.uint64)  # no line end follows there
     for length in range(100):
         text = b"%d\r" % length
@@ -54,10 +57,10 @@ class Mismatch(Exception):  # noqa: N818 - an answer, not a failure
 
 @dataclass(frozen=True, slots=True)
 class Bulks:
-    """One bulk string of every item: where its content begins, and its length (an int if all are equal).
+    """One bulk string of each item: the start of its content, and its length (an int if all are equal).
 
-    `near`: the two words from the length's first digit on. `skipped`: number of bytes before the content in them, 0 if
-    that differs among items.
+    `near`: the two words that start at the length's first digit. `skipped`: number of bytes in them before the content;
+    0 if it differs among items.
     """
 
     begins: Ints
@@ -71,10 +74,10 @@ class Bulks:
 
 
 class Walker:
-    """Follows items from the ascending offsets `at` in `buffer`.
+    """Parses items from the ascending offsets `at` in `buffer`.
 
-    With `partial` a mismatch cuts the items down to those before the first one that does not have the form (`count`
-    says how many are left); otherwise it raises `Mismatch`. Results from before a cut are longer: slice them.
+    With `partial`, a mismatch drops the first item that does not have the form and all items after it; `count` is the
+    number left. Otherwise a mismatch raises `Mismatch`. Results returned before a drop have more elements: slice them.
     """
 
     __slots__ = ("_buffer", "_partial", "at", "count")
@@ -110,7 +113,7 @@ class Walker:
         self.at = self.at + len(piece)
 
     def have(self, piece: bytes) -> Bools:
-        """Return which items go on with `piece`, of one to eight bytes."""
+        """Return which items continue with `piece`, of one to eight bytes."""
         self._require(_WORD)
         mask = _U((1 << 8 * len(piece)) - 1)
         return np.asarray(self.words(self.at) & mask == _U(int.from_bytes(piece, "little")))
@@ -130,7 +133,7 @@ class Walker:
             self._drop(bad)
 
     def _lengths(self, near: Words, skip: int) -> Bulks:
-        """Read the length at the start of each row of `near`, which stands `skip` bytes after `at`."""
+        """Read the length at the start of each row of `near`, which begins `skip` bytes after `at`."""
         if not self.count:
             return Bulks(self.at, 0, near, 0)
         words = near[:, 0]
@@ -177,13 +180,13 @@ class Walker:
         return Bulks(begins, sizes, near, skipped)
 
     def _require(self, after: int, before: int = 0) -> None:
-        """Drop items with fewer than `after` readable bytes from their offset on, or `before` ahead of it."""
+        """Drop items with fewer than `after` readable bytes from their offset on, or `before` bytes in front of it."""
         limit = len(self._buffer) - after
         if self.count and (int(self.at.max()) > limit or int(self.at[0]) < before):
             self._drop((self.at > limit) | (self.at < before))
 
     def _drop(self, bad: Bools) -> int:
-        """Cut the items down to those before the first bad one and return their number."""
+        """Drop the first bad item and all items after it. Returns the number left."""
         return self._cut(int(np.argmax(bad)))
 
     def _cut(self, count: int) -> int:
@@ -194,9 +197,9 @@ class Walker:
 
 
 def marks(data: NDArray[np.uint8], byte: int) -> Ints:
-    """Return the offsets of `byte`: guesses at where items begin, for a `Walker` to prove.
+    """Return the offsets of `byte`, as likely starts of items for a `Walker` to verify.
 
-    The search looks at eight bytes at a time, unless two of them have the same eight bytes.
+    The search examines eight bytes at a time, unless one word contains the byte twice.
     """
     mask = np.empty(data.size + -data.size % _WORD, np.bool_)
     mask[data.size :] = False
@@ -209,14 +212,14 @@ def marks(data: NDArray[np.uint8], byte: int) -> Ints:
 
 
 def _byte_number(words: Words) -> Ints:
-    """Return which byte of each word is 1, where all others are 0: the product has its number in the top byte."""
+    """Return the index of the byte that is 1 in each word whose other bytes are 0."""
     return (words * _PLACES >> _U(56)).view(np.int64)
 
 
 def overlapping(data: NDArray[np.uint8], size: int) -> NDArray[Any]:
-    """Return the items of `size` bytes that begin at each byte of `data`.
+    """Return a view with an item of `size` bytes at each byte of `data`.
 
-    Indexing them copies texts of one length from any offsets, and assigning to them copies to any offsets. (`take`
-    would first make an aligned copy of all of them.)
+    Indexing it copies texts of one length from any offsets, and assigning to it copies to any offsets. (`take` would
+    first make an aligned copy of all items.)
     """
     return np.ndarray((data.size - size + 1,), np.dtype((np.void, size)), data, 0, (1,))

@@ -1,5 +1,5 @@
 """Formats that need a schema: whole rows as one value in Avro, Protobuf, or JSON with a registry's header.
 
-Owns the way from a schema to columns and back, and which schema a query has: of an option, a file or a registry. May
-import the columns' types and the client's formats. Never knows entries, streams or offsets.
+Owns the conversion between schemas and columns, and the choice of a query's schema: from an option, a file or a
+registry. May import the columns' types and the client's formats. Does not depend on entries, streams or offsets.
 """

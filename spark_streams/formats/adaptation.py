@@ -1,7 +1,8 @@
-"""Arrays of the types that a schema gives, as arrays of the types that columns have, and the reverse for writing.
+"""Conversion of arrays from the types of a schema to the types of columns, and the reverse for writing.
 
-Numbers fit if no digit is lost, times if they are in range, structs by the names of their fields (missing ones are
-null). A text is read as a field's text is; a string column takes the text of any value, of a nested one its JSON.
+A number fits if no digit is lost, a time if it is in range. Structs are matched by the names of their fields; missing
+fields are null. A string is parsed like a field's text. A string column accepts any value, as text or as JSON if it is
+nested.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FAMILIES = (
 
 
 def adapted(column: Any, kind: Any) -> Converted:
-    """Return the array as that type, null for values that do not fit; and which these are (None: none)."""
+    """Return the array as that type, null for values that do not fit, and a boolean array of these (None: none)."""
     try:
         return as_type(column, kind), None
     except _REFUSED:
@@ -41,7 +42,7 @@ def adapted(column: Any, kind: Any) -> Converted:
 
 
 def can_adapt(source: Any, kind: Any) -> bool:
-    """Return whether some values of the one type fit the other."""
+    """Return whether any value of type `source` can fit the type `kind`."""
     try:
         as_type(pa.array([], source), kind)
     except _REFUSED:
@@ -50,7 +51,7 @@ def can_adapt(source: Any, kind: Any) -> bool:
 
 
 def _in_halves(column: Any, kind: Any) -> Any:
-    """Return the array as that type. The half that has no misfit is done at once."""
+    """Return the array as that type. It is bisected until a part has no misfits, and each such part is cast at once."""
     if len(column) == 1:
         try:
             return as_type(column, kind)
@@ -59,7 +60,7 @@ def _in_halves(column: Any, kind: Any) -> Any:
     middle = len(column) // 2
     parts = []
     for part in (column.slice(0, middle), column.slice(middle)):
-        whole = pa.concat_arrays([part, part.slice(0, 0)])  # its own offsets: nested arrays are taken apart
+        whole = pa.concat_arrays([part, part.slice(0, 0)])  # a copy, for offsets of its own
         try:
             parts.append(as_type(whole, kind))
         except _WRONG:
@@ -68,7 +69,7 @@ def _in_halves(column: Any, kind: Any) -> Any:
 
 
 def as_type(column: Any, kind: Any) -> Any:
-    """Return the array as that type. ArrowInvalid if a value does not fit, TypeError if no value can."""
+    """Return the array as that type. Raises ArrowInvalid if a value does not fit, and TypeError if none can."""
     source, types = column.type, pa.types
     if source == kind:
         return column
@@ -103,7 +104,7 @@ def as_type(column: Any, kind: Any) -> Any:
 
 
 def _offsets(column: Any) -> Any:
-    """Return the offsets of a map's array, null at the start of a null."""
+    """Return the offsets of a map array; an offset is null if its map is null."""
     if not column.null_count:
         return column.offsets
     gone = pa.concat_arrays([pc.is_null(column), pa.array([False])])
@@ -140,7 +141,7 @@ def _parsed(column: Any, kind: Any) -> Any:
 
 
 def _read(found: Converted, column: Any = None) -> Any:
-    """Return the array, if every text was read."""
+    """Return the converted array. Raises ArrowInvalid if any text was not parsed."""
     made, wrong = found
     if wrong is not None or (column is not None and made.null_count > column.null_count):
         raise pa.ArrowInvalid("a text is not of the type")

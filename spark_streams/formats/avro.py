@@ -1,4 +1,4 @@
-"""Rows as records of Avro: from the values of a page to columns, and from columns to values."""
+"""Rows as Avro records: conversion of a page's values to columns, and of columns to values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from streamclient.formats.schemas import HEADER, Schema, UndecodableError, heade
 
 @dataclass(frozen=True)
 class AvroReader:
-    """Reads values in Avro. `schema`: the reader's; without it, values are read as they were written.
+    """Reads Avro values. `schema`: the reader's schema; without it, values are read with the schema of their writer.
 
-    `registry`: has the schema that wrote a value, which the value's header names. Without it values have no header.
+    `registry`: registry with the writers' schemas, named by the values' headers. Without it, values have no header.
     """
 
     schema: Schema | None
@@ -50,7 +50,7 @@ class AvroReader:
         )
 
     def _columns(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted] | None:
-        """Return the same, all values at once; None to decline: several schemas, or one that is not plain."""
+        """Return the same, all values at once; None to decline, for several schemas or one that is not plain."""
         if not len(texts) or texts.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
             return None
         plan, skipped = None, 0
@@ -76,7 +76,7 @@ class AvroReader:
         }
 
     def members_slowly(self, texts: Any, kinds: Mapping[str, Any]) -> dict[str, Converted]:
-        """Return the same, a value at a time: it defines what a value means."""
+        """Return the same, decoding a value at a time. This is the definition of the result."""
         rows = Rows()
         known: dict[int, tuple[Callable[[bytes], Any], _Plan]] = {}
         plain = None if self.schema is None or self.registry is not None else _plan(self.schema, self.source)
@@ -102,7 +102,7 @@ class AvroReader:
         return base64.b64encode(value).decode()
 
     def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return the fields of a value as texts of JSON; None if it cannot be decoded."""
+        """Return each field of a value as JSON text; None if the value cannot be decoded."""
         try:
             if self.schema is not None and self.registry is None:
                 record = _plan(self.schema, self.source).read(value)
@@ -116,7 +116,7 @@ class AvroReader:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Decoding of values of a schema: `read` returns a record, `fields` has the types of its fields."""
+    """How to decode values of one schema: `read` decodes a record, `fields` has the types of its fields."""
 
     read: Callable[[bytes], Any]
     fields: dict[str, AvroType]
@@ -137,7 +137,7 @@ def _plan(schema: Schema, source: str) -> _Plan:
 
 
 def _record(found: avro.Parsed, source: str) -> Any:
-    """Return the record that a schema is."""
+    """Return the record at the top of a schema."""
     if not isinstance(found.schema, dict) or found.schema["type"] != "record":
         fail("SCHEMA_UNUSABLE", source=source, reason="it is not that of a record")
     return found.schema
@@ -156,7 +156,7 @@ def _resolved_known(schema: Schema, schema_id: int, reader: AvroReader) -> tuple
 
 
 def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any], _Plan]:
-    """Return what reads values of the schema with this ID, and the plan for what comes of it."""
+    """Return the function that decodes values of the schema with this ID, and the plan for its records."""
     assert reader.registry is not None
     schema = reader.registry.schema(schema_id)
     if schema is None or schema.kind != "AVRO":
@@ -165,7 +165,7 @@ def _resolved(schema_id: int, reader: AvroReader) -> tuple[Callable[[bytes], Any
 
 
 def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
-    """Return these fields of records as arrays of the schema's types; those that it has not are left out."""
+    """Return these fields of records as arrays of the schema's types, without fields that the schema lacks."""
     there = [name for name in names if name in plan.fields]
     kind = pa.struct([(name, plan.fields[name].arrow) for name in there])
     return dict(zip(there, pa.array(rows, kind).flatten(), strict=True))
@@ -173,7 +173,7 @@ def _arrays(plan: _Plan, rows: list[Any], names: list[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AvroWriter:
-    """Writes rows as values in Avro. `schema_id`: of the registry, for the header; None without one."""
+    """Writes rows as Avro values. `schema_id`: the registry's ID of the schema, for the header; None for no header."""
 
     schema: Schema
     schema_id: int | None
@@ -200,7 +200,7 @@ class AvroWriter:
                 fail("SCHEMA_UNUSABLE", source=self.source, reason=reason)
 
     def values(self, names: list[str], columns: list[Any], count: int) -> Any:
-        """Return each row as a value; a binary array. Raises VALUE_NOT_WRITABLE."""
+        """Return a binary array with one value per row. Raises VALUE_NOT_WRITABLE."""
         plan = _plan(self.schema, self.source)
         parsed = avro.parsed(self.schema, self.source, raw=True).schema
         found = [_stored(name, column, plan.fields[name]) for name, column in zip(names, columns, strict=True)]
@@ -227,7 +227,7 @@ def _may_be_null(kind: Any) -> bool:
 
 
 def _stored(name: str, column: Any, kind: AvroType) -> list[Any]:
-    """Return a column's values as `fastavro` takes them."""
+    """Return a column's values in the form that `fastavro` accepts."""
     try:
         found = stored(as_type(column, kind.arrow))
     except pa.ArrowInvalid as cause:

@@ -1,8 +1,8 @@
-"""Records of Avro to columns, many at once: the fast way of what `fastavro`, the slow twin, defines.
+"""Avro records to columns, many at once: the fast form of `fastavro`, the slow twin.
 
-All records are followed at the same time, field by field, each from its own offset. Only records of plain fields are:
-numbers, booleans, texts, bytes and enums, each with or without null. Every step moves an offset forward, so records
-that end exactly where their values end were read within their bounds; everything else is declined.
+All records are decoded in parallel, field by field, each from its own offset. Only records with plain fields are
+supported: numbers, booleans, texts, bytes and enums, each with or without null. Every step moves the offsets forward.
+So if each record ends exactly at the end of its value, it was read within its bounds; otherwise the page is declined.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from spark_streams.formats.avro_types import AvroType
 
-_PADDING = 16  # bytes that a step may read after the last value
-_LONGEST = 10  # bytes of a number
+_PADDING = 16  # maximum number of bytes that a step reads after the last value
+_LONGEST = 10  # maximum number of bytes of an integer
 
 
 @dataclass(frozen=True)
 class PlainField:
-    """A field that can be read so. `null`: which branch of its union is null, None without a union."""
+    """A plain field. `null`: index of null in its union; None without a union."""
 
     name: str
     kind: str
@@ -74,11 +74,11 @@ def columns(values: Any, skipped: int, fields: tuple[PlainField, ...], names: se
 
 
 class _DeclinedError(Exception):
-    """A value that only the twin can judge."""
+    """A value that only the twin can decode."""
 
 
 class _Walk:
-    """Where each record is read next, and where it ends."""
+    """Current offset and end of each record."""
 
     def __init__(self, octets: Any, at: Any, ends: Any) -> None:
         self.octets = octets
@@ -86,7 +86,7 @@ class _Walk:
         self.ends = ends
 
     def numbers(self, rows: Any) -> Any:
-        """Return the next number of these rows, as int64, and move on."""
+        """Decode the next integer of these rows, as int64, and advance their offsets."""
         at = self.at[rows]
         octets = self.octets[at]
         made = (octets & 127).astype(np.uint64)
@@ -105,20 +105,20 @@ class _Walk:
         return (made >> np.uint64(1)).astype(np.int64) ^ -(made & np.uint64(1)).astype(np.int64)
 
     def move(self, rows: Any, at: Any) -> None:
-        """Read these rows at other offsets next. Declines if one is after its end."""
+        """Set the offsets of these rows. Declines if an offset is after its record's end."""
         if np.any(at > self.ends[rows]):
             raise _DeclinedError
         self.at[rows] = at
 
     def take(self, rows: Any, size: int) -> Any:
-        """Return the next bytes of these rows, so many of each, and move on."""
+        """Return the next `size` bytes of each of these rows, and advance their offsets."""
         at = self.at[rows]
         self.move(rows, at + size)
         return self.octets[at[:, None] + np.arange(size)]
 
 
 def _column(walk: _Walk, field: PlainField, *, is_needed: bool) -> Any:
-    """Return the next field of all records as an array, None if it is not needed; and move on."""
+    """Decode the next field of all records, and advance. Returns an array; None if the field is not needed."""
     everywhere = np.arange(len(walk.at))
     rows, gone = everywhere, None
     if field.null is not None:
@@ -174,7 +174,7 @@ def _texts(walk: _Walk, rows: Any, field: PlainField) -> Any:
     places = np.repeat(starts - offsets[:-1], sizes) + np.arange(offsets[-1])
     buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(walk.octets[places])]
     made = pa.BinaryArray.from_buffers(pa.binary(), len(sizes), buffers)
-    return made if field.kind == "bytes" else made.cast(pa.string())  # which refuses what is no UTF-8
+    return made if field.kind == "bytes" else made.cast(pa.string())  # the cast raises if a text is not UTF-8
 
 
 _READERS = {

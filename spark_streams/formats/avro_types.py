@@ -1,7 +1,7 @@
-"""Types of Avro as Arrow's, and Arrow's as Avro's.
+"""Conversion of Avro types to Arrow types, and the reverse.
 
-A union with null is a nullable value. A union of integers is a long, one with a floating-point number a double; any
-other union, and a record inside itself, is read as JSON text and cannot be written.
+A union with null is a nullable value. A union of integers is a long; a union of numbers with a floating-point type is a
+double. Other unions and recursive records are read as JSON text, and cannot be written.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Change = Callable[[Any], Any] | None
 
 @dataclass(frozen=True)
 class AvroType:
-    """A type of Avro. `arrow`: its type in Arrow; None if it can only be read.
+    """An Avro type. `arrow`: its Arrow type.
 
-    `read` makes what Arrow takes of a value as `fastavro` gives it, `write` the reverse; None: nothing to change.
+    `read` converts a value of `fastavro` to one for Arrow, `write` is the reverse; None if the value stays the same.
     """
 
     arrow: Any
@@ -68,7 +68,7 @@ _JSON = AvroType(pa.string(), _as_json_text, None, is_writable=False)
 
 
 class AvroTypes:
-    """The types in one parsed schema. `named`: the named types, by their full names."""
+    """The types of one parsed schema. `named`: the named types, by full name."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
@@ -78,7 +78,7 @@ class AvroTypes:
         return {field["name"]: self.of(field["type"], (record["name"],)) for field in record["fields"]}
 
     def of(self, schema: Any, inside: tuple[str, ...] = ()) -> AvroType:
-        """Return the type. `inside`: the records around it."""
+        """Return the type. `inside`: names of the enclosing records."""
         if isinstance(schema, list):
             return self._union(schema, inside)
         if isinstance(schema, str):
@@ -155,7 +155,7 @@ def _values(change: Change) -> Change:
 
 
 def _map_of(change: Change) -> Change:
-    """Return a function that makes a dictionary of a map's pairs."""
+    """Return a function that converts a map's pairs to a dictionary."""
     if change is None:
         return lambda pairs: None if pairs is None else dict(pairs)
     return lambda pairs: None if pairs is None else {name: change(item) for name, item in pairs}
@@ -170,7 +170,7 @@ def _uuid_bytes(text: str | None) -> Any:
 
 
 def schema_of(fields: Any) -> Schema:
-    """Return a schema for rows with these Arrow fields: a record in which every field may be null, by default is."""
+    """Return a schema for rows with these Arrow fields: a record whose fields are nullable, with null as default."""
     return Schema("AVRO", json.dumps(_record_of(fields, "Row", "")))
 
 

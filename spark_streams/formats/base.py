@@ -1,4 +1,4 @@
-"""The parts that formats share: rows of several schemas as columns, values as they are stored, types of columns."""
+"""Shared parts of the formats: rows of several schemas as columns, stored forms of values, types of columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_streams.columns.types.table import with_scalars
 from spark_streams.errors import PystreamsError, error
 from spark_streams.formats.adaptation import adapted
 
-_TOO_LARGE = (pa.ArrowInvalid, OverflowError)  # a number of more digits than its type in the schema
+_TOO_LARGE = (pa.ArrowInvalid, OverflowError)  # raised for a number with more digits than its type in the schema
 
 
 class Rows:
@@ -29,7 +29,7 @@ class Rows:
         self.groups: dict[Any, tuple[list[int], list[Any]]] = {}
 
     def add(self, value: Any, plan: Any = None, *, wrong: bool = False) -> None:
-        """Add the next entry's value: made by a plan, missing, or one that could not be decoded."""
+        """Add the next entry's value: decoded with `plan`, missing (None), or undecodable (`wrong`)."""
         if plan is not None:
             places, values = self.groups.setdefault(plan, ([], []))
             places.append(self.count)
@@ -42,7 +42,7 @@ class Rows:
 def columns_of(
     rows: Rows, kinds: Mapping[str, Any], arrays: Callable[[Any, list[Any], list[str]], dict[str, Any]]
 ) -> dict[str, Converted]:
-    """Return columns of rows. `arrays`: from a plan, its values and names to arrays, of the names that it has."""
+    """Return the columns of rows. `arrays(plan, values, names)` returns the arrays of a plan, for the names it has."""
     names = list(kinds)
     parts: dict[str, list[Converted]] = {name: [] for name in names}
     order: list[int] = []
@@ -63,7 +63,7 @@ def columns_of(
 
 
 def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str]) -> tuple[list[int], list[Any]]:
-    """Return the values of a plan that its types can hold, with their rows. The others are wrong."""
+    """Return the rows and values of a plan that fit its types. The other rows are malformed."""
     places, values = [], []
     for place, value in zip(*rows.groups[plan], strict=True):
         try:
@@ -77,11 +77,11 @@ def _that_fit(rows: Rows, plan: Any, arrays: Callable[..., Any], names: list[str
 
 
 def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, undecoded: Any) -> Converted:
-    """Return a column of its parts. `order`: the rows of the parts' values; the others are null."""
+    """Return a column made of its parts. `order`: the rows of the parts' values; other rows are null."""
     if not parts:
         return pa.nulls(count, kind), undecoded
     if len(parts) == 1 and len(order) == count:
-        return parts[0]  # no row was left out, so none was undecoded
+        return parts[0]  # all rows are in the part, so no row is undecodable
     column = pa.concat_arrays([column for column, _ in parts])
     place: list[int | None] = [None] * count
     for index, row in enumerate(order):
@@ -98,7 +98,7 @@ def _whole(parts: Sequence[Converted], kind: Any, order: list[int], count: int, 
 
 
 def stored(column: Any) -> list[Any]:
-    """Return the values of an array, with numbers in place of dates, times and durations."""
+    """Return the values of an array as a list, with integers in place of dates, times and durations."""
     kind = json_writer.nullable(with_scalars(column.type, _stored_kind))
     return column.to_pylist() if kind == column.type else column.cast(kind).to_pylist()  # type: ignore[no-any-return]
 
@@ -111,7 +111,7 @@ def _stored_kind(kind: Any) -> Any:
 
 
 def spark_fields(kinds: Mapping[str, Any]) -> list[spark.StructField]:
-    """Return columns of these Arrow types. Types that this Spark does not have are strings."""
+    """Return columns for these Arrow types. Types that this release of Spark lacks become strings."""
     return [spark.StructField(name, spark_type(kind)) for name, kind in kinds.items()]
 
 
@@ -148,6 +148,6 @@ def spark_type(kind: Any) -> spark.DataType:
 
 
 def value_refused(form: str, row: int | None, cause: object) -> PystreamsError:
-    """Return the error for a row that cannot be a value of its schema."""
+    """Return the error for a row that cannot be encoded with its schema."""
     where = "A row" if row is None else f"Row {row} of a chunk"
     return error("VALUE_NOT_WRITABLE", row=where, format=form, reason=cause)

@@ -1,6 +1,7 @@
-"""Rows as JSON with the header of a registry, and JSON Schema as types of columns and back.
+"""Rows as JSON with a registry's header, and conversion between JSON Schema and column types.
 
-Values are not validated when they are read: a member that does not fit its column is malformed, as without a schema.
+Values are not validated against the schema when they are read. A member that does not fit its column is malformed, as
+without a schema.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class JsonReader:
         return _without_header(value).decode("utf-8", "replace")
 
     def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return the members of a value as they were written; None if it is not an object."""
+        """Return the text of each member of a value, unchanged; None if the value is not an object."""
         return json_reference.member_texts(_without_header(value))
 
 
@@ -62,7 +63,7 @@ def _without_header(value: bytes) -> bytes:
 
 
 def without_header(texts: Any) -> Any:
-    """Return the texts without a header: no JSON begins with a zero byte."""
+    """Return the texts without their headers. A header starts with a zero byte, which no JSON does."""
     headed = pc.fill_null(pc.starts_with(texts, b"\0"), False)
     if not pc.any(headed, min_count=0).as_py():
         return texts
@@ -70,7 +71,7 @@ def without_header(texts: Any) -> Any:
 
 
 def _type(schema: Any, whole: Any, depth: int) -> Any:
-    """Return the Arrow type of a schema. A string wherever it does not say one type."""
+    """Return the Arrow type of a schema; string if the schema allows several types or any."""
     if depth > _DEEPEST or not isinstance(schema, dict):
         return pa.string()
     if "$ref" in schema:
@@ -109,18 +110,18 @@ def _alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class JsonWriter:
-    """Writes rows as JSON objects behind the header."""
+    """Writes rows as JSON objects with the header."""
 
     schema_id: int
 
     def values(self, names: list[str], columns: list[Any], count: int) -> Any:
-        """Return each row as a value; a binary array."""
+        """Return a binary array with one value per row."""
         texts = json_writer.rows(names, columns, count)
         return pc.binary_join_element_wise(pa.scalar(header(self.schema_id), pa.binary()), texts, b"")
 
 
 def schema_of(fields: Any) -> Schema:
-    """Return a schema for rows with these Arrow fields. Members may be missing, as nulls are."""
+    """Return a schema for rows with these Arrow fields. No member is required, since nulls are omitted."""
     return Schema("JSON", json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **_written(fields)}))
 
 

@@ -1,8 +1,8 @@
-"""Rows as messages of Protobuf: from the values of a page to columns, and from columns to values.
+"""Rows as Protobuf messages: conversion of a page's values to columns, and of columns to values.
 
-Messages are parsed in C; their fields are then taken column by column. A field without presence has its zero, one with
-presence (messages, `optional`, members of a oneof) is null if it is not there. Google's types: Timestamp and Duration
-are times, wrappers are nullable values, Struct, Value, ListValue and Any are JSON texts.
+Messages are parsed in C, then their fields are extracted column by column. A missing field is null if the field has
+presence (messages, `optional`, members of a oneof), and its type's zero otherwise. Of Google's types, Timestamp and
+Duration are times, wrappers are nullable values, and Struct, Value, ListValue and Any are JSON texts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from streamclient.formats.schemas import Schema, UndecodableError, header, packa
 
 _MICROS, _NANOS = 1_000_000, 1_000
 _GROUP, _MESSAGE, _ENUM = 10, 11, 14
-#: By the numbers of descriptors.
+#: Arrow types by the type numbers of field descriptors.
 _ARROW = {
     1: pa.float64(),  # double
     2: pa.float32(),  # float
@@ -57,9 +57,9 @@ _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "S
 
 @dataclass(frozen=True)
 class ProtobufReader:
-    """Reads messages. `schema`: whose message gives the columns, and reads values without a header.
+    """Reads messages. `schema`: the schema of the columns, and of values without a header. `message`: its message.
 
-    `registry`: has the schema that wrote a value, which the value's header names. `message`: its name in the schema.
+    `registry`: registry with the writers' schemas, named by the values' headers.
     """
 
     schema: Schema | None
@@ -105,7 +105,7 @@ class ProtobufReader:
         return protobuf.parse(plan.kind, payload), plan
 
     def member_texts(self, value: bytes) -> dict[str, str] | None:
-        """Return the fields of a message as texts of JSON; None if it cannot be decoded."""
+        """Return each field of a message as JSON text; None if the message cannot be decoded."""
         try:
             message, plan = self._message(value, self._own() if self.registry is None else None, {})
             found = plan.messages.as_json(message)
@@ -125,17 +125,17 @@ def _messages(schema: Schema, source: str) -> Messages:
 
 @dataclass(frozen=True)
 class _Field:
-    """One field of a message: its type, and from messages (or None in their place) to an array of it."""
+    """One field of a message: its Arrow type, and a function from messages (or None) to an array of its values."""
 
     arrow: Any
     take: Callable[[Sequence[Any]], Any]
-    #: From a stored value to one for the message's constructor; None: as it is.
+    #: Converts a stored value to one for the message's constructor; None if the value stays the same.
     give: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Function that is applied to messages of a class."""
+    """How to read messages of one class: the message class and its fields."""
 
     kind: Any
     fields: dict[str, _Field]
@@ -159,12 +159,12 @@ def _plan(messages: Messages, kind: Any) -> _Plan:
 
 
 def _arrays(plan: _Plan, messages: list[Any], names: list[str]) -> dict[str, Any]:
-    """Return these fields of messages as arrays of the schema's types; those that it has not are left out."""
+    """Return these fields of messages as arrays of the schema's types, without fields that the schema lacks."""
     return {name: plan.fields[name].take(messages) for name in names if name in plan.fields}
 
 
 def _fields(descriptor: Any, messages: Messages, inside: tuple[str, ...]) -> dict[str, _Field]:
-    """Return the fields of a message. `inside`: the messages around it."""
+    """Return the fields of a message. `inside`: names of the enclosing messages."""
     return {each.name: _field(each, messages, (*inside, descriptor.full_name)) for each in descriptor.fields}
 
 
@@ -199,7 +199,7 @@ def _lists(rows: list[Any], inner: _Field) -> Any:
 
 
 def _bounds(rows: list[Any]) -> Any:
-    """Return where each row's values begin and end; null for a row without a message."""
+    """Return the offsets of each row's values in a list array; null for a row without a message."""
     ends = np.cumsum([0, *(0 if row is None else len(row) for row in rows)])
     gone = np.array([*(row is None for row in rows), False], bool)
     return pa.array(ends, pa.int32(), mask=gone)
@@ -223,7 +223,7 @@ def _map(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
 
 
 def _value(field: Any, messages: Messages, inside: tuple[str, ...]) -> _Field:
-    """Return how values of a field's type are taken, one by one, whether it is repeated or not."""
+    """Return the conversion of a field's single values, regardless of whether the field is repeated."""
     if field.type in (_GROUP, _MESSAGE):
         return _message(field.message_type, messages, inside)
     arrow = _ARROW[field.type]
@@ -270,7 +270,7 @@ def _message(descriptor: Any, messages: Messages, inside: tuple[str, ...]) -> _F
 
 
 def _keywords(value: Mapping[str, Any], fields: Mapping[str, _Field]) -> dict[str, Any]:
-    """Return the members of a message for its constructor, without nulls."""
+    """Return the keyword arguments for a message's constructor, without nulls."""
     found = {}
     for name, each in value.items():
         if each is not None:
@@ -297,7 +297,7 @@ def _seconds(micros: int) -> dict[str, int]:
 
 
 def _duration(micros: int) -> dict[str, int]:
-    """Return a Duration, both of whose parts have the same sign."""
+    """Return the fields of a Duration, which must have the same sign."""
     seconds, rest = divmod(abs(micros), _MICROS)
     sign = -1 if micros < 0 else 1
     return {"seconds": sign * seconds, "nanos": sign * rest * _NANOS}
@@ -305,7 +305,7 @@ def _duration(micros: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class ProtobufWriter:
-    """Writes rows as messages. `schema_id`: of the registry, for the header; None without one."""
+    """Writes rows as messages. `schema_id`: the registry's ID of the schema, for the header; None for no header."""
 
     schema: Schema
     schema_id: int | None
@@ -331,7 +331,7 @@ class ProtobufWriter:
         return _plan(messages, kind), path
 
     def values(self, names: list[str], columns: list[Any], count: int) -> Any:
-        """Return each row as a value; a binary array. Raises VALUE_NOT_WRITABLE."""
+        """Return a binary array with one value per row. Raises VALUE_NOT_WRITABLE."""
         plan, path = self._plan()
         found = []
         for name, column in zip(names, columns, strict=True):
@@ -344,7 +344,7 @@ class ProtobufWriter:
         for row in zip(*found, strict=True) if found else itertools.repeat((), count):
             try:
                 message = plan.kind(**_keywords(dict(zip(names, row, strict=True)), plan.fields))
-                made.append(head + message.SerializeToString(deterministic=True))  # a replay has the same bytes
+                made.append(head + message.SerializeToString(deterministic=True))  # the same bytes in a replay
             except (ValueError, TypeError, AttributeError, package("google.protobuf.message").EncodeError) as cause:
                 raise value_refused("Protobuf", len(made), cause) from cause
         return pa.array(made, pa.binary())

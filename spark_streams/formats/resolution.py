@@ -1,4 +1,4 @@
-"""Which schema a query's values have: that of an option, of a file, or of a registry's subject; on the driver, once."""
+"""Choice of the schema for a query's values, once on the driver: from an option, a file, or a registry's subject."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS: dict[str, Kind] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON
 
 
 def reader(options: ReadOptions) -> Reader | None:
-    """Return what reads the values; None if no schema is involved. Raises SCHEMA_UNUSABLE, errors of a registry."""
+    """Return the reader of the values; None if no schema is used. Raises SCHEMA_UNUSABLE and errors of a registry."""
     if options.value_format not in _KINDS:
         return None
     registry = _registry(options)
@@ -50,9 +50,9 @@ def reader(options: ReadOptions) -> Reader | None:
 
 
 def schema(options: ReadOptions) -> spark.StructType | None:
-    """Return the connector's own columns and those of the values' schema; None if no schema is involved.
+    """Return the connector's own columns and those of the values' schema; None if no schema is used.
 
-    Raises SUBJECT_MISSING if the registry has none.
+    Raises SUBJECT_MISSING if the registry has no schema for the stream.
     """
     found = reader(options)
     if found is None:
@@ -68,7 +68,7 @@ def schema(options: ReadOptions) -> spark.StructType | None:
 
 
 def writer(options: WriteOptions, fields: Any) -> Writer | None:
-    """Return what writes rows with these Arrow fields; None if no schema is involved.
+    """Return the writer of rows with these Arrow fields; None if no schema is used.
 
     Raises SCHEMA_UNUSABLE, SCHEMA_INCOMPATIBLE, SUBJECT_MISSING and errors of a registry.
     """
@@ -102,7 +102,7 @@ def writer(options: WriteOptions, fields: Any) -> Writer | None:
 def _registered(
     options: WriteOptions, registry: Registry, subject: str, schema: Schema | None, fields: Any
 ) -> tuple[Schema, int]:
-    """Return the schema to write with, and its ID in the registry."""
+    """Return the schema for writing, and its ID in the registry."""
     if schema is None and (not options.registers or options.value_format == "protobuf"):
         latest = registry.latest(subject)
         if latest is None:
@@ -127,7 +127,7 @@ def _check_kind(options: ReadOptions | WriteOptions, schema: Schema, source: str
 
 
 def _own(options: ReadOptions | WriteOptions) -> Schema | None:
-    """Return the schema of an option or a file."""
+    """Return the schema given by an option or in a file; None if there is neither."""
     if options.value_schema_file is not None:
         return schema_in(options.value_format, options.value_schema_file, options.value_message)
     if options.value_schema is None:
@@ -147,7 +147,7 @@ def _source(options: ReadOptions | WriteOptions) -> str:
 
 
 def _subject(options: ReadOptions | WriteOptions) -> str | None:
-    """Return the subject of the query's stream; None if it has several streams, and no option names one."""
+    """Return the registry's subject for the query; None if it has several streams and no option names the subject."""
     if options.subject is not None:
         return options.subject
     streams = options.streams if isinstance(options, ReadOptions) else tuple(filter(None, [options.stream]))
