@@ -49,13 +49,32 @@ def _line(one: Command) -> str:
     )
 
 
+def _fill(names: list[str], indent: str = "") -> str:
+    return textwrap.fill(" ".join(names), 110, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _names(group: list[Command]) -> str:
+    """Return the names of a group's commands, then those with subcommands, a line each."""
+    plain: list[str] = []
+    containers: dict[str, list[str]] = {}
+    for one in group:
+        name, _, subcommand = one.name.upper().partition("|")
+        if subcommand:
+            containers.setdefault(name, []).append(subcommand)
+        else:
+            plain.append(name)
+    several = [_fill([f"{name}:", *names], "  ") for name, names in containers.items()]
+    return "\n".join([*([_fill(plain)] if plain else []), *several])
+
+
 def _differs(one: Command) -> bool:
     """Whether the summary says that the engine answers in its own way."""
     return "the engine" in one.summary.lower()
 
 
 def commands() -> str:
-    """Return the engine's own commands, those that it answers in its own way, and a list of each group of the others.
+    """Return the engine's own commands, those that it answers in its own way, those of streams with their arguments,
+    and the names of the others by group.
 
     A container's subcommands stand in its place.
     """
@@ -74,12 +93,16 @@ def commands() -> str:
         _table("The engine's own", "command | complexity", own_rows),
         "\nEffects and replies: [The engine's own commands](extensions.md).\n",
         _table("Different on the engine", "command | here", here),
-        "\n## As in Redis\n\nA line begins with the first release of Redis with the command; `...`: one or more.\n",
+        "\n## As in Redis: streams\n\nA line begins with the first release of Redis with the command; `...`: one or"
+        " more.\n",
     ]
-    first = [name for name in ("stream", "generic") if name in groups]
-    for name in [*first, *sorted(groups.keys() - set(first))]:
-        lines = "\n".join(_line(one) for one in groups[name] if one not in own)
-        blocks.append(f"\n### {name.capitalize()}\n\n```text\n{lines}\n```\n")
+    lines = "\n".join(_line(one) for one in groups.pop("stream") if one not in own)
+    blocks.append(f"\n```text\n{lines}\n```\n")
+    blocks.append("\n## As in Redis: other types, connections and the server\n\n")
+    blocks.append("With the arguments of Redis 8.6. A colon precedes subcommands.\n")
+    for name, group in sorted(groups.items()):
+        if rest := [one for one in group if one not in own]:
+            blocks.append(f"\n**{name.capitalize()}**\n\n```text\n{_names(rest)}\n```\n")
     return "".join(blocks) + "\n"
 
 
@@ -87,7 +110,7 @@ def _values(kind: Kind) -> str:
     if isinstance(kind, OnlyAsItIs):
         return " ".join(f"`{kind.text(value).decode()}`" for value in kind.values) + " only"
     if isinstance(kind, YesNo):
-        return "yes no"
+        return ""
     if isinstance(kind, Choice):
         return " ".join(kind.choices)
     if isinstance(kind, VersionOfFiles):
@@ -114,7 +137,8 @@ def directives() -> str:
     only = [one for one in kept if isinstance(one.kind, OnlyAsItIs)]
     exceptions = "".join(f" `{one.name}` may only be {_values(one.kind).removesuffix(' only')}." for one in only)
     return (
-        "\n## In force\n\nName (other name), default, and values. `CONFIG SET` refuses a directive with `*`, and needs"
+        "\n## In force\n\nName (other name), default, and values; without values, a default of `yes` or `no` allows"
+        " only these. `CONFIG SET` refuses a directive with `*`, and needs"
         f" `enable-protected-configs` for one with `+`.\n\n```text\n{''.join(map(_directive, acts))}```\n"
         f"\n## Accepted, without effect\n\n`CONFIG GET` shows their values.{exceptions}\n\n"
         f"```text\n{textwrap.fill(names, 110, break_long_words=False, break_on_hyphens=False)}\n```\n\n"
