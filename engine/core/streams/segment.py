@@ -119,7 +119,7 @@ class Segment:
         if not self.as_columns:
             self.as_columns = True
             if type(self.body) is Packed:
-                self._sealed_queue.add(self)
+                self._sealed_queue.add_packed(self)
 
     @property
     def is_due(self) -> bool:
@@ -388,16 +388,22 @@ class Segment:
             other.sealed = True
         elif self.sealed:
             other.note_sealed()
+        if other.as_columns and type(body) is Packed:
+            sealed_queue.add_packed(other)
         return other
 
 
 class SealedQueue:
-    """Sealed segments waiting to be packed, in the order in which they were sealed. References are weak."""
+    """Sealed segments waiting to be packed, in the order in which they were sealed, and packed segments waiting to be
+    packed again as columns. References are weak.
+    """
 
-    __slots__ = ("_segments", "most", "relieve", "stores")
+    __slots__ = ("_packed", "_segments", "most", "relieve", "stores")
 
     def __init__(self) -> None:
         self._segments: deque[weakref.ref[Segment]] = deque()
+        #: Packed segments: they take little memory, so any number may wait.
+        self._packed: deque[weakref.ref[Segment]] = deque()
         #: Whether packed segments also wait, to be stored.
         self.stores = False
         #: Maximum number of waiting segments, if any: beyond it, each new one calls `relieve`, which takes one away.
@@ -405,7 +411,7 @@ class SealedQueue:
         self.relieve: Callable[[], None] | None = None
 
     def __len__(self) -> int:
-        """Return the number of waiting segments, including those that have since been dropped or packed."""
+        """Return the number of segments that wait to be packed first, including those since dropped or packed."""
         return len(self._segments)
 
     def add(self, segment: Segment) -> None:
@@ -413,6 +419,19 @@ class SealedQueue:
         self._segments.append(weakref.ref(segment))
         if self.most is not None and len(self._segments) > self.most and self.relieve is not None:
             self.relieve()
+
+    def add_packed(self, segment: Segment) -> None:
+        """Queue a packed segment."""
+        self._packed.append(weakref.ref(segment))
+
+    def pop_packed(self, most: int) -> list[Segment]:
+        """Take up to ``most`` packed segments that are still to be packed again."""
+        found: list[Segment] = []
+        while self._packed and len(found) < most:
+            segment = self._packed.popleft()()
+            if segment is not None and segment.is_due:
+                found.append(segment)
+        return found
 
     def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
         """Take up to ``most`` segments that can be packed (or stored) from the queue's ``oldest`` first places.

@@ -213,6 +213,11 @@ class Stream:
         """Return immutable snapshots of the segments of [low, high]; not all entries are live."""
         return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
 
+    def want_columns(self, low: int, high: int) -> None:
+        """Have the entries of [low, high] packed as columns."""
+        for segment, *_ in self._stretches(low, high):
+            segment.want_columns()
+
     def ids(self, low: int, high: int) -> list[int]:
         """Return the IDs of all live entries of [low, high]."""
         ms, seq = id_columns(self.runs(low, high))

@@ -177,10 +177,9 @@ class ColdPacker:
         storage = self._storage
         waiting = len(storage.sealed)
         oldest = max(min(self._queued[0], waiting) if self._knows_age else 0, waiting - _MOST_WAITING)
-        if oldest <= 0:
-            return False
-        cold, popped = storage.sealed.pop(oldest, _BATCH)
+        cold, popped = storage.sealed.pop(oldest, _BATCH) if oldest > 0 else ([], 0)
         self._took(popped)
+        cold = cold or storage.sealed.pop_packed(_BATCH)
         batch: list[tuple[Segment, Body, Packing]] = []
         for segment in cold:
             if segment.is_due:

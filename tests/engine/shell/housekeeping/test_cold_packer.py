@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from engine.core.commands.streams.entries import ranges
 from engine.core.dispatch import Core
 from engine.core.keyspace import footprint
 from engine.core.protocol import ids
@@ -100,6 +101,32 @@ def test_what_is_read_as_columns_is_packed_as_columns():
     found = kinds()
     assert len(found) > 6
     assert found == [Packed] + [PackedColumns] * (len(found) - 1)
+    packer.stop()
+
+
+@pytest.mark.parametrize("options", [[], [b"BYTES", b"100000000"]], ids=["in pages", "at once"])
+def test_any_number_of_segments_is_packed_again_as_columns(monkeypatch, options):
+    """One PS.COLUMNS over more segments than may wait unpacked has each of them packed as columns, in a long reply,
+    too.
+    """
+    monkeypatch.setattr(cold_packer, "_MOST_UNPACKED", 1)
+    monkeypatch.setattr(cold_packer, "_MOST_WAITING", 1)
+    monkeypatch.setattr(ranges, "_MANY_SEGMENTS", 1)
+    core, stream = filled()
+    core.config.change([(b"stream-cold-age", b"0")])
+    session = core.open_session(NOW)
+    packer = ColdPacker(core.config, core.streams.storage, Hand())
+    packer.start()
+    for _ in range(10):
+        packer._search()
+    assert [type(segment.body) for segment in stream.segments()][:-1] == [Packed] * (len(stream.segments()) - 1)
+    monkeypatch.setattr(ranges, "MANY", 2 * ENTRIES)
+    encoded(core.execute(session, [b"PS.COLUMNS", b"s", b"-", b"+", *options], NOW))
+    for _ in range(10):
+        packer._search()
+    kinds = [type(segment.body) for segment in stream.segments()][:-1]
+    assert len(kinds) > 3
+    assert kinds == [PackedColumns] * len(kinds)
     packer.stop()
 
 

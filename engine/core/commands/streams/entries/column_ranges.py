@@ -81,6 +81,7 @@ def _blocks(
     if most_bytes is None:
         parts = ranges.many_parts(stream, low, high, count)
         if parts is not None:
+            stream.want_columns(low, high)
             size = sum(1 for _ in _by_part(*parts))
             return Pages(list, size, _pages(_by_part(*parts), names))
     else:
@@ -128,7 +129,6 @@ _Part = tuple[Body, list[tuple[int, int]]]
 def _by_part(parts: list[Run], left: int) -> Iterator[_Part]:
     """Yield the first ``left`` live entries, grouped by segment."""
     for segment, begin, end in parts:
-        segment.want_columns()
         runs: list[tuple[int, int]] = []
         for first, behind in segment.runs(begin, end):
             last = min(behind, first + left)
