@@ -8,11 +8,14 @@ import signal
 import sys
 from pathlib import Path
 
-from engine.settings.config import Config
-from engine.settings.kinds import ConfigError
-from engine.shell import check
-from engine.shell.network.server import Server
-from engine.shell.observation.log_lines import LOG, start_logging
+# The default action of SIGHUP would end the process while the modules below are imported, which takes a while.
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+from engine.settings.config import Config  # noqa: E402 - as said above
+from engine.settings.kinds import ConfigError  # noqa: E402
+from engine.shell import check  # noqa: E402
+from engine.shell.network.server import Server  # noqa: E402
+from engine.shell.observation.log_lines import LOG, start_logging  # noqa: E402
 
 _USAGE = """\
 usage: python -m engine [FILE] [--directive value ...]
@@ -49,7 +52,6 @@ def main(arguments: list[str]) -> int:
         config.put("dir", os.fsencode(Path.cwd()))
         start_logging(config)
         # Used until the event loop handles signals, which is after the data is loaded.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop_loading)
         return _run(Server(config, _announce))

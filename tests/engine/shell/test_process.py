@@ -69,6 +69,22 @@ def _loading(directory: Path, commands: int, *words: str) -> subprocess.Popen[by
     return process
 
 
+def test_sighup_is_ignored_before_anything_of_the_engine_is_imported() -> None:
+    """A process that has just started survives SIGHUP while Python reads its modules."""
+    program = (
+        "import runpy, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'engine.settings':\n"
+        "            print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['engine', '--help']\n"
+        "runpy.run_module('engine', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "True"
+
+
 def test_sighup_while_data_are_loaded_changes_nothing(tmp_path: Path) -> None:
     """The engine loads all its data and accepts clients, however many signals come meanwhile."""
     process = _loading(tmp_path, 100_000)
