@@ -16,4 +16,4 @@ class DamagedError(Exception):
 
 
 class ForeignError(DamagedError):
-    """The bytes are intact, but contain something that the engine does not support: reading again would not help."""
+    """The bytes are intact, but contain something that the engine does not support, so a retry would not help."""

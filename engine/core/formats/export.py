@@ -4,8 +4,8 @@ The order within a stream is fixed: entries, last ID and counters, groups by nam
 entries. Commands that only newer servers support (released entries, idempotent producers) come last, and only if
 needed.
 
-Some state has no command: a pending record whose entry was deleted, a consumer's last-seen time, which entries were
-deleted, the ends of Redis's nodes. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
+No command sets the following state: pending records of deleted entries, a consumer's last-seen time, the IDs of deleted
+entries, and the boundaries of Redis's nodes. Snapshots (``engine.shell.durability.formats.snapshot``) store it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def encode(argv: list[bytes]) -> bytes:
 
 
 def commands(image: Image) -> Iterator[bytes]:
-    """Yield the commands that recreate the image on an empty server, as RESP in chunks of a few to a few thousand."""
+    """Yield the commands that recreate the image on an empty server, as RESP in chunks of up to some thousand."""
     for code in image.libraries:
         yield encode([b"FUNCTION", b"LOAD", b"REPLACE", code])
     for db in image.databases:
@@ -89,7 +89,7 @@ def _stream(key: bytes, stream: Stream, idmp_defaults: tuple[int, int]) -> Itera
 
 
 def _entries(key: bytes, stream: Stream) -> Iterator[bytes]:
-    """Yield an XADD for each entry: its frame with another head. The bytes after the ID are copied unchanged."""
+    """Yield an XADD for each entry. It has another head than the entry's frame, and the same bytes after the ID."""
     begin = b"$4\r\nXADD\r\n$%d\r\n%b\r\n" % (len(key), key)
     heads: dict[bytes, bytes] = {}
     out: list[bytes] = []

@@ -1,7 +1,7 @@
-"""The internal fields of streams, node maps and pending lists, for snapshots: read as plain data, and restored.
+"""Internal fields of streams, node maps and pending lists as plain data for snapshots, and back.
 
 No other module outside the streams' room uses these fields. A change to them requires a change here; otherwise the
-property tests of tests/engine/shell/durability fail.
+property tests in tests/engine/shell/durability fail.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _U64 = (1 << 64) - 1
 def stream_of(
     storage: Storage, segments: list[tuple[int, Segment | Stored]], last_id: int, max_deleted_id: int, added: int
 ) -> Stream:
-    """Return a stream without groups from these (ID of entry 0, segment; or the body of a whole segment)."""
+    """Return a stream without groups. ``segments``: (ID of entry 0, the segment, or the body of a whole segment)."""
     stream = Stream(storage)
     stream._segments = [segment for _, segment in segments]
     stream._firsts = [first for first, _ in segments]
@@ -60,7 +60,7 @@ def pending_of(blocks: list[Block]) -> PendingList:
 
 
 def add_block(pending: PendingList, block: Block) -> None:
-    """Append a block to a pending list: its IDs must be greater than all existing ones."""
+    """Append a block to a pending list. The block's IDs must be greater than all in the list."""
     pending._blocks.append(block)
     pending._firsts.append(block.id_at(0))
     pending._size += len(block)

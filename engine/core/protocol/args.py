@@ -1,4 +1,4 @@
-"""A cursor over a command's arguments. Each command consumes its own words with it, in the same order as Redis.
+"""A cursor over a command's arguments, with which commands consume them in the same order as Redis.
 
 It does not depend on any command. Errors are CommandErrors with Redis's texts.
 """

@@ -70,7 +70,7 @@ class Map(list[Any]):
 
     @classmethod
     def of(cls, pairs: Mapping[bytes, Any]) -> Map:
-        """Build one from a dictionary."""
+        """Create a Map from a dictionary."""
         return cls(part for pair in pairs.items() for part in pair)
 
 
@@ -117,12 +117,12 @@ class Array(list[Any]):
 class Pages:
     """A long reply of one ``kind`` (list, Map, Set or ByKey) with ``size`` elements, built page by page.
 
-    With the kind ``bytes`` it is one value of ``size`` bytes followed by the line end, in the form of
-    ``Several``. With the kind Raw it is only its elements, without a header.
+    With the kind ``bytes``, the reply is one bulk string of ``size`` bytes; the pages contain these bytes and the line
+    end as ``Several``. With the kind Raw, the reply has no header and consists of its elements only.
 
-    Other clients' commands run between two pages, so the data that ``pages`` reads must be fixed when the
-    command returns. A page has a few thousand elements at most, depending on their cost. An element can be
-    Pages or a ``Several``.
+    Other clients' commands run between two pages, so the data that ``pages`` reads must not change after the command
+    returns. A page has a few thousand elements at most, depending on their cost. An element can be Pages or a
+    ``Several``.
     """
 
     __slots__ = ("kind", "pages", "size")
@@ -136,11 +136,11 @@ class Pages:
 class Steps:
     """A command that runs in steps, with other clients' commands in between; the generator returns the reply.
 
-    Each step leaves the data in the state of a separate command: it is visible and logged. The next step must expect
-    any change. ``argv`` are the command's words, ``spent_ns`` the nanoseconds spent so far.
+    Each step has the effect of a separate command: its changes are visible and logged. The next step must expect that
+    other commands have changed any data. ``argv`` are the command's words, ``spent_ns`` the nanoseconds spent so far.
 
-    With ``is_whole`` the steps are one command (a script): nothing is visible before the last step,
-    most other commands are refused until then, and it continues even if the command itself would now be refused.
+    With ``is_whole``, all steps together are one command (a script). No change is visible before the last step, and
+    most other commands are refused until then. The steps continue even if the command itself would now be refused.
     """
 
     __slots__ = ("argv", "is_whole", "spent_ns", "work")
@@ -166,7 +166,7 @@ class Steps:
         return reply
 
 
-#: Words per page, and maximum number of words without pages; rows per page, and maximum number without pages.
+#: Words per page, and maximum words of a reply without pages; the same for rows.
 _WORDS, _SHORT = 4000, 10_000
 _ROWS, _FEW_ROWS = 500, 20
 
@@ -177,7 +177,7 @@ def paged(items: list[Reply]) -> Reply:
 
 
 def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
-    """Yield parts of a list and remove them from it: freeing all of it at the end would take long."""
+    """Yield parts of a list and remove them from it, because freeing all of it at the end would block the server."""
     items.reverse()
     while items:
         part = items[: -_WORDS - 1 : -1]
@@ -186,7 +186,7 @@ def _parts(items: list[Reply]) -> Iterator[list[Reply]]:
 
 
 def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T], Reply]) -> Reply:
-    """Return the ``row`` of each of the first ``size`` items as a list, in pages unless there are very few."""
+    """Return the ``row`` of each of the first ``size`` items as a list, in pages unless there are few."""
     rows = starmap(row, islice(items, size))
     if size <= _FEW_ROWS:
         return list(rows)
@@ -194,7 +194,7 @@ def rows_in_pages(size: int, items: Iterable[tuple[S, T]], row: Callable[[S, T],
 
 
 def holding(items: list[Reply]) -> Reply:
-    """Return a list, Map or Set as a reply: Pages if one of its elements is."""
+    """Return a list, Map or Set as a reply: as Pages if one of its elements is Pages, so that it can contain them."""
     return Pages(type(items), len(items), iter([items])) if Pages in map(type, items) else items
 
 

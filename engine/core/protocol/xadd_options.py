@@ -1,7 +1,7 @@
 """Options of XADD and XTRIM: the words between the key and the ID, as one table.
 
-The handlers, the reader of logs and the recognition of XADD runs all divide a command by it. The effect of an option is
-decided by the handlers alone.
+The handlers, the reader of logs and the recognition of XADD runs all use this table to split a command. Only the
+handlers implement the options.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ POLICIES = (b"KEEPREF", b"DELREF", b"ACKED")
 class Option(NamedTuple):
     """The words of one option."""
 
-    #: Number of values behind the token.
+    #: Number of values after the token.
     values: int
     #: Whether ``=`` or ``~`` may stand before the value.
     exactness: bool = False
-    #: Number of words that must follow the token: fewer make it an ordinary word.
+    #: Number of words that must follow the token. If fewer follow, the token is an ordinary word.
     followers: int = 0
-    #: Whether XADDs with this option can be applied together, as a run.
+    #: Whether XADDs with this option can be part of a run.
     uniform: bool = False
 
 
@@ -50,7 +50,7 @@ class Given(NamedTuple):
 
 
 def divide(argv: list[bytes], known: Mapping[bytes, Option] = ADD_OPTIONS) -> tuple[list[Given], int]:
-    """Return the options of a command, and the index of the first word behind them.
+    """Return the options of a command, and the index of the first word after them.
 
     Values are not checked. A second policy is an ordinary word, as in Redis.
     """

@@ -38,7 +38,7 @@ class Streams:
             integer = self._config.integer
             producers = Producers(integer("stream-idmp-duration"), integer("stream-idmp-maxsize"))
         if not producers.by_producer:
-            # An existing but empty record is registered again: it may have been dropped when its last producer expired.
+            # Empty records are registered again: their registration may have ended when the last producer expired.
             stream.remember_producers(producers)
         return producers
 

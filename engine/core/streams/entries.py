@@ -1,11 +1,11 @@
 """Plain entries: frames in ID order, back to back in one buffer, with an index. Every segment starts with them.
 
-Frames (``streamwire.frames``) are only sliced here. When a segment becomes cold, its entries are replaced by
-packed ones (``engine.core.streams.compressed.packed.Packed``), which have the same methods. The fields of both
+Frames (``streamwire.frames``) are only sliced here, never parsed. When a segment becomes cold, its entries are replaced
+with packed ones (``engine.core.streams.compressed.packed.Packed``), which have the same methods. The fields of both
 classes are private to them and to snapshots.
 
-Replies can hold views of a buffer for any time, so its bytes must not change. A growing ``bytearray`` cannot be resized
-while a view of it exists, so ``Plain.views`` copies from it.
+A reply can hold a view of a buffer for any length of time, so existing bytes must not change. A growing ``bytearray``
+cannot be resized while a view of it exists, so ``Plain.views`` copies from it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Plain:
 
     @property
     def data_size(self) -> int:
-        """Bytes of frames."""
+        """Size of the frames in bytes."""
         return len(self.data)
 
     @property
@@ -80,7 +80,7 @@ class Plain:
         return [bytes(self.data[begin:end])]
 
     def frame_at(self, index: int) -> bytes:
-        """One frame."""
+        """Return the frame at ``index``."""
         return bytes(self.data[self.offsets[index] : self._end(index + 1)])
 
     def frames(self, low: int, high: int) -> list[bytes]:
@@ -101,7 +101,7 @@ class Plain:
         """Add one entry at the end."""
         data = self.data
         self.offsets.append(len(data))
-        data += entry  # type: ignore[operator]  # # in place: a growing buffer is a bytearray
+        data += entry  # type: ignore[operator]  # (In place: a growing buffer is a bytearray.)
         self.ms.append(entry_id >> 64)
         self.seq.append(entry_id & U64_MAX)
 
@@ -122,7 +122,7 @@ class Plain:
 
     def copy(self) -> Plain:
         """Return an independent copy; frozen entries share their buffers with it."""
-        # Skip __init__: its empty buffers are costly when an image copies a million small streams.
+        # Not through __init__, whose empty buffers would be costly when an image copies a million small streams.
         other = Plain.__new__(Plain)
         if isinstance(self.data, bytearray):
             other.data = bytearray(self.data)

@@ -24,7 +24,7 @@ def batch_of(
     """Return the entries of uniform frames, in a copy of ``data``; None if the frames are not uniform.
 
     Frame i is ``data[offsets[i]:offsets[i + 1]]``. There is at least one frame, and one offset more than frames. The
-    first frame must be valid; nothing is assumed about the others. A frame that differs from the output of
+    first frame must be valid; the others may be any bytes. A frame that differs from the output of
     `streamwire.frames.frame` is not uniform, so columns and IDs reproduce the exact bytes.
     """
     view = memoryview(data)

@@ -60,9 +60,9 @@ class Listing:
         return self._pending.get(consumer.number, 0)
 
     def batches(self) -> Iterator[list[Consumer]]:
-        """Yield all consumers by name, in batches.
+        """Yield all consumers by name, in batches, between which other commands can run.
 
-        The first batches are empty. Other commands can run between batches.
+        While the consumers are being sorted, the batches are empty.
         """
         runs = []
         for at in range(0, len(self._consumers), _SORTED_AT_ONCE):
@@ -94,7 +94,8 @@ class Group:
         self.nacked: dict[int, None] = {}
         #: The number of the newest consumer.
         self.last_number = NOBODY
-        #: Open snapshots of the consumers. Commands that change a consumer's times call ``consumer`` first.
+        #: Open snapshots of the consumers. A command that changes a consumer's times must call ``consumer`` first,
+        #: which saves the former times in the snapshots.
         self.listings: dict[ref[Listing], None] = {}
 
     # -- consumers --------------------------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ class Group:
             return
         consumer.active_time = now
         if self.nacked and any(first <= entry_id <= last for entry_id in self.nacked):
-            # Only delivered entries are assigned: released records of deleted entries keep their place.
+            # Only the delivered entries lose their place among the released ones.
             for one_ms, one_seq in zip(ms, seq, strict=True):
                 self.nacked.pop(one_ms << 64 | one_seq, None)
         self.pending.deliver(ms, seq, consumer.number, now)
@@ -200,7 +201,7 @@ class Group:
         self.pending.change(record, consumer.number, time, count)
 
     def give_back(self, entry_id: int, record: Record | None, count: int) -> None:
-        """Release the entry's record from its consumer, or create one, and append it to the released records."""
+        """Release the entry's record from its consumer, or create a record without one; append it to ``nacked``."""
         if record is None:
             self.pending.put(entry_id, NOBODY, 0, count)
         else:

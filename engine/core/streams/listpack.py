@@ -67,7 +67,7 @@ def listpack_word(word: bytes) -> int:
 def word_sizes(buffer: Bytes, begins: Ints, sizes: Ints) -> Ints:
     """Vectorised ``listpack_word`` for the words with these starts and sizes in ``buffer``."""
     head = np.where(sizes < 64, 1, np.where(sizes < 4096, 2, 5))
-    # An element is followed by its length, in 7 bits of each byte.
+    # An element is followed by its length, with 7 bits in each byte.
     found = sizes + head
     found += 1 + (found > 127) + (found >= 16383) + (found >= 2097151) + (found >= 268435455)
     places, values = numbers_among(buffer, begins, sizes)

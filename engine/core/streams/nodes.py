@@ -2,11 +2,11 @@
 
 Approximate trimming, its LIMIT, and the node counts of XINFO are defined by *nodes*: listpacks of up to
 ``stream-node-max-entries`` entries and about ``stream-node-max-bytes`` bytes. Segments have other boundaries, so nodes
-are derived from the frames: lazily, from the oldest entry on, each entry once, on demand or before a deletion changes
-the frames. A stream that is never trimmed approximately has no cost.
+are derived from the frames, from the oldest entry on, each entry once. This happens on demand, or before a deletion
+changes the frames. A stream that is never trimmed approximately pays nothing for its node map.
 
-Each segment has its own map, so a node ends where its segment does. Segments end at multiples of
-``stream-node-max-entries`` entries if possible, where a node would end anyway.
+Each segment has its own map, so a node ends where its segment ends. If possible, a segment ends at a multiple of
+``stream-node-max-entries`` entries, where a node would end anyway.
 
 Invariant: an entry's node depends only on the entries before it, on the deletions before it was added, and on the
 limits at that time. So ``SegmentNodes.sync`` must run before an entry of an open segment is deleted, and
@@ -34,9 +34,9 @@ from streamwire.frames import fields_of
 _HARD_MAX_BYTES = 1 << 30
 _LISTPACK_OVERHEAD = 7
 _INT64 = 1 << 63
-#: Entries whose sizes are computed together: at least and at most. Fewer are measured one by one, more in parts.
+#: Minimum and maximum number of entries whose sizes are computed together. Fewer are measured one by one.
 _MANY, _AT_ONCE = 32, 2000
-#: Number of segments up to which nodes are counted exactly, and minimum sample of nodes for an estimate beyond that.
+#: Number of segments up to which nodes are counted exactly, and number of sampled nodes for the estimate beyond that.
 COUNTED_SEGMENTS, _SAMPLE = 4, 20
 
 
@@ -165,7 +165,7 @@ class _Costs:
 
     @property
     def count(self) -> int:
-        """How many entries."""
+        """The number of entries."""
         return len(self.of_words)
 
     @classmethod
@@ -195,13 +195,13 @@ class SegmentNodes:
 
     def __init__(self) -> None:
         self.starts = array("I")
-        #: Ranges [i, j) of entries whose node has been removed. Only the newest node leaves such a range: the node
-        #: before it reopens, but the entries in the range never belonged to it.
+        #: Ranges [i, j) of deleted entries whose node was removed when it was the newest. The node before it then
+        #: reopened, but does not include these entries.
         self._void: list[tuple[int, int]] = []
         #: Number of entries in the map.
         self.upto = 0
-        #: (index, limits), ascending: these limits applied when the entries before the index were added, if those
-        #: entries are not in the map yet. The current limits apply after the last index.
+        #: (index, limits), ascending: the limits in force when the entries before the index were added. Only for
+        #: entries that are not in the map yet. The current limits apply from the last index on.
         self.former: tuple[tuple[int, NodeLimits], ...] = ()
         self._open: _OpenNode | None = None
 
@@ -286,7 +286,7 @@ class SegmentNodes:
         return node
 
     def compacted(self, kept: Sequence[int]) -> None:
-        """Update the map after a rewrite: of the entries before index i, ``kept[i]`` are left."""
+        """Update the map after a rewrite that kept ``kept[i]`` of the entries before index i."""
         starts = sorted({kept[start] for start in self.starts})
         self.upto = kept[self.upto]
         self.starts = array("I", [start for start in starts if start < self.upto])
@@ -338,9 +338,9 @@ def extents(segments: Sequence[Entries], limits: NodeLimits) -> list[tuple[int, 
 def count_nodes(segments: Sequence[Entries], number: int, limits: NodeLimits, length: int) -> tuple[int, int]:
     """Return the number of nodes, and of radix tree nodes that hold them.
 
-    ``length`` is the number of live entries. ``segments`` are the first of ``number`` segments: all, or
-    ``COUNTED_SEGMENTS``. The counts are exact for a few segments. Beyond that they are extrapolated from the first
-    nodes of the first complete segment, so the cost does not depend on the stream's length.
+    ``length`` is the stream's number of live entries, ``number`` its number of segments. ``segments`` are all of these,
+    or the first ``COUNTED_SEGMENTS``. The counts are exact for up to ``COUNTED_SEGMENTS`` segments. Beyond that they
+    are extrapolated from the first nodes of the first complete segment, so the cost does not depend on the length.
     """
     if number <= COUNTED_SEGMENTS:
         keys = [key for key, _, _ in extents(segments, limits)]

@@ -4,8 +4,8 @@ Records are kept in ID order in *blocks* of up to ``BLOCK`` records (``engine.co
 records of one XREADGROUP differ only in their IDs, so their block stores the other values once: 16 bytes per record
 instead of 36. Finding a record takes two binary searches. A range is removed block by block.
 
-Consumers are numbers here; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records
-released by XNACK. The number of records per owner is counted only here.
+Consumers are numbers here; ``engine.core.streams.group.Consumer`` has the names. ``NOBODY`` owns the records released
+by XNACK. This module is the only one that counts the records of each owner.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from operator import methodcaller
 from engine.core.protocol.ids import MAX_ID, U64_MAX, columns
 from engine.core.streams.pending_block import Block
 
-#: Block size from which no records are appended. Insertions can grow a block to twice that, then it is split.
+#: Number of records from which a block accepts no appended ones. Insertions split it at twice that number.
 BLOCK = 1024
-#: Number of a block's records below which they are removed one by one.
+#: Number of records of a block below which they are removed one by one.
 _MANY = 32
 #: The owner of records without a consumer.
 NOBODY = 0
@@ -38,7 +38,7 @@ class PendingList:
 
     def __init__(self) -> None:
         self._blocks: list[Block] = []
-        #: An ID for each block, not above that of its record 0: it stays when the block's first records are removed.
+        #: For each block an ID that is not above its first record's: it stays when the first records are removed.
         self._firsts: list[int] = []
         self._size = 0
         #: Owner -> number of records; owners without records are left out.
@@ -108,7 +108,7 @@ class PendingList:
             block = blocks[number]
             if firsts[number] > high:
                 return
-            # Only the blocks at the ends of the range are searched.
+            # Only the first and the last block of the range are searched.
             begin = block.position(low) if number == first else 0
             end = len(block)
             if (number == last or firsts[number + 1] > high) and block.id_at(-1) > high:
@@ -117,7 +117,7 @@ class PendingList:
                 yield block, begin, end
 
     def still(self, low: int, high: int, most: int) -> list[Block]:
-        """Return copies of the first ``most`` records with low <= ID <= high, rounded up to whole blocks."""
+        """Return the first ``most`` records with low <= ID <= high as copied blocks; the last block is not cut."""
         found = []
         for block, begin, end in self.blocks(low, high):
             found.append(block.twin() if end - begin == len(block) else block.tail(begin, end))
@@ -149,9 +149,9 @@ class PendingList:
                     yield block, index
 
     def oldest(self, before: int) -> Iterator[int]:
-        """Yield the IDs of owned records delivered at ``before`` or earlier, by time, then by ID.
+        """Yield the IDs of owned records delivered at ``before`` or earlier, ordered by time, then by ID.
 
-        Records can be changed meanwhile, but none may be added or removed.
+        Records can be changed during the iteration, but none may be added or removed.
         """
         blocks = [block for block in self._blocks if block.oldest <= before]
         blocks.sort(key=lambda block: block.oldest)
@@ -202,7 +202,7 @@ class PendingList:
 
     def _insert_blocks(self, number: int, ms: array[int], seq: array[int], owner: int, time: int) -> None:
         if number < len(self._blocks):
-            # The next block's recorded first ID may be of a removed record and lie among the new IDs.
+            # The next block's entry in ``_firsts`` may be the ID of a removed record, and below some of the new IDs.
             self._firsts[number] = self._blocks[number].id_at(0)
         blocks = [Block(ms[at : at + BLOCK], seq[at : at + BLOCK], owner, time, 1) for at in range(0, len(ms), BLOCK)]
         self._blocks[number:number] = blocks

@@ -1,7 +1,7 @@
 """A block of the pending entries list: some records in ID order.
 
-A block is *even* while all its records have the same owner, delivery time and delivery count, which are then stored
-once. Otherwise it stores an array of each.
+A block is *even* while all its records have the same owner, delivery time and delivery count: it stores these three
+values once. An uneven block stores three arrays.
 
 Copies are copy-on-write: both blocks share their arrays until one of them changes.
 """
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from engine.core.protocol.ids import U64_MAX, position
 
-#: Matches up to this length are ignored.
+#: Number of matching records up to which ``matches`` reports none.
 _SHORT_MATCH = 4
 #: Number of records from which numpy counts owners.
 _MANY = 100
@@ -75,9 +75,9 @@ class Block:
         return self.owners is None and self.owner == owner and self.time == time and self.count == count
 
     def matches(self, index: int, ms: array[int], seq: array[int], at: int) -> int:
-        """Return how many records from ``index`` on have the same IDs as the columns from ``at`` on; a lower bound.
+        """Return a lower bound of how many records from ``index`` on have the IDs of the columns from ``at`` on.
 
-        It compares all remaining records, then half of them, and so on: cheap, and exact if all of them match.
+        It compares all remaining records, then half of them, and so on. That is cheap, and exact if all of them match.
         """
         count = min(len(self.ms) - index, len(ms) - at)
         while count > _SHORT_MATCH:
@@ -257,7 +257,7 @@ class Block:
         if self.owners is None:
             return {self.owner: high - low} if high > low else {}
         if high - low >= _MANY:
-            # Not np.unique: its first call loads a part of numpy, which takes 10 ms.
+            # Not np.unique, whose first call imports a part of numpy, which takes 10 ms.
             owners = np.sort(np.frombuffer(self.owners, np.uint32)[low:high])
             begins = np.append(0, np.flatnonzero(owners[1:] != owners[:-1]) + 1)
             counts = np.diff(begins, append=len(owners))

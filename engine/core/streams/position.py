@@ -1,8 +1,8 @@
 """A consumer group's progress: its entries-read counter and its lag, counted if possible, else estimated.
 
-The entries between two IDs are not counted: both numbers follow from the stream's counters. They are exact if no entry
-after the position has been deleted (a *tombstone*). If they are unknown, entries-read is ``UNKNOWN`` and the lag
-is None. The rules are those of Redis, because clients see both numbers in XINFO.
+Both numbers are derived from the stream's counters, without counting entries. They are exact if there is no *tombstone*
+(a deleted entry) after the position. If they cannot be derived, entries-read is ``UNKNOWN`` and the lag is None. The
+rules are those of Redis, because clients see both numbers in XINFO.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def read_after_delivery(stream: Counters, last_id: int, entries_read: int, first
         return entries_read
     if entries_read != UNKNOWN and not has_tombstone_from(stream, first):
         return entries_read + count - 1
-    # The estimate is defined for a stream's first and last entry, never for those in between.
+    # Only a stream's first and last entry have an estimate, never those in between.
     return estimate_read(stream, last)
 
 

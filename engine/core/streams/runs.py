@@ -1,7 +1,7 @@
 """Runs: consecutive live entries of one segment, as reads find them, and the replies and IDs made from them.
 
-A long reply is sent page by page while the stream may change. It is therefore made of *bodies*: entries can be appended
-to a segment's body, but existing ones stay. The runs record which entries were live.
+A long reply is sent page by page, and the stream may change between pages. So the reply refers to the *bodies* of
+segments: entries can be appended to a body, but existing ones stay. The runs record which entries were live.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def frames_of(runs: list[Run]) -> Frames:
 
 
 def reply_of(runs: list[Run]) -> Frames | Pages:
-    """Return the same as ``frames_of``, in pages if the reply is long."""
+    """Return the reply of ``frames_of``, in pages if it is long."""
     if len(runs) <= _MANY_RUNS:
         return frames_of(runs)
     count = sum(last - first for _, first, last in runs)

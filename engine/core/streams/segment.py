@@ -27,10 +27,11 @@ from engine.core.streams.compressed.span_cache import SpanCache
 from engine.core.streams.entries import Plain, Sizes
 from engine.core.streams.nodes import SegmentNodes
 
-#: A segment is sealed when its frames reach this size or it holds this number of entries, ...
+#: Size of the frames, and number of entries, from which a segment is sealed.
 SEGMENT_BYTES = 256 * 1024
 SEGMENT_ENTRIES = 8000
-#: ... but only at a multiple of this number of entries, where Redis's nodes usually end, unless it is far too large.
+#: A segment is sealed only at a multiple of this number of entries, where Redis's nodes usually end, unless it is
+#: ``_TOO_LARGE`` times the size.
 SEGMENT_STEP = 100
 _TOO_LARGE = 4
 
@@ -63,7 +64,7 @@ class Segment:
         #: Number of dead entries from ``start`` on.
         self.dead_count = 0
         self.sealed = False
-        #: Whether PS.COLUMNS reads this part of the stream: it is packed as columns then.
+        #: Whether the segment is to be packed as columns, because PS.COLUMNS reads this part of the stream.
         self.as_columns = False
         #: See ``nodes``; None until first use (rare).
         self._nodes: SegmentNodes | None = None
@@ -115,7 +116,7 @@ class Segment:
         self._sealed_queue.add(self)
 
     def want_columns(self) -> None:
-        """Have the entries packed as columns, again if they are packed as frames. On disk they stay as they are."""
+        """Request packing as columns, also of entries already packed as frames. Entries on disk keep their form."""
         if not self.as_columns:
             self.as_columns = True
             if type(self.body) is Packed:
@@ -171,7 +172,7 @@ class Segment:
         some = sizes[begin : begin + max(min(end, SEGMENT_ENTRIES) - count, 1)]
         size = int(some.sum()) if isinstance(some, np.ndarray) else sum(some)
         most = _TOO_LARGE * SEGMENT_BYTES - used
-        if size > most:  # # (The first entries are larger than average.)
+        if size > most:  # (The first entries are larger than average.)
             ends = np.cumsum(some)
             last = int(np.searchsorted(ends, most))
             some, size = some[: last + 1], int(ends[last])
@@ -353,7 +354,7 @@ class Segment:
         self.start = first
 
     def _compact(self) -> None:
-        """Rewrite a sealed segment without removed entries. At least half are removed, so the cost is amortised."""
+        """Rewrite a sealed segment without its removed entries. At least half are removed, which amortises the cost."""
         assert self.dead is not None
         body = Plain()
         for low, high in self.runs(self.start, len(self)):
@@ -402,11 +403,12 @@ class SealedQueue:
 
     def __init__(self) -> None:
         self._segments: deque[weakref.ref[Segment]] = deque()
-        #: Packed segments: they take little memory, so any number may wait.
+        #: Packed segments to be packed again, as columns. They take little memory, so any number may wait.
         self._packed: deque[weakref.ref[Segment]] = deque()
-        #: Whether packed segments also wait, to be stored.
+        #: Whether packed segments also wait in the queue, to be written to disk.
         self.stores = False
-        #: Maximum number of waiting segments, if any: beyond it, each new one calls `relieve`, which takes one away.
+        #: Maximum number of waiting segments, None: no maximum. Above it, each added segment calls `relieve`, which
+        #: takes one out of the queue.
         self.most: int | None = None
         self.relieve: Callable[[], None] | None = None
 
@@ -434,9 +436,9 @@ class SealedQueue:
         return found
 
     def pop(self, oldest: int, most: int) -> tuple[list[Segment], int]:
-        """Take up to ``most`` segments that can be packed (or stored) from the queue's ``oldest`` first places.
+        """Take up to ``most`` segments that can be packed (or written to disk) from the ``oldest`` first ones.
 
-        Returns the segments and the number of places removed from the queue.
+        Returns the segments, and the number of references removed from the queue.
         """
         found: list[Segment] = []
         popped = 0

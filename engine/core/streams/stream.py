@@ -1,8 +1,8 @@
 """A stream: its segments in order, its counters, its consumer groups.
 
-It owns the state that changes with every entry: the length, the last ID, the counters that lag is derived from
-(``engine.core.streams.position``), and the node map. It does not depend on commands, clients or reply formats;
-times are arguments. The module exceeds 400 lines because all of it keeps the same few lists consistent.
+It owns the state that changes with every entry: the length, the last ID, the counters from which the lag is derived
+(``engine.core.streams.position``), and the node map. It does not depend on commands, clients or reply formats; times
+are arguments. All of this long module keeps the same few lists consistent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.core.streams.storage import Storage
 
 #: Number of a segment's entries below which they are looked up or deleted one by one.
 _MANY = 32
-#: Maximum number of stored segments that are folded when a new segment starts.
+#: Maximum number of stored segments that are folded (see ``_fold``) when a new segment starts.
 _FOLDED_AT_ONCE = 64
 
 
@@ -46,11 +46,11 @@ class Stream:
     )
 
     def __init__(self, storage: Storage) -> None:
-        #: A segment on disk from which nothing was removed is represented by its body alone: see ``_fold``.
+        #: The segments. One on disk from which nothing was removed is represented by its body alone: see ``_fold``.
         self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
-        #: Number of leading segments that are stored; those that were whole have been folded.
+        #: Number of leading segments that are on disk. Those of them that were whole have been folded.
         self._folded = 0
         #: Live entries.
         self.length = 0
@@ -96,7 +96,7 @@ class Stream:
         return list(map(self._at, range(len(self._segments))))
 
     def pieces(self) -> Sequence[Segment | Stored]:
-        """Return all segments in order, folded ones as their bodies alone."""
+        """Return all segments in order; a folded one is its body."""
         return self._segments
 
     @property
@@ -108,7 +108,7 @@ class Stream:
     # -- folded segments --------------------------------------------------------------------------------------------
 
     def _fold(self, most: int) -> None:
-        """Replace up to ``most`` newly stored segments by their bodies, if the body is the complete state.
+        """Replace up to ``most`` segments that are newly on disk with their bodies, if the body is the complete state.
 
         Folded segments never change, so images of the stream share them. They also take less memory.
         """
@@ -134,7 +134,7 @@ class Stream:
         return segment
 
     def _own(self, number: int) -> Segment:
-        """Return a segment that can be changed, or whose nodes can be derived."""
+        """Return a segment for a change, or for deriving its nodes. A folded one becomes a segment again."""
         segment = self._segments[number] = self._at(number)
         return segment
 
@@ -149,7 +149,7 @@ class Stream:
                 return
             segment = self._at(number)
             begin = segment.position(low) if self._firsts[number] < low else 0
-            # The segment is searched only if the range ends in it, which its last ID shows.
+            # The segment is searched only if the range ends in it: its last ID is then above the range.
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             yield segment, begin, end
 
@@ -210,7 +210,7 @@ class Stream:
         return Frames(len(parts), parts)
 
     def parts(self, low: int, high: int) -> list[Run]:
-        """Return immutable snapshots of the segments of [low, high]; not all entries are live."""
+        """Return immutable snapshots of the segments of [low, high], which can include deleted entries."""
         return [(segment.still(), begin, end) for segment, begin, end in self._stretches(low, high)]
 
     def want_columns(self, low: int, high: int) -> None:
@@ -264,7 +264,7 @@ class Stream:
                 total += len(body)
                 continue
             segment = self._at(number)
-            # Only segments at the ends of the range are searched; the others are not even read.
+            # Only the segments at the ends of the range are searched. Those between are not read from disk.
             begin = segment.position(low) if self._firsts[number] < low else 0
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             total += segment.live if not begin and end == len(segment) else segment.count(begin, end)
@@ -374,7 +374,7 @@ class Stream:
         return True
 
     def bring_in(self, entry_ids: list[int]) -> None:
-        """Load the segments of these entries from disk, so that an UnreadableError is raised here and not later."""
+        """Load the segments of these entries from disk. An UnreadableError is thus raised before any change."""
         if self.storage.sealed.stores and self._segments:
             for number in sorted({self._locate(entry_id) for entry_id in entry_ids}):
                 body = self._at(number).body
@@ -384,7 +384,7 @@ class Stream:
     def delete_many(self, entry_ids: list[int]) -> int:
         """Delete entries (XDEL); return how many existed. Many entries of a sealed segment are deleted together.
 
-        If some cannot be read, it raises UnreadableError and deletes none.
+        If an entry cannot be read, this raises UnreadableError and deletes none.
         """
         self.bring_in(entry_ids)
         if len(entry_ids) < _MANY:
@@ -422,10 +422,10 @@ class Stream:
         self._rearrange(number)
 
     def _rearrange(self, number: int) -> None:
-        """Update the segment list after deletions in a segment."""
+        """Update the list of segments after deletions in one of them."""
         segment = self._own(number)
         if not segment.dead_count:
-            # The segment is empty, was rewritten, or lost its head.
+            # The segment is empty, was rewritten, or starts with a later entry.
             if not segment.live:
                 self._drop_segment(number)
             else:

@@ -1,8 +1,8 @@
 """Trimming: ``MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`` of XADD and XTRIM.
 
 Exact trimming removes entries from the head. Approximate trimming removes whole nodes of the node map
-(``engine.core.streams.nodes``). The policy decides about pending records of removed entries: they stay
-(KEEPREF), they are removed too (DELREF), or entries that a group still needs are not trimmed (ACKED).
+(``engine.core.streams.nodes``). The policy decides what happens to groups' references to removed entries: pending
+records stay (KEEPREF), or are removed too (DELREF), or an entry that a group still needs is not trimmed (ACKED).
 """
 
 from __future__ import annotations
@@ -197,9 +197,9 @@ def drop_references(stream: Stream, entry_id: int) -> bool:
 
 
 def effect_words(stream: Stream, trim: Trim) -> list[bytes]:
-    """Return the options of an exact trim whose replay removes the entries that ``trim`` has just removed.
+    """Return the options of an exact trim, for the log, that removes the entries that ``trim`` has just removed.
 
-    Trimming to the remaining length removes the same entries, regardless of the strategy.
+    It trims to the remaining length, which removes the same entries whatever the strategy was.
     """
     words = [b"MAXLEN", b"=", b"%d" % stream.length]
     return [trim.policy, *words] if trim.policy in (DELREF, ACKED) else words

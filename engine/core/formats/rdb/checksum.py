@@ -1,7 +1,7 @@
 """The 64-bit checksum (CRC-64/Jones) of RDB files and DUMP payloads.
 
-It is linear: the checksum of two stretches is the first one's, extended over as many zeros as the second one has bytes,
-XOR the second one's. So long data is split into lanes of equal length, whose checksums are computed in parallel, eight
+The checksum is linear: that of A followed by B is the checksum of A, extended over as many zero bytes as B has bytes,
+XOR the checksum of B. So long data is split into lanes of equal length, whose checksums are computed in parallel, eight
 bytes at a time, and then joined pairwise.
 """
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 _Words = npt.NDArray[np.uint64]
 _POLYNOMIAL = 0x95AC9329AC4BC9B5
-#: A lane's length in words of eight bytes. With fewer lanes the data is processed byte by byte.
+#: Length of a lane in words of eight bytes, and number of lanes below which the data is processed byte by byte.
 _LANE_WORDS, _FEWEST_LANES = 8, 16
 _LANE_BYTES = 8 * _LANE_WORDS
 #: Maximum number of parallel lanes: their words fit into the processor's cache.
@@ -37,7 +37,7 @@ _TABLE = _table()
 
 
 class RunningSum:
-    """Checksum of data that arrives in pieces. They are collected first, because short ones are slow to process."""
+    """Checksum of data that arrives in pieces. It collects them, because short pieces are slow to process."""
 
     def __init__(self) -> None:
         self._sum = 0
@@ -45,7 +45,7 @@ class RunningSum:
         self._size = 0
 
     def add(self, piece: bytes) -> bool:
-        """Add the next bytes; return whether some were processed now, which takes a millisecond or two."""
+        """Add the next bytes; return whether this call processed collected bytes, which takes a millisecond or two."""
         self._waiting.append(piece)
         self._size += len(piece)
         if self._size < _BLOCK:
@@ -68,7 +68,7 @@ def crc64(data: bytes | memoryview, crc: int = 0) -> int:
     if lanes >= _FEWEST_LANES:
         for first in range(0, lanes, _MOST_LANES):
             count = min(lanes - first, _MOST_LANES)
-            # A power of two, so that the lanes can be joined pairwise.
+            # The number of lanes is a power of two, so that they can be joined pairwise.
             while count >= _FEWEST_LANES:
                 some = 1 << count.bit_length() - 1
                 crc = _of_lanes(data[at : at + some * _LANE_BYTES], some, crc)
@@ -118,12 +118,12 @@ def _over_zeros(sums: _Words, tables: _Words) -> _Words:
 
 @cache
 def _tables_of_words() -> list[_Words]:
-    """Return a table for each 16 bits of a word: the word's checksum if all its other bits are 0."""
+    """Return a table for each 16-bit part of a word: part -> the word's checksum if all its other bits are 0."""
     table = np.array(_TABLE, np.uint64)
     crcs = np.arange(256, dtype=np.uint64)
     tables_of_bytes: list[_Words] = []
     for _ in range(8):
-        # A byte closer to the word's start: one more byte follows it.
+        # The next table is for a byte closer to the word's start, which one more byte follows.
         crcs = table[(crcs & np.uint64(255)).astype(np.intp)] ^ (crcs >> np.uint64(8))
         tables_of_bytes.insert(0, crcs)
     pairs = zip(tables_of_bytes[::2], tables_of_bytes[1::2], strict=True)

@@ -11,7 +11,7 @@ FUNCTION = 0xF5
 
 
 def written(codes: Iterable[bytes]) -> bytes:
-    """Encode libraries as in files and payloads."""
+    """Encode libraries for files and payloads."""
     return b"".join(bytes((FUNCTION,)) + string(code) for code in codes)
 
 

@@ -6,9 +6,9 @@ Compressed data consists of literal bytes and copies of earlier output::
     LLLooooo  oooooooo                     copy L + 2 bytes from o + 1 bytes back
     111ooooo  LLLLLLLL  oooooooo           copy L + 9 bytes from o + 1 bytes back
 
-Many strings are translated to Snappy's format, which encodes the same operations differently, and decompressed by
-Arrow. The start of each piece depends on the one before it, so all strings are walked in parallel, one piece of each at
-a time. Damaged data raises ValueError.
+Many strings at once are translated to Snappy's format, which encodes the same operations differently, and decompressed
+by Arrow. The start of each piece depends on the piece before it, so all strings are walked in parallel, one piece of
+each at a time. Damaged data raises ValueError.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import pyarrow as pa
 _Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 
-#: Minimum first bytes of short copies and of long ones.
+#: First byte from which a piece is a copy, and from which it is a long copy.
 _COPY, _LONG_COPY = 32, 224
 #: Size of a piece by its first byte.
 _SIZES = np.array([*range(2, _COPY + 2), *[2] * (_LONG_COPY - _COPY), *[3] * 32])
-#: Pieces of each string between checks whether all strings have ended.
+#: Number of pieces walked in each string before checking whether all strings have ended.
 _PIECES = 16
 #: Maximum length of a copy in Snappy's format with a two-byte offset.
 _SNAPPY_COPY = 64
@@ -69,7 +69,7 @@ def decompressed_many(parts: Sequence[bytes], sizes: Sequence[int]) -> Generator
     """Decompress and join strings of these sizes in bytes; yields when other tasks can run."""
     if not all(parts):
         raise ValueError("a compressed string is empty")
-    # Each string is followed by a byte at which its walk stops; the last one is for an unterminated piece.
+    # Each string is followed by a byte at which its walk stops. Another byte at the end is for an unterminated piece.
     data = np.frombuffer(b"\0".join((*parts, b"", b"")), np.uint8)
     lengths = np.array(list(map(len, parts)))
     ends = np.cumsum(lengths + 1) - 1
@@ -113,17 +113,17 @@ def _pieces(data: _Bytes, begins: _Ints, ends: _Ints) -> Generator[bool, None, _
 def _translated(
     data: _Bytes, ends: _Ints, literals: _Ints, copies: tuple[_Ints, _Ints, _Ints], are_long: npt.NDArray[np.bool_]
 ) -> bytes:
-    """Translate the pieces to Snappy's format, given the starts of literals, and the starts, lengths and distances of
-    copies.
+    """Translate the pieces to Snappy's format.
 
-    A copy takes three bytes in Snappy's format: one with its length, two with its offset. It copies at most 64 bytes.
+    ``literals`` are the starts of literals, ``copies`` the starts, lengths and distances of copies. In Snappy's format,
+    a copy takes three bytes (one with its length, two with its offset) and copies at most 64 bytes.
     """
     at, counts, back = copies
     source = data.copy()
     source[literals] <<= np.uint8(2)
     last = at + 1 + are_long
     more = (counts - 1) // _SNAPPY_COPY
-    # Number of repetitions of each byte in the result; the place of the string's end is left out.
+    # The number of bytes that each byte becomes in the result; 0 for the byte after each string.
     repeats = np.ones(len(data), np.int64)
     repeats[ends] = repeats[-1] = 0
     repeats[last] += ~are_long + 3 * more

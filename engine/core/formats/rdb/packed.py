@@ -24,7 +24,7 @@ def read_ziplist(data: bytes) -> list[bytes]:
     at, last = 10, len(data) - 1
     try:
         while at < last:
-            # It starts with the length of the preceding element, for walking backwards.
+            # An element starts with the length of the preceding one, for reading backwards.
             at += 1 if data[at] < _BIG else 5
             at, word = _ziplist_element(data, at)
             words.append(word)
@@ -66,7 +66,7 @@ def read_zipmap(data: bytes) -> list[bytes]:
     try:
         while data[at] != 0xFF:
             size, at = _zipmap_length(data, at)
-            # A value's length is followed by the number of unused bytes after the value.
+            # A value's length is followed by a byte with the number of unused bytes after the value.
             free = 0
             if len(words) % 2:
                 free = data[at]

@@ -1,7 +1,7 @@
 """The building blocks of Redis's RDB format: lengths, strings, listpacks.
 
-It writes what every server since 7.0 reads, without compression. It reads what those servers write, including
-compressed strings. Input is untrusted: any error in it raises ``BadFormatError``.
+It writes encodings that every server since 7.0 reads, without compression. It reads all that those servers write,
+including compressed strings. Input is untrusted: any error in it raises ``BadFormatError``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def string(word: bytes) -> bytes:
 
 
 def _back_length(size: int) -> bytes:
-    """Encode the length after an element, which is read backwards."""
+    """Encode the length that follows an element, in the form that is read backwards."""
     if size <= 127:
         return bytes((size,))
     groups = 2 if size < 16383 else 3 if size < 2097151 else 4 if size < 268435455 else 5
@@ -137,7 +137,7 @@ def listpack(words: Iterable[bytes | int]) -> bytes:
 
 
 class Reader:
-    """A cursor over bytes. If they end too early it raises the error of ``too_short``."""
+    """A cursor over bytes. If the bytes end too early, it raises the error that ``too_short`` returns."""
 
     __slots__ = ("at", "data")
 
@@ -264,8 +264,9 @@ def read_listpack(data: bytes) -> list[bytes]:
 
 
 def whole(reader: Reader, read: Callable[[], T]) -> Steps[T]:
-    """Call ``read`` again from its start until all its bytes are available. It must not change anything before it has
-    read all its input.
+    """Call ``read`` until all bytes that it needs are available; each call starts at the same byte.
+
+    ``read`` must not change anything before it has read all its input.
     """
     while True:
         at = reader.at

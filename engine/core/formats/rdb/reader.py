@@ -1,8 +1,8 @@
-"""Incremental reading of a whole RDB file into databases: of Redis since 2.4, of Valkey, and of this engine.
+"""Incremental loading of a whole RDB file into databases: files of Redis since 2.4, of Valkey, and of this engine.
 
-``Loading.feed`` receives bytes as they arrive from a file or a socket. ``Loading.step`` does a little of
-the work, so that other tasks can run in between. Errors raise DamagedError with their offset;
-the databases then contain the data before it, and the caller must discard them.
+``Loading.feed`` receives bytes as they arrive from a file or a socket. ``Loading.step`` does a little of the work, so
+that other tasks can run in between. An error raises DamagedError with its offset. The databases then contain the data
+before that offset, and the caller must discard them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADER = 9
 _NEWEST = {b"REDIS": NEWEST_VERSION, b"VALKEY": VALKEY_VERSION}
 _VALKEY = b"VALKEY"
 _EXPIRE_S, _FREQ, _IDLE, _MODULE_AUX = 0xFD, 0xF9, 0xF8, 0xF7
-#: The sizes of a database and of a slot -> their number of lengths.
+#: Opcodes of items with sizes (of a database, of a cluster slot) -> the number of lengths that follow.
 _LENGTHS = {0xFB: 2, 0xF4: 3}
 _STRING, _LAST_TYPE = 0, 0xEF
 #: The version since which files end with a checksum.
@@ -50,9 +50,9 @@ _MOST_ABOUT = 64
 class State(Enum):
     """State of the reading."""
 
-    #: It continues with ``Loading.step``.
+    #: Reading continues with the next ``Loading.step``.
     GOING = auto()
-    #: It needs more bytes.
+    #: Reading continues only with more bytes, or their end.
     HUNGRY = auto()
     #: The file has ended.
     DONE = auto()
@@ -95,7 +95,7 @@ def beginning(data: bytes) -> Summary:
 
 
 def _version(header: bytes) -> tuple[bytes, int]:
-    """Return the product whose format it is, and the version."""
+    """Return the product (``REDIS`` or ``VALKEY``) and the version of the format."""
     magic = next((one for one in MAGICS if header.startswith(one)), b"")
     digits = header[len(magic) :]
     if not magic or not digits.isdigit():
@@ -119,7 +119,7 @@ class _Source(Reader):
         self.sum = RunningSum()
         #: Whether all bytes have been fed.
         self.is_whole = False
-        #: Minimum length of ``data`` for reading to continue.
+        #: Number of bytes in ``data`` from which reading can continue.
         self.wanted = 1
         self._pieces: list[bytes] = []
         self._size = 0
@@ -141,7 +141,7 @@ class _Source(Reader):
             self.at = 0
 
     def refill(self) -> bool:
-        """Append fed bytes to the remaining ones; return whether they suffice to continue, or are the last."""
+        """Append the fed bytes to ``data``; return whether reading can continue, with enough bytes or the last ones."""
         if len(self.data) + self._size < self.wanted and not self.is_whole:
             return False
         self.drop_read()
@@ -160,8 +160,8 @@ class Loading:
     """Reads one file into ``databases``.
 
     ``now`` is the time in milliseconds since the epoch, at which expired keys are skipped; None loads all keys.
-    With ``skip_unknown`` values of unsupported types are left out and counted; otherwise they raise an
-    error that names key and type. With ``merge`` existing keys are replaced.
+    With ``skip_unknown``, values of unsupported types are left out and counted; otherwise they raise an error that
+    names the key and the type. With ``merge``, the databases may have keys, and keys of the file replace them.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class Loading:
         self._source = _Source()
         self._merge = merge
         self._is_valkey = self._is_hungry = False
-        #: Start of the current item; its key, if it has one.
+        #: Offset of the current item; and its key, if it has one.
         self._began = 0
         self._key: bytes | None = None
         #: Properties of the next key.

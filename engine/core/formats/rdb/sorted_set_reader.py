@@ -1,4 +1,4 @@
-"""Sorted sets from Redis's RDB format: four encodings of members with scores, and the resulting value."""
+"""Decoding of sorted sets in Redis's RDB format, from four encodings of members with scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.text import doubles
 
 _Scored = tuple[bytes, float]
 _SCORE = struct.Struct("<d")
-#: Special scores, encoded in place of the length of a score's text.
+#: Byte in place of the length of a score's text -> the special score that it stands for.
 _NAMED_SCORES = {254: math.inf, 255: -math.inf}
 #: Members added per step.
 _PUT = 256

@@ -1,7 +1,6 @@
-"""Values from Redis's RDB format, read in steps: the meaning of each type byte, and how it is read.
+"""Decoding of values in Redis's RDB format, in steps, with the reader for each type byte.
 
-Unsupported values (data of modules) are also read, with the same checks, so that reading can continue
-after them.
+Unsupported values (data of modules) are also read, with the same checks, so that reading can continue after them.
 """
 
 from __future__ import annotations
@@ -174,7 +173,10 @@ def _pairs(reader: Reader) -> Steps[list[bytes]]:
 
 
 def _expiring(reader: Reader) -> Steps[list[bytes]]:
-    """Read Redis's encoding: the earliest expiry, then for each field the difference to it plus 1; 0: no expiry."""
+    """Read Redis's encoding: the earliest deadline, then the time of each field, the field, and its value.
+
+    A time is the difference to the earliest deadline plus 1, or 0 without expiry.
+    """
     first = int.from_bytes((yield from whole(reader, lambda: reader.read(8))), "little", signed=True)
 
     def one() -> tuple[bytes, bytes, int]:

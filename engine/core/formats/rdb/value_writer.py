@@ -1,4 +1,4 @@
-"""Values to Redis's RDB format, in pieces: in the encoding of DUMP, and in that of a file version."""
+"""Encoding of values in Redis's RDB format, in pieces: as DUMP encodes them, or for a file of a given version."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _WHOLE_SCORE = 1 << 62
 
 
 def dumped(value: Any) -> tuple[int, Iterator[bytes]]:
-    """Return the RDB version of the first server that reads a value in DUMP's encoding, and that encoding in pieces.
+    """Return the oldest RDB version that supports DUMP's encoding of a value, and that encoding in pieces.
 
-    The type byte comes first. The value must not change before the last piece is created.
+    The first piece starts with the type byte. The value must not change before the last piece is created.
     """
     if isinstance(value, Stream):
         form = writer.form_of(value)
@@ -102,7 +102,7 @@ def encoded(value: Any, version: int) -> tuple[int, Iterator[bytes]]:
         if not value.big:
             packed = listpack([part for score, member in value.order for part in (member, _packed_score(score))])
             return SORTED_SET_LISTPACK, iter((length(len(packed)) + packed,))
-        # The highest score comes first, as in Redis, so that a reader adds each member at the same end.
+        # As in Redis, the highest score comes first, so that a reader always adds at the same end.
         return SORTED_SET_2, _scores(len(value), reversed(value.order))
     if isinstance(value, deque):
         return LIST, _strings(len(value), iter(value))
@@ -116,7 +116,10 @@ def with_deadlines(fields: Hash) -> Iterator[bytes]:
 
 
 def _expiring(words: list[bytes]) -> Iterator[bytes]:
-    """Yield the earliest deadline, then for each field the difference to it plus 1; 0: no expiry."""
+    """Yield Redis's encoding: the earliest deadline, then the time of each field, the field, and its value.
+
+    A time is the difference to the earliest deadline plus 1, or 0 without expiry.
+    """
     first = min((int(word) for word in words[2::3] if word != b"0"), default=0)
     yield first.to_bytes(8, "little") + length(len(words) // 3)
     for at in range(0, len(words), 3 * ELEMENTS):
@@ -175,7 +178,7 @@ def _scores(count: int, pairs: Iterator[Pair]) -> Iterator[bytes]:
 def _list_pieces(items: deque[bytes]) -> Iterator[bytes]:
     nodes: list[bytes] = []
     for node in _list_nodes(items):
-        # The number of nodes precedes the first one.
+        # The number of nodes is written before them, so all nodes must exist first.
         nodes.append(node)
         yield b""
     yield bytes((QUICKLIST_2,)) + length(len(nodes))

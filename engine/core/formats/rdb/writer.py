@@ -1,8 +1,8 @@
 """Writing a whole RDB file: an image of the keyspace as pieces of bytes, for a file or a socket.
 
-Each piece takes a fraction of a millisecond, so a writer on the event loop can let other tasks run in
-between. Parts of a stream, and deadlines of fields, that the file's version does not support are written before
-the key in auxiliary fields of our own: other servers skip them, and the engine loses nothing.
+Each piece takes a fraction of a millisecond, so a writer on the event loop can let other tasks run in between. If the
+file's version does not support a part of a stream, or deadlines of fields, these are written before the key, as
+auxiliary fields of our own. Other servers skip such fields, and the engine loses nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ _PIECE = 4096
 def write(
     image: Image, version: int, *, checksum: bool = True, about: Mapping[bytes, bytes] | None = None
 ) -> Iterator[bytes]:
-    """Yield the file in pieces, in a version of Redis's format or in Valkey's. Without ``checksum`` the checksum is 0,
-    which means "not computed". ``about`` are additional auxiliary fields. After an empty piece others may run.
+    """Yield the file in pieces, in a version of Redis's or Valkey's format.
+
+    Without ``checksum``, the checksum is 0, which means "not computed". ``about`` has additional auxiliary fields. An
+    empty piece only lets other tasks run.
     """
     total = RunningSum()
     for piece in _pieces(image, version, about or {}):

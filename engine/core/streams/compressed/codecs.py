@@ -1,9 +1,9 @@
 """The codecs of cold segments. Each chunk is compressed separately, so it can be read without the others.
 
-zstd comes from ``zstandard``, which compresses all chunks in one call without the GIL and keeps the compressor's state
-between chunks. Arrow's zstd makes a new state for each chunk, which takes longer than compressing (it asks the CPU for
-its features, which traps to the hypervisor on a virtual machine), and it takes and releases the GIL at every chunk,
-which delays the event loop. Earlier versions could also write lz4, which is still read, by Arrow.
+The zstd of ``zstandard`` compresses all chunks in one call, without the GIL, and keeps the compressor's state between
+chunks. Arrow's zstd creates a new state for each chunk, which takes longer than compressing it: the state queries the
+CPU's features, which traps to the hypervisor on a virtual machine. It also takes and releases the GIL for every chunk,
+which delays the event loop. Earlier versions of the engine could write lz4; Arrow still reads it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Decompressor(Protocol):
     """Decompressor for the output of ``compress``. Not thread-safe."""
 
     def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        """Decompress neighbouring chunks and join them.
+        """Decompress adjacent chunks and join them.
 
         ``begins`` are the offsets of the chunks in ``blob``, followed by the end of the last one; ``sizes`` are their
         decompressed sizes in bytes. Raises OSError if the bytes are damaged.
@@ -49,7 +49,7 @@ class _Zstd:
         self._state = zstandard.ZstdDecompressor()
 
     def decompress(self, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        # One call for all chunks: every zstd frame contains its length.
+        # One call decompresses all chunks, because every zstd frame contains its length.
         reader = self._state.stream_reader(blob[begins[0] : begins[-1]], read_across_frames=True)
         size = sum(sizes)
         try:

@@ -1,13 +1,13 @@
-r"""Rebuilding frames from columns, only those requested.
+r"""Rebuilding the requested frames from columns.
 
-A frame consists of pieces. The head of a word depends only on the word's length. Behind the head of an ID is the
-*prefix*, which all IDs of a segment have in common; an entry's first column holds the rest of its ID::
+A frame consists of pieces. The head of a word depends only on the word's length. The head of an ID is followed by the
+*prefix*, which all IDs of a segment share, and then by the rest of the ID, which is the first column::
 
     \r\n*2\r\n$15\r\n | 17951633 | 72693-12 | \r\n*4\r\n$9\r\nsensor-id\r\n$4\r\n | 1234 | \r\n$11\r\n...
 
-The leading line end belongs to the frame before. All pieces lie in one buffer, the *source*: the prefix, the columns,
-and the heads of all lengths. Numpy copies the pieces in order, all as items of the size of the longest piece; the
-excess bytes of an item are overwritten by the next one. A frame takes about 10 ns per piece, and a call 20 us.
+The leading line end belongs to the frame before. All pieces are in one buffer, the *source*: the prefix, the columns,
+and a head for each length. Numpy copies the pieces in order, all as items of the size of the longest piece; the excess
+bytes of an item are overwritten by the next one. A call costs 20 us, and about 10 ns per piece.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Lengths = npt.NDArray[np.uint8]
 
 #: Maximum length of an ID: twice twenty digits and a hyphen.
 MOST_ID = 41
-#: Maximum size of columns that fit into the source's beginning, behind the prefix.
+#: Space for columns in the source, between the prefix and the heads, in bytes.
 _ROOM = 1 << 15
 _COLUMNS = MOST_ID + _ROOM
 #: Number of frames below which they are assembled one by one.
@@ -52,7 +52,7 @@ class FrameMaker:
         #: Lengths and places in the source of all heads.
         self._lengths: Ints = np.array(list(map(len, heads)), np.int64)
         self._at: Ints = np.cumsum(self._lengths) - self._lengths + _COLUMNS
-        #: Index of each word's first head, the one for an empty word.
+        #: For each word of a frame, the index of its head for length 0.
         self._begins: Ints = np.array(begins, np.int64)[:, None]
         self._item = max(MOST_ID, *map(len, heads), *most)
         self._source = np.frombuffer(bytearray(_COLUMNS) + b"".join(heads) + bytes(self._item), np.uint8)
@@ -75,7 +75,7 @@ class FrameMaker:
         else:
             source[columns_at : columns_at + len(data)] = data
         source[: len(prefix)] = bytearray(prefix)
-        # A row for each piece, its place in the source and its size. The prefix is behind the head of the ID.
+        # The place in the source and the size of each piece: a row per piece, a column per frame.
         places, sizes = np.zeros((2, 1 + 2 * words, count), np.int64)
         heads = lengths + self._begins
         heads[0] += len(prefix)
@@ -95,7 +95,7 @@ class FrameMaker:
         return made[2 : total + 2].tobytes(), at[:: 1 + 2 * words]
 
     def _few(self, prefix: bytes, data: memoryview, starts: Starts, lengths: Lengths) -> tuple[bytes, Ints]:
-        """Assemble the same frames one by one."""
+        """Assemble the frames one by one, with the result of ``frames``."""
         names, found, text = self._names, [], bytes(data)
         for begins, sizes in zip(starts.T.tolist(), lengths.T.tolist(), strict=True):
             entry_id, *values = (text[begin : begin + size] for begin, size in zip(begins, sizes, strict=True))

@@ -1,11 +1,9 @@
 """Stored entries: packed entries whose bytes are on disk and are read on demand.
 
-Memory holds only their place, their number, and their last ID. A read loads all of them, compressed and with their
-index (``Packed``), and the cache keeps them for a while together with what
-is decompressed from them. Every load is verified: bytes that differ from what was written raise
-``UnreadableError`` and are never returned as entries.
-
-The place is a ``Place``, which the shell provides.
+Memory holds only their place (a ``Place``, which the shell provides), their number, and their last ID. A read loads all
+of them, compressed and with their index (``Packed``). The cache keeps them for a while, together with data decompressed
+from them. Every load is verified: bytes that differ from those that were written raise ``UnreadableError`` and are
+never returned as entries.
 """
 
 from __future__ import annotations
@@ -31,9 +29,10 @@ Buffer = bytes | memoryview
 
 
 class UnreadableError(CommandError, OSError):
-    """Stored entries cannot be read: a disk error, or bytes that differ from what was written.
+    """Stored entries cannot be read: a disk error, or bytes that differ from those that were written.
 
-    To a client it is an error reply; to code that writes a file it is a disk error.
+    It is a CommandError so that clients receive it as a reply, and an OSError so that code that writes files handles it
+    as a disk error.
     """
 
     def __str__(self) -> str:
@@ -48,8 +47,9 @@ class Place(Protocol):
 
 
 class Stored:
-    """Stored entries 0 .. n-1 of one segment, with the methods of packed ones. ``number`` is the cache's number for
-    their first chunk.
+    """Stored entries 0 .. n-1 of one segment, with the methods of packed ones.
+
+    ``number`` is the cache's number for their first chunk.
     """
 
     __slots__ = ("_count", "cache", "data_size", "last_id", "number", "place")
@@ -96,11 +96,11 @@ class Stored:
         return self.packed().id_columns(low, high)
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high) in as many buffers as they lie in."""
+        """Return the frames [low, high), one buffer per contiguous part."""
         return self.packed().views(low, high)
 
     def frame_at(self, index: int) -> bytes:
-        """One frame."""
+        """Return the frame at ``index``."""
         return self.packed().frame_at(index)
 
     def frames(self, low: int, high: int) -> list[bytes]:
@@ -121,7 +121,7 @@ class Stored:
 
 
 def form_of(packed: Packed) -> int:
-    """Return the form of the chunks as a number for files: the codec, and whether they are columns."""
+    """Return the form of the chunks (the codec, and whether they are columns) as a number for files."""
     return _CODECS.index(packed.codec) + (_OF_COLUMNS if isinstance(packed, PackedColumns) else 0)
 
 

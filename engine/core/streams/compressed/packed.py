@@ -17,11 +17,12 @@ The index is a directory with one row per chunk, and three columns of deltas wit
                seq          sequence number - (the previous one + 1) if the milliseconds are equal, else itself
 
 A column's numbers are as wide as its greatest number requires: 0, 1, 2, 4 or 8 bytes. Chunks whose deltas are all 0
-share one run of zeros: the normal case for ``seq``, and frequent in the others. Finding an entry sums a part of one
-chunk's deltas at most. Columns and chunks share one buffer, because small buffers would each waste part of a page.
+share one run of zeros, which is the normal case for ``seq`` and frequent in the others. To find an entry, the deltas of
+at most one chunk are added up. Columns and chunks share one buffer, because small buffers would each waste part of a
+page.
 
-``engine.core.streams.compressed.packer`` creates packed entries. For alike entries it can keep columns instead of
-frames (``engine.core.streams.compressed.packed_columns``).
+``engine.core.streams.compressed.packer`` creates packed entries. If all entries have the same field names, it can keep
+columns instead of frames (``engine.core.streams.compressed.packed_columns``).
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from engine.core.streams.compressed.span_cache import Span, SpanCache
 from engine.core.streams.entries import IdColumns, Plain
 from streamwire.entry_batch import EntryBatch
 
-#: Approximate bytes of frames in a chunk: it ends with the entry that reaches a multiple of this. Small chunks make
-#: short reads cheaper, large ones long reads. Measured on two-field entries with random values, for 8, 16, 24 and
-#: 32 KiB: decompressing takes 57, 42, 37 and 35 ns per entry; reading 100 uncached entries takes 27, 32, 33 and 36 to
-#: 41 % longer than cached ones; memory is lowest from 16 to 24 KiB, 5 % higher at 8 and 3 % higher at 32.
+#: Approximate bytes of frames in a chunk, which ends with the entry that reaches a multiple of this. Small chunks make
+#: short reads cheaper, large chunks make long reads cheaper. Measured on two-field entries with random values, for 8,
+#: 16, 24 and 32 KiB: decompressing takes 57, 42, 37 and 35 ns per entry; reading 100 uncached entries takes 27, 32, 33
+#: and 36 to 41 % longer than cached ones; memory is lowest from 16 to 24 KiB, 5 % higher at 8 and 3 % higher at 32.
 CHUNK_BYTES = 24 * 1024
 
-#: Maximum entries of a short read, and the number of short reads of a span after which more are expected.
+#: Maximum entries of a short read, and number of short reads of a span after which the span gets a full index.
 SHORT_READ, SHORT_READS = 256, 3
 #: Bytes per entry of the index in ``Span.plain``.
 INDEX_BYTES = 20
@@ -87,7 +88,7 @@ class Packed:
         self.cache = cache
         #: The cache's number for the first chunk.
         self.number = cache.new_number() if number is None else number
-        # The directory (see the module). These have one more row, for the end of the last chunk, ...
+        # The directory (see the module's docstring). These arrays have one more row, for the end of the last chunk.
         self.starts = array("I")
         self.offsets = array("I")
         self.begins = array("I")
@@ -95,7 +96,7 @@ class Packed:
         self.sizes_at = array("I")
         self.ms_at = array("I")
         self.seq_at = array("I")
-        # ... and these do not.
+        # These arrays have one row per chunk.
         self.firsts_ms = array("Q")
         self.firsts_seq = array("Q")
         #: For each column: the width of its numbers (0: all zeros), its start in ``blob``, and its end.
@@ -105,7 +106,7 @@ class Packed:
         self.bind()
 
     def bind(self) -> None:
-        """Set the columns from ``column_bounds`` and ``blob``. Must be called after these are filled."""
+        """Set the columns from ``column_bounds`` and ``blob``, once these are filled."""
         self.sizes: _Column
         self.ms: _Column
         self.seq: _Column
@@ -114,7 +115,7 @@ class Packed:
     def _column(self, width: int, begin: int, end: int) -> _Column:
         if width > 1:
             return memoryview(self.blob)[begin:end].cast(TYPES[width])
-        # A column of bytes is ``blob`` itself: its ``*_at`` are offsets in ``blob``.
+        # A column of one-byte numbers is ``blob`` itself: its ``*_at`` are offsets in ``blob``.
         return self.blob if width else _ZEROS
 
     def __len__(self) -> int:
@@ -129,8 +130,7 @@ class Packed:
     def index_arrays(self) -> tuple[array[int], ...]:
         """All state except ``blob``, in the order in which snapshots store it.
 
-        First the arrays with one row per chunk and one more; then two with one row per chunk; then the columns'
-        bounds.
+        These are the arrays with an additional row, the two arrays with one row per chunk, and the columns' bounds.
         """
         return (
             self.starts,
@@ -154,7 +154,7 @@ class Packed:
     # -- the index --------------------------------------------------------------------------------------------------
 
     def _indexed(self, chunk: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of the chunk's span and the index of the first of them, if the span has any."""
+        """Return the plain entries of the chunk's span and the index of the first one; None if the span has none."""
         span = self.cache.spans.get(self.number + chunk)
         return None if span is None or span.plain is None else (span.plain, span.first)
 
@@ -167,7 +167,7 @@ class Packed:
             return plain.id_at(index - first)
         inside, ms_at, seq_at = index - self.starts[chunk], self.ms_at[chunk], self.seq_at[chunk]
         delta = self.ms[ms_at + inside]
-        # The first entry of the same millisecond, from which sequence numbers are counted.
+        # Sequence numbers count up from the first entry of the same millisecond.
         same = bisect_left(self.ms, delta, ms_at, ms_at + inside) - ms_at
         seq = self.seq[seq_at + same] if same else self.firsts_seq[chunk]
         seq += inside - same + sum(self.seq[seq_at + same + 1 : seq_at + inside + 1])
@@ -213,7 +213,7 @@ class Packed:
         ms += np.repeat(np.frombuffer(self.firsts_ms, np.uint64, end - chunk, 8 * chunk), counts)
         rests = _widened(self.seq, self.seq_at[chunk:end], counts)
         rests[0] = self.firsts_seq[chunk]
-        # ``same`` is the first entry of each one's millisecond, from which sequence numbers are counted.
+        # Sequence numbers count up from ``same``, the first entry of each entry's millisecond.
         same = np.zeros(len(ms), np.int64)
         changed = np.flatnonzero(ms[1:] != ms[:-1]) + 1
         same[changed] = changed
@@ -241,9 +241,9 @@ class Packed:
     # -- frames -----------------------------------------------------------------------------------------------------
 
     def _indexed_for(self, low: int, high: int) -> tuple[Plain, int] | None:
-        """Return the plain entries of a short read's span and the index of the first of them; None if it has none.
+        """Return the plain entries of a short read's span and the index of the first one; None if the span has none.
 
-        They are created once a span has served several short reads: a client is reading the segment in small steps,
+        They are created once a span has served several short reads. A client then reads the segment in small steps,
         which are cheaper with a full index.
         """
         if high - low > SHORT_READ:
@@ -288,8 +288,8 @@ class Packed:
     def _decompress(self, chunk: int, end: int) -> Span:
         """Decompress a chunk and those after it, up to ``end`` or the first cached one.
 
-        If the preceding chunk is in the cache, the segment is being read sequentially. Then all following chunks are
-        decompressed at once: the cost per chunk is lower, and the result is few large views.
+        If the preceding chunk is in the cache, the segment is being read sequentially. All following chunks are then
+        decompressed at once, which costs less per chunk and returns few large views.
         """
         spans, behind = self.cache.spans, chunk + 1
         if self.number + chunk - 1 in spans:
@@ -304,7 +304,7 @@ class Packed:
         return span
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high) in as many buffers as they lie in."""
+        """Return the frames [low, high), one buffer per contiguous part."""
         indexed = self._indexed_for(low, high)
         if indexed is not None:
             plain, first = indexed
@@ -312,7 +312,7 @@ class Packed:
         return list(self._slices(low, high))
 
     def frame_at(self, index: int) -> bytes:
-        """One frame."""
+        """Return the frame at ``index``."""
         return b"".join(self._slices(index, index + 1))
 
     def frames(self, low: int, high: int) -> list[bytes]:
@@ -333,7 +333,7 @@ class Packed:
         return None
 
     def unpacked(self) -> Plain:
-        """Return the entries as immutable plain ones. The cache does not keep what this decompresses."""
+        """Return the entries as immutable plain ones. The decompressed data is not cached."""
         plain, sizes = Plain(), [stop - start for start, stop in pairwise(self.offsets)]
         data = self.cache.decompress(self.codec, self.blob, self.begins, sizes)
         ms, seq = self._id_columns(0, len(self))

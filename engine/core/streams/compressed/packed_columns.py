@@ -1,12 +1,13 @@
-"""Packed alike entries as columns: the field names once, and in each chunk the values of each field.
+"""Packed columns: entries with the same field names, stored as the names once, and per chunk the values of each field.
 
 A chunk's columns are the lengths of all words, one byte each, column after column, followed by the words in the same
-order. The first column holds the texts of the IDs, the others hold values. The IDs' common prefix and the names lie
-between the index and the chunks. Frames are rebuilt on demand (``engine.core.streams.compressed.column_frames``)::
+order. The first column holds the texts of the IDs, the others hold values. The IDs' common prefix and the names are
+stored between the index and the chunks. Frames are rebuilt on demand
+(``engine.core.streams.compressed.column_frames``). Differences from the layout of ``Packed``::
 
     head       the IDs' common prefix, preceded by its length in one byte; then for each name:
                its length in 32 bits, its bytes, and the maximum length of its values in one byte
-    least      here: size of the chunk's columns in bytes
+    least      size of the chunk's columns in bytes
     sizes      not kept
 
 The cache holds two kinds of spans: decompressed columns, and rebuilt frames with their index. A short read rebuilds
@@ -48,7 +49,7 @@ def encoded_head(prefix: bytes, names: Sequence[bytes], most: Sequence[int]) -> 
 
 
 class _Head:
-    """Decoded result of ``encoded_head``: ``prefix``, ``names``, ``most``. ``key`` identifies the latter two."""
+    """Decoded result of ``encoded_head``: ``prefix``, ``names``, ``most``. ``key`` has the bytes of the last two."""
 
     __slots__ = ("key", "most", "names", "prefix")
 
@@ -79,7 +80,7 @@ class _Words(Span):
 
     __slots__ = ("chunks",)
 
-    #: For each chunk its columns, and the starts and lengths of their words: a row for each column, the IDs' first.
+    #: For each chunk: its columns' bytes, and the starts and lengths of their words, with one row per column.
     chunks: list[tuple[memoryview, Starts, Lengths]]
 
 
@@ -93,7 +94,7 @@ class _Made(Span):
 
 
 class PackedColumns(Packed):
-    """As ``Packed``, with the same methods."""
+    """Entries packed as columns, with the methods of ``Packed``."""
 
     __slots__ = ("_known_head",)
 
@@ -117,7 +118,7 @@ class PackedColumns(Packed):
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _words_of(self, chunk: int, end: int) -> tuple[memoryview, Starts, Lengths]:
-        """Return a chunk's columns and the places of its words; the chunks before ``end`` are wanted next."""
+        """Return a chunk's columns and the places of its words. The caller reads the chunks up to ``end`` next."""
         span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
         if span is None:
             span = self._decompress_columns(chunk, end)
@@ -152,7 +153,7 @@ class PackedColumns(Packed):
             if starts[-1] == len(data) and (lengths.max(axis=1) <= most).all():
                 starts = starts.reshape(len(most), count)
                 starts -= lengths
-                # The cache holds half as much then. (A chunk is larger only if tests say so.)
+                # Halves the arrays' share of the cache. (Only tests make chunks of more than 64 KiB.)
                 return starts.astype(np.uint16) if len(data) < 1 << 16 else starts, lengths
         raise OSError("a compressed chunk is damaged: its values do not match their lengths")
 
@@ -190,9 +191,9 @@ class PackedColumns(Packed):
         return maker.frames(head.prefix, data, starts[:, entries], lengths[:, entries])
 
     def _whole(self, chunk: int, end: int) -> _Made:
-        """Return the frames of an uncached chunk as a span; the chunks before ``end`` are wanted next.
+        """Return the frames of an uncached chunk as a span. The caller reads the chunks up to ``end`` next.
 
-        Each chunk has its own span: large arrays cost more, as the system provides new pages for them each time.
+        Each chunk has its own span, because large arrays cost more: the system provides new pages for each of them.
         """
         if self.number + chunk - 1 in self.cache.spans:
             # The segment is being read sequentially: decompressing all following chunks at once costs less per chunk.
@@ -240,20 +241,20 @@ class PackedColumns(Packed):
         """Count a short read of a chunk; return whether it has had several."""
         span = self.cache.spans.get(self.number + chunk + _OF_COLUMNS)
         if span is None:
-            # The segment may be being read sequentially in small steps.
+            # If the chunk before is in the cache, the segment is probably being read sequentially in small steps.
             return self.number + chunk - 1 in self.cache.spans
         span.reads += 1
         return span.reads >= layout.SHORT_READS
 
     def views(self, low: int, high: int) -> list[bytes | memoryview]:
-        """Return the frames [low, high) in as many buffers as they lie in."""
+        """Return the frames [low, high), one buffer per contiguous part."""
         return [
             data if isinstance(data, bytes) else data[edges[0] : edges[-1]]
             for data, edges in self._stretches(low, high)
         ]
 
     def frame_at(self, index: int) -> bytes:
-        """One frame."""
+        """Return the frame at ``index``."""
         return b"".join(self.views(index, index + 1))
 
     def frames(self, low: int, high: int) -> list[bytes]:

@@ -1,8 +1,8 @@
 """Packing plain entries (``engine.core.streams.compressed.packed``) in three steps.
 
 1. ``Packing(plain, ...)`` creates the index, and the columns if any, on the event loop.
-2. ``compress`` compresses its ``chunks``. This takes five times as long as
-   the other steps together and needs no GIL, so it runs in another thread.
+2. ``compress`` compresses its ``chunks``. It takes five times as long as the other steps together and does not hold the
+   GIL, so it runs in another thread.
 3. ``Packing.finish`` assembles the packed entries, on the event loop.
 
 Steps 1 and 3 in another thread would contend with commands for the GIL, which costs commands more than running these
@@ -26,15 +26,16 @@ from engine.core.streams.entries import Plain
 from engine.core.streams.entry_columns import batch_of
 from streamwire.entry_batch import Values
 
-#: Alike entries are packed as columns within these limits: the number of fields, and the share of
-#: values in the frames. Building frames takes time for every byte, and columns only save bytes that are not values.
+#: Entries with the same field names are packed as columns within these limits: the number of fields, and the values'
+#: share of the frames' bytes. Columns save only the bytes that are not values, and rebuilding frames takes time for
+#: every byte.
 _MOST_FIELDS, _MOST_VALUES = 32, 0.5
 
 _Fields = tuple[tuple[bytes, ...], bytes, list[Values]]
 
 
 class Packing:
-    """A packing in progress of immutable entries: the index is created, the chunks are not compressed yet."""
+    """A packing in progress of immutable entries, whose index exists and whose chunks are not compressed yet."""
 
     __slots__ = ("_head", "_packed", "chunks", "plain")
 
@@ -79,7 +80,7 @@ class Packing:
             width, column, begins = _as_column(deltas, cuts, packed.starts)
             parts.append(column)
             packed.column_bounds[3 * number : 3 * number + 3] = array("I", [width, begin, begin + len(column)])
-            # See Packed._column: in a column of bytes, places are offsets in the blob.
+            # In a column of one-byte numbers, places are offsets in the blob: see Packed._column.
             at = array("I", [one + begin if width == 1 else one for one in begins])
             setattr(packed, ("sizes_at", "ms_at", "seq_at")[number], at)
         self._head = b"".join([*parts, names])
@@ -100,7 +101,7 @@ def pack(plain: Plain, cache: SpanCache, as_columns: bool = False) -> Packed:
 
 
 def _worthwhile_columns(plain: Plain, edges: npt.NDArray[np.unsignedinteger]) -> _Fields | None:
-    """Return the field names, the IDs' common prefix, and the columns of words, if they are worthwhile."""
+    """Return the field names, the IDs' common prefix, and the columns of words; None if columns do not save enough."""
     batch = batch_of(plain.data, edges)
     if batch is None or len(batch.names) > _MOST_FIELDS:
         return None
@@ -146,7 +147,7 @@ def _as_column(
         return 0, b"", [0] * len(starts)
     width = next(width for width in TYPES if int(most.max()) < 1 << 8 * width)
     numbers = deltas.astype(f"u{width}")
-    # It starts with zeros, shared by all chunks whose numbers are all 0.
+    # The column starts with zeros, which all chunks share whose numbers are all 0.
     end = max(behind - begin for begin, behind in pairwise(starts))
     parts, places = [bytes(end * width)], []
     for greatest, (begin, behind) in zip(most.tolist(), pairwise(starts), strict=True):

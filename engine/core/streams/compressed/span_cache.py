@@ -17,11 +17,11 @@ from engine.core.streams.entries import Plain
 
 #: Default size in bytes of the cached spans and blocks. Data still held by replies is not included.
 CACHE_BYTES = 64 << 20
-#: Maximum share of blocks in the cache: one part of this number of parts.
+#: The blocks' maximum share of the cache, as a divisor: a quarter.
 _BLOCKS_SHARE = 4
 #: Maximum number of frame makers, of 130 kB each.
 _FRAME_MAKERS = 16
-#: Chunk numbers of a segment start at a multiple of this, so they are unique across segments.
+#: Each segment's chunk numbers start at a multiple of this, so that numbers are unique across segments.
 _NUMBERS = 1 << 32
 _segments = count()
 
@@ -41,8 +41,7 @@ class Span:
         self.end_chunk = end_chunk
         #: Number of short reads served.
         self.reads = 0
-        #: Its entries with a full index, created after several short reads; ``first`` is the segment's index of the
-        #: first of them.
+        #: Its entries with a full index, created after several short reads; and the first entry's index in the segment.
         self.plain: Plain | None = None
         self.first = 0
 
@@ -81,7 +80,7 @@ class SpanCache:
         return CACHE_BYTES if self.limit is None else self.limit
 
     def block(self, number: int) -> Any:
-        """Return the packed entries with this first number, None if they must be read."""
+        """Return the cached block whose first chunk has this number; None if it must be read from disk."""
         found = self._blocks.get(number)
         if found is None:
             return None
@@ -104,7 +103,7 @@ class SpanCache:
         self.frame_makers[header] = maker
 
     def decompress(self, codec: str, blob: bytes | memoryview, begins: Sequence[int], sizes: Sequence[int]) -> bytes:
-        """Decompress chunks; see ``decompress``."""
+        """Decompress chunks; see ``Decompressor.decompress``."""
         found = self._decompressors.get(codec)
         if found is None:
             found = self._decompressors[codec] = decompressor(codec)
@@ -134,7 +133,7 @@ class SpanCache:
                 del spans[number]
 
     def clear(self) -> None:
-        """Drop everything; later reads decompress again."""
+        """Drop all cached data. Later reads load and decompress it again."""
         self.spans.clear()
         self._order.clear()
         self._bytes = 0

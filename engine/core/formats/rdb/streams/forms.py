@@ -1,10 +1,9 @@
 """The encodings of streams in Redis's RDB format, and the newest one of an RDB version.
 
 The encoding of 7.0 lacks a consumer's active time (7.2), which matters if it differs from its seen time, idempotent
-producers (8.6), and entries released by XNACK (8.8). DUMP writes the oldest lossless encoding. A file has a
-version that its reader must support, so there a record of our own holds what the encoding lacks.
-``writer`` and ``reader`` are each other's
-inverse: change both together.
+producers (8.6), and entries released by XNACK (8.8). DUMP writes the oldest lossless encoding. A file uses the encoding
+of its version, and a record of our own holds the parts that this encoding lacks. ``writer`` and ``reader`` are inverse
+to each other: change both together.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from engine.core.protocol import ids
 
 #: Type byte of each encoding -> the RDB version of the first server that reads it.
 V5_0, V7_0, V7_2, V8_6, V8_8 = 15, 19, 21, 26, 27
-#: In place of the first encoding that has something: none has it.
+#: Stands for an encoding later than all: no encoding of Redis has the field.
 OURS = 256
 RDB_VERSIONS = {V7_0: 10, V7_2: 11, V8_6: 13, V8_8: 14}
 #: The encodings that can be read, including that of 5.0.

@@ -1,10 +1,11 @@
 """Persisted fields of consumer groups and consumers, as one table.
 
-Snapshots, the RDB encodings, the record with the rest of a stream, and the commands of a log all read it. A new field
-of a group is an attribute of `Group`, a row here, and the command that sets it. Rows are only appended:
-snapshots store the values in this order, and a snapshot without the last ones is an older one.
+Snapshots, the RDB encodings, the record with the rest of a stream, and the commands of a log all use this table. A new
+field needs an attribute of `Group` or `Consumer`, a row here, and the command that sets it. Rows may only be appended:
+snapshots store the values in this order, and older snapshots lack the last ones.
 
-Names, pending entries and released entries are no values of a fixed size; each format writes them by itself.
+Names, pending entries and released entries are not in the table, because they have no fixed size; each format has its
+own code for them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Owner = Group | Consumer
 
 
 class Kind(NamedTuple):
-    """How values of a kind are written, and read again."""
+    """The functions that write values of a kind in each format, and read them."""
 
     #: In a snapshot: a number or a text.
     plain: Callable[[int], Any]
@@ -43,7 +44,7 @@ def _packed_count(count: int) -> bytes:
 
 
 def _count_word(count: int) -> bytes:
-    # As position.shown, for every XREADGROUP.
+    # The value of position.shown, without a call: this runs for every XREADGROUP.
     return b"%d" % min(MOST, count)
 
 
@@ -68,11 +69,11 @@ class Field(NamedTuple):
 
     name: str
     kind: Kind
-    #: The first RDB encoding that has it.
+    #: The first RDB encoding that has the field.
     since: int = V5_0
-    #: The value after reading something that lacks it.
+    #: The value after reading a format that lacks the field.
     missing: Callable[[Stream, Any], int] | None = None
-    #: The first version of the record with the rest of a stream that has it; 0: none.
+    #: The first version of the record with the rest of a stream that has the field; 0: none.
     rest: int = 0
     #: Its option in XGROUP CREATE and XGROUP SETID.
     option: bytes = b""
@@ -115,12 +116,12 @@ def packed(fields: Sequence[Field], owner: Owner, form: int) -> bytes:
 
 
 def load(fields: Sequence[Field], reader: Reader, form: int) -> list[int]:
-    """Read the values that an RDB encoding has; `accept` takes them."""
+    """Read the values that an RDB encoding has, for `accept`."""
     return [field.kind.load(reader) for field in fields if field.since <= form]
 
 
 def accept(fields: Sequence[Field], owner: Owner, form: int, values: list[int], stream: Stream) -> None:
-    """Set the values from an RDB encoding, and those that it lacks."""
+    """Set the values that `load` has read, and the default values of the fields that the encoding lacks."""
     present = [field for field in fields if field.since <= form]
     for field, value in zip(present, values, strict=True):
         setattr(owner, field.name, value)
@@ -134,7 +135,7 @@ def _fill(fields: Sequence[Field], owner: Owner, stream: Stream) -> None:
 
 
 def needed_form(stream: Stream, name: bytes, group: Group) -> int:
-    """Return the oldest RDB encoding that loses no value of a group and its consumers; OURS: none is enough."""
+    """Return the oldest RDB encoding that has all values of a group and its consumers; OURS if no encoding has."""
     needed = V7_0
     for fields, owners in _tables(name, group):
         for field in fields:
@@ -144,7 +145,7 @@ def needed_form(stream: Stream, name: bytes, group: Group) -> int:
 
 
 def packed_rest(stream: Stream, name: bytes, group: Group, form: int) -> bytes:
-    """Return the values that an encoding lacks: for each field how many there are, and each with its owner's name."""
+    """Return the values that an encoding lacks: for each field their number, and each value with its owner's name."""
     parts = []
     for fields, owners in _tables(name, group):
         for field in fields:

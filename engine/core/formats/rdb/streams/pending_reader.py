@@ -1,8 +1,8 @@
-"""The pending entries of a group from Redis's RDB format, one block of records per step.
+"""Decoding of a group's pending entries in Redis's RDB format, one block of records per step.
 
-The format contains first all records in ID order (ID, delivery time, delivery count), and then the IDs of each
-consumer's records. They become the blocks of a pending list immediately: when a record's owner is read, the record is
-looked up in its block. IDs are compared as the 16 bytes in the file, which sort like the numbers.
+The format has first all records in ID order (ID, delivery time, delivery count), and then the IDs of each consumer's
+records. The records are read into the blocks of the future pending list. When a consumer's IDs are read, the records
+are looked up in the blocks to set their owner. IDs are compared as the 16 bytes in the file, which sort like numbers.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Pending:
     def finish(self) -> Steps[PendingList]:
         """Return the pending list after all owners have been read.
 
-        Releases its data: freeing all at once takes long.
+        Frees its own data block by block, because freeing all at once would take long.
         """
         pending = PendingList()
         for column in (self._ids, self._times, self._counts, self._owners):
@@ -109,7 +109,7 @@ def _records(reader: Reader, count: int) -> tuple[_Ids, _Numbers, _Numbers]:
         ids = np.ascontiguousarray(table[:, :_ID]).view(f"S{_ID}").ravel()
         times = np.ascontiguousarray(table[:, _ID:-1]).view("<i8").ravel().astype(np.int64)
         return ids, times, table[:, -1].astype(np.int64)
-    # Some counts take more than one byte.
+    # Not all counts take one byte, so the records are read one by one.
     reader.at = at
     words, times_of, counts_of = [], [], []
     for _ in range(count):

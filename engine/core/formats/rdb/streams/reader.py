@@ -1,4 +1,4 @@
-"""Streams from Redis's RDB format, read in steps, so that streams of any size do not block other clients.
+"""Decoding of streams in Redis's RDB format, in steps, so that streams of any size do not block other clients.
 
 Input is untrusted: any inconsistency raises BadFormatError.
 """
@@ -31,7 +31,8 @@ from streamwire.frames import frame
 
 _U64 = 1 << 64
 _ID_SIZE = 16
-#: Maximum nodes read at once, their approximate total size, and the number of nodes below which they are read singly.
+#: Maximum nodes read at once, their approximate total size in bytes, and the number of nodes below which they are read
+#: one by one.
 _NODES, _NODES_BYTES, _FEWEST = 64, 1 << 17, 8
 
 Defaults = Callable[[], tuple[int, int]]
@@ -84,7 +85,7 @@ def load_rest(data: bytes, stream: Stream, defaults: Defaults) -> None:
 
 
 def _load_count(reader: Reader) -> int:
-    """Read a number that clients see as a signed 64-bit integer; other values could not be logged or saved."""
+    """Read a number that clients see as a signed 64-bit integer. Greater ones could not be logged or saved."""
     count = reader.length()
     if count >= 1 << 63:
         raise BadFormatError
@@ -155,12 +156,12 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
     if len(key) != 16:
         raise BadFormatError
     first_ms, first_seq = int.from_bytes(key[:8], "big"), int.from_bytes(key[8:], "big")
-    # If a number is expected and there is a string, arithmetic raises an error, which is handled like any other.
+    # The elements that should be numbers may be strings. Arithmetic with these raises an error like other damage.
     words: list[int] = read_elements(packed)  # type: ignore[assignment]
     live, deleted, fields = words[:3]
     names = _texts(words[3 : 3 + fields])
     at = 4 + fields
-    # Redis may leave a node without live entries if it trims one by one and the last entry is a deleted one.
+    # ``live`` can be 0: Redis may leave such a node if it trims entries one by one and the last entry is deleted.
     if words[at - 1] or live < 0 or deleted < 0 or len(names) != fields:
         raise BadFormatError
     ms_of, seq_of = array("Q"), array("Q")
@@ -173,7 +174,7 @@ def _add_node(stream: Stream, key: bytes, packed: bytes) -> None:
         end = begin + fields if flags & SAME_FIELDS else begin + 2 * words[at + 3]
         if end < begin or end >= len(words):
             raise BadFormatError
-        words[end] & 1  # the distance back to the previous entry: a number
+        words[end] & 1  # Raises an error unless this element, the distance to the previous entry, is a number.
         at = end + 1
         if flags & DELETED:
             continue

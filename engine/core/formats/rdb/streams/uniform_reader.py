@@ -1,8 +1,8 @@
-"""Fast path for stream nodes in RDB whose entries all have the node's field names: many nodes at once.
+"""Fast path for reading RDB stream nodes whose entries all have the node's field names: many nodes at once.
 
-Its results equal those of ``engine.core.formats.rdb.streams.reader``, which reads entry by entry and handles the
-nodes declined here, including damaged ones. The start of a listpack element depends on the one before it, so the nodes
-are walked in parallel, one element of each at a time. Everything else is done for all entries at once. Frames are built
+The results equal those of ``engine.core.formats.rdb.streams.reader``, which reads entry by entry and handles the nodes
+declined here, including damaged ones. The start of a listpack element depends on the element before it, so the nodes
+are walked in parallel, one element of each at a time. All other work is done for all entries at once. Frames are built
 as rows of a table in which each column is as wide as its longest word; unused bytes are removed at the end.
 """
 
@@ -23,8 +23,8 @@ _Ints = npt.NDArray[np.int64]
 _Unsigned = npt.NDArray[np.uint64]
 _Bytes = npt.NDArray[np.uint8]
 _Bools = npt.NDArray[np.bool_]
-#: Some columns of the table of frames: bytes that are equal in all rows; or one word per row, the words' sizes, and
-#: a mask of the words' bytes, None if all bytes are used.
+#: Some columns of the table of frames: either bytes that are equal in all rows, or one word per row with the words'
+#: sizes and a mask of the used bytes (None: all bytes are used).
 _Block = bytes | tuple[_Bytes, _Ints, _Bools | None]
 #: Arguments of Stream.extend: frames, their sizes, and the IDs' two columns.
 Entries = tuple[bytes, list[int], "array[int]", "array[int]"]
@@ -36,7 +36,7 @@ _AT_ONCE, _ENTRIES = 64, 1024
 #: Maximum size of a table of frames in bytes.
 _TABLE_BYTES = 1 << 20
 _SHORTEST = 7
-#: Padding after the nodes, so that no element of a damaged node exceeds the buffer.
+#: Padding after the nodes, so that reads of a damaged node stay within the buffer.
 _BEHIND = b"\xff" * 16
 _END, _MINUS, _ZERO = b"\xff-0"
 #: The first byte of an integer element -> the size of the integer.
@@ -68,7 +68,7 @@ def _four_digits() -> _Bytes:
 
 
 class UniformNodes:
-    """Some nodes of a stream, and the entries of those that are alike."""
+    """Some nodes of a stream, and the entries of the uniform ones."""
 
     def __init__(self, nodes: Sequence[bytes]) -> None:
         self._buffer = np.frombuffer(b"".join((*nodes, _BEHIND)), np.uint8)
@@ -76,15 +76,15 @@ class UniformNodes:
         self._ends = np.cumsum(self._lengths)
         self._behind = np.zeros(0, np.int64)
         self._names: list[bytes] = []
-        #: For each node, whether it is alike.
+        #: For each node, whether it is uniform.
         self.are = np.zeros(len(nodes), np.bool_)
-        #: Of these nodes: a row per entry with a column per element; the node of each row; and the IDs.
+        #: The entries of uniform nodes: places of elements, with a row per entry; the node of each row; and the IDs.
         self._rows = np.zeros((0, 0), np.int64)
         self._node_of = np.zeros(0, np.int64)
         self._ms = self._seq = np.zeros(0, np.uint64)
 
     def find(self, keys: Sequence[bytes]) -> Steps[None]:
-        """Determine which nodes are alike; ``keys`` are their IDs."""
+        """Determine which nodes are uniform; ``keys`` are the nodes' IDs."""
         if self._lengths.min() < _SHORTEST or set(map(len, keys)) != {16}:
             return
         buffer, begins = self._buffer, self._ends - self._lengths
@@ -142,7 +142,7 @@ class UniformNodes:
             are[:] = False
             return none
         self._names = words[3:-1]
-        # From the number of fields on, all heads must be equal.
+        # The heads of all nodes must be equal from the number of fields on.
         size = int(end - table[2, first])
         are &= (table[4 + fields] - table[2] == size) & (buffer[table[3 + fields]] == 0)
         at = np.minimum(table[2], len(buffer) - size)
@@ -195,7 +195,7 @@ class UniformNodes:
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def entries(self, first: int, last: int) -> Iterator[Entries]:
-        """Yield the entries of the nodes [first, last), which are alike, in batches."""
+        """Yield the entries of the uniform nodes [first, last), in batches."""
         begin, end = np.searchsorted(self._node_of, (first, last)).tolist()
         while begin < end:
             behind = min(begin + _ENTRIES, end)
@@ -301,7 +301,7 @@ def _words(buffer: _Bytes, at: _Ints) -> tuple[_Bytes, _Ints, _Bools | None]:
     if strings.all():
         width = int(sizes.max())
         places = np.arange(width)
-        # The unused bytes of a shorter word are arbitrary bytes after it, within the buffer.
+        # A shorter word's unused bytes are arbitrary ones: those after it in the buffer.
         table = buffer[np.minimum(begins[:, None] + places, len(buffer) - 1)]
         return table, sizes, None if int(sizes.min()) == width else places < sizes[:, None]
     numbers = np.flatnonzero(~strings)

@@ -1,9 +1,9 @@
 """Fast path for writing RDB stream nodes whose entries all have the same field names and no very long values.
 
-Its results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.writer``), which is used if
-this one declines. A frame contains the same data as the entry's listpack, in the same order, with more bytes in
-between. So the frames are copied, the elements' heads and tails are written around the values in place, for all entries
-at once, and only the elements are extracted from the copy.
+The results equal those of the entry-by-entry writer (``engine.core.formats.rdb.streams.writer``), which is used for
+entries that this one declines. A frame contains the data of the entry's listpack elements, in the same order, with more
+bytes between the values. So the frames of all entries are copied at once, the heads and tails of the elements are
+written around the values in place, and the elements are then extracted from the copy.
 
 `streamwire.frames` proves the frames and finds their values.
 """
@@ -29,9 +29,9 @@ _IdColumns = tuple["array[int] | memoryview[int]", "array[int] | memoryview[int]
 
 #: Maximum size of a value in bytes.
 _MOST_LENGTH = 999
-#: Length of a string from which its element has two bytes before it instead of one.
+#: Length of a string from which its element has a head of two bytes instead of one.
 _SHORT = 64
-#: Size of an element up to which its length takes one byte, else two.
+#: Size of an element up to which the length after it takes one byte instead of two.
 _SHORT_ELEMENT = 127
 _LINE_END = b"\r\n"
 #: Size of an integer element, including the length byte -> its first byte.
@@ -39,8 +39,9 @@ _CODES = {4: 0xF1, 5: 0xF2, 6: 0xF3, 10: 0xF4}
 
 
 def uniform_nodes(data: bytes, ids: _IdColumns, size: int) -> list[bytes] | None:
-    """Return the nodes, of ``size`` entries each, for the frames in ``data`` with these ID columns; None if the entries
-    are not alike.
+    """Return nodes of ``size`` entries each for the frames in ``data``; ``ids`` are the columns of the entries' IDs.
+
+    Returns None if the entries do not all have the same field names, or a value is very long.
     """
     count = len(ids[0])
     room = bytearray().join((bytes(BEFORE - len(_LINE_END)), _LINE_END, data, bytes(AFTER)))
@@ -124,7 +125,8 @@ def _write_head(
 ) -> tuple[_Ints, _Ints]:
     """Write the bytes before the first value of each entry, and return the spans that include them.
 
-    These are the end of the previous entry (unless a node starts), the flags, and the ID's difference to the node's ID.
+    These are the end of the previous entry (unless the entry is the first of a node), the flags, and the difference
+    between the entry's ID and the node's ID.
     """
     begins = span[0]
     for column in reversed(ids):
@@ -176,7 +178,7 @@ def _nodes(
 def _gathered(buffer: _Bytes, begins: _Ints, sizes: _Ints) -> bytes:
     """Return the contents of these spans of the buffer, back to back."""
     ends = np.cumsum(sizes)
-    # Distance of each byte from its place in the result.
+    # For each byte of the result, the distance to its place in the buffer.
     moved = np.repeat(begins - ends + sizes, sizes)
     moved += np.arange(len(moved))
     return buffer[moved].tobytes()

@@ -1,6 +1,6 @@
-"""Streams to Redis's RDB format, written in pieces, so that streams of any size do not block other clients.
+"""Encoding of streams in Redis's RDB format, in pieces, so that streams of any size do not block other clients.
 
-Entries are distributed to new nodes; deleted entries are not written.
+Live entries are written as new nodes; deleted entries are left out.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _entries_in_node(segment: Segment) -> int:
 
 
 def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
-    """Yield nodes of a segment's live entries, ``size`` per node; entries around deleted ones share nodes."""
+    """Yield nodes of a segment's live entries, ``size`` per node. A deleted entry does not end a node."""
     frames: list[bytes] = []
     ms, seq = array("Q"), array("Q")
 
@@ -87,7 +87,7 @@ def _nodes(segment: Segment, size: int) -> Iterator[bytes]:
 
 
 def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator[bytes]:
-    """Yield the nodes of the entries [first, last), which are all live; many at once if they are alike."""
+    """Yield the nodes of the entries [first, last), which are all live; many at once if the entries are uniform."""
     at_once = max(_BATCH_BYTES * len(segment) // (max(segment.body.data_size, 1) * size), 1) * size
     for begin in range(first, last, at_once):
         end = min(begin + at_once, last)
@@ -101,13 +101,13 @@ def _whole_nodes(segment: Segment, first: int, last: int, size: int) -> Iterator
 
 
 def _alike(segment: Segment, first: int, last: int, size: int) -> bytes:
-    """Return the nodes of these entries, empty if they are not alike."""
+    """Return the nodes of these entries; empty if the entries are not uniform."""
     nodes = uniform_nodes(b"".join(segment.views(first, last)), segment.id_columns(first, last), size)
     return b"".join(nodes) if nodes is not None else b""
 
 
 def _words(entry: bytes) -> list[bytes]:
-    """Return the same as ``fields_of``, faster if no word contains a line end."""
+    """Return the result of ``fields_of``, in less time if no word contains a line end."""
     parts = entry.split(b"\r\n")
     return parts[5::2] if len(parts) == 5 + 2 * int(parts[3][1:]) else fields_of(entry)
 
@@ -194,9 +194,9 @@ def form_of(stream: Stream) -> int:
 
 
 def rest(stream: Stream, form: int) -> bytes:
-    """Return the parts of the stream that this encoding lacks, empty if it is lossless.
+    """Return the parts of the stream that this encoding lacks; empty if it is lossless.
 
-    Version, groups: name, values of fields, ownerless records; then the producers.
+    The result has a version; for each group its name, its values and its records without an owner; and the producers.
     """
     if form >= _needed_form(stream):
         return b""
