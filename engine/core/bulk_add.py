@@ -23,7 +23,7 @@ from engine.core.streams.stream import Stream
 from engine.core.streams.trimming import Trim
 
 _AUTO = b"$1\r\n*\r\n"
-#: The ends of IDs as bulk strings, by sequence number.
+#: Sequence number -> the end of an ID's bulk string.
 _TEXTS = [b"%d\r\n" % number for number in range(10_000)]
 
 

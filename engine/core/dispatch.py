@@ -9,9 +9,9 @@ If a method raises ``engine.core.environment.failures.FatalError``, or any other
 must not be used any more. The effects of the failed call are dropped; those that remain are complete.
 
 The parts do the work: `engine.core.admission` decides whether a command may run, its handler runs it with an
-`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. It is
-one module because every way to run a command (immediately, queued, after blocking, in steps, as one of several
-XADDs) has the same frame: time, effects, errors, statistics, and unblocked clients.
+`engine.core.environment.context.Context`, and `engine.core.blocked_clients` serves the clients that it unblocked. This
+is one module because every way to run a command (immediately, queued, after blocking, in steps, as one of several
+XADDs) needs the same care for time, effects, errors, statistics, and unblocked clients.
 """
 
 from __future__ import annotations

@@ -195,7 +195,8 @@ def _contiguous(pattern: Pattern, data: bytes, at: int, end: int) -> tuple[list[
         total += sum(map(len, other))
     rows = len(found)
     if at + total != end:
-        # If the matches are contiguous, the total size gives the start of the last one, and nothing matches after it.
+        # There may be gaps between the matches. Without gaps, the last match starts ``last`` bytes before
+        # ``at + total``, and none starts later; otherwise the contiguous ones must be counted.
         last = pattern.outside + sizes[-1] + sum(len(other[-1]) for other in others)
         if expression.search(data, at + total - last + 1, end) is not None:
             rows = _count(expression, data, at, end)

@@ -101,7 +101,7 @@ class Event:
     samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
 
     def add(self, second: int, milliseconds: int, what: bytes) -> None:
-        """Add a sample; of several in the same second the longest is kept."""
+        """Add a sample. If the second already has one, the longer of the two is kept."""
         if milliseconds > self.longest:
             self.longest, self.worst = milliseconds, what
         if self.samples and self.samples[-1][0] == second:

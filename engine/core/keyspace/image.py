@@ -42,7 +42,7 @@ Part = tuple[list[bytes], list[Any], dict[bytes, int]]
 class DatabaseImage:
     """One database in parts of some hundred keys.
 
-    ``keys`` and ``expiring``: numbers of keys, and of those with deadline.
+    ``keys`` is the number of keys, ``expiring`` the number of those with a deadline.
     """
 
     __slots__ = ("expiring", "index", "keys", "parts")
@@ -102,7 +102,7 @@ def take(databases: Sequence[Database], config: Config, now: int, libraries: Seq
 
 
 class Taking:
-    """An image in progress, which takes keys in steps. Its moment is the one at which this object is created.
+    """An image in progress, which takes keys in steps. It shows the keys at the time when this object is created.
 
     The first ``step`` must run before any key changes. The image may be used once a step has returned True.
     """

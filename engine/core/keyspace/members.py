@@ -1,4 +1,4 @@
-"""A set: its members, and the encoding that Redis would use: integers, a listpack, or a table.
+"""A set: its members, and its encoding in Redis (integers, a listpack, or a table).
 
 A set of integers is shown in ascending order, a small set of other words in the order of insertion. As in Redis, a set
 that has become a table stays a table.

@@ -68,7 +68,7 @@ class Interpreter:
 
     def left(self) -> int:
         """Return the number of bytes that a script may still allocate."""
-        used: int = self._lua.get_memory_used(True)  # (Runs per call of a script, and a keyword would cost more.)
+        used: int = self._lua.get_memory_used(True)  # (A keyword is slower, and each call runs this.)
         return MEMORY_LIMIT - used
 
     def limit(self) -> None:

@@ -311,7 +311,10 @@ class Segment:
             self._compact()
 
     def delete_many(self, entry_ids: list[int]) -> list[int]:
-        """Mark the live ones of these entries (IDs ascending) as deleted and return their IDs. Sealed segments only."""
+        """Delete those of these entries that are live; return their IDs.
+
+        ``entry_ids`` must be ascending, and the segment sealed.
+        """
         ms, seq = self.id_columns(0, len(self))
         if self.dead is None:
             self.dead = bytearray(len(self))

@@ -50,7 +50,7 @@ class Stream:
         self._segments: list[Segment | Stored] = []
         #: The ID of entry 0 of each segment.
         self._firsts: list[int] = []
-        #: Number of leading segments that are on disk. Those of them that were whole have been folded.
+        #: Number of leading segments that are on disk; the whole ones among them have been folded.
         self._folded = 0
         #: Live entries.
         self.length = 0
@@ -149,7 +149,7 @@ class Stream:
                 return
             segment = self._at(number)
             begin = segment.position(low) if self._firsts[number] < low else 0
-            # The segment is searched only if the range ends in it: its last ID is then above the range.
+            # If the whole rest of the segment is in the range, which its last ID shows, it need not be searched.
             end = len(segment) if segment.last_id <= high else segment.position(high + 1)
             yield segment, begin, end
 

@@ -1,8 +1,7 @@
 """A selector: one set of permissions for commands, keys (read and write) and channels.
 
 Rules are applied one at a time, in the form of ACL SETUSER and ACL files. An invalid rule raises ``RuleError``.
-The keys that a command uses come from the command table, so a wrong declaration there
-is a wrong check here.
+The keys that a command uses come from the command table, so a wrong declaration there makes the check here wrong.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def _put(ctx: Context, argv: list[bytes], value: Value, deadline: int | None, id
     ctx.changes.notify("g", b"restore", key, db.index)
     version = forms_version(ctx.config.integer("rdb-version"))
     if ctx.replication.feeds and int.from_bytes(payload[-10:-8], "little") > version:
-        # Replicas can read the format that this server writes, but perhaps not the newer one of the payload.
+        # Replicas can read the format that this server writes. The payload may have a newer one.
         payload = _dumped_as(value, version)
     ctx.effect(b"RESTORE", key, b"%d" % (deadline or 0), payload, b"REPLACE", b"ABSTTL")
     if isinstance(value, Hash) and payload is not argv[3]:

@@ -34,7 +34,7 @@ def positive_deadline(ctx: Context, command_name: bytes, amount: int, *, seconds
 
 #: The syntax of these options for the reference.
 TIME_SYNTAX = "EX seconds|PX milliseconds|EXAT unix-time-seconds|PXAT unix-time-milliseconds"
-#: Options with a time: (in seconds, since the epoch).
+#: Option with a time -> whether the time is in seconds, and whether it is since the epoch.
 _OPTIONS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
 
 
@@ -136,7 +136,7 @@ def _expire(ctx: Context, argv: list[bytes], *, seconds: bool, absolute: bool) -
     return 1
 
 
-#: Times in arguments and replies: whether in seconds, whether since the epoch, and their meaning.
+#: Kinds of times in arguments and replies: whether in seconds, whether since the epoch, and a description.
 TIMES = {
     "seconds": (True, False, "a key's time to live in seconds"),
     "milliseconds": (False, False, "a key's time to live in milliseconds"),

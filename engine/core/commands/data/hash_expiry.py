@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LAST = (1 << 46) - 1
 _I32_MAX = (1 << 31) - 1
 _CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
-#: Options with a time: (in seconds, since the epoch).
+#: Option with a time -> whether the time is in seconds, and whether it is since the epoch.
 _UNITS = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
 _FIELDS = "FIELDS numfields field [field ...]"
 

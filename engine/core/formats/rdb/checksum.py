@@ -108,7 +108,7 @@ def _of_lanes(data: bytes | memoryview, lanes: int, crc: int) -> int:
 
 
 def _over_zeros(sums: _Words, tables: _Words) -> _Words:
-    """Extend checksums over the number of zeros that ``tables`` are made for."""
+    """Extend checksums over zero bytes; ``tables`` determine how many (see ``_tables_of_zeros``)."""
     bytes_of = np.ascontiguousarray(sums).astype("<u8", copy=False).view(np.uint8).reshape(len(sums), 8)
     result: _Words = tables[0][bytes_of[:, 0]]
     for place in range(1, 8):

@@ -2,7 +2,7 @@
 
 Each piece takes a fraction of a millisecond, so a writer on the event loop can let other tasks run in between. If the
 file's version does not support a part of a stream, or deadlines of fields, these are written before the key, as
-auxiliary fields of our own. Other servers skip such fields, and the engine loses nothing.
+auxiliary fields of the engine's own. Other servers skip such fields, and the engine loses nothing.
 """
 
 from __future__ import annotations

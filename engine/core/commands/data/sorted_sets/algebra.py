@@ -171,7 +171,7 @@ def _common(request: _Request, scores: Sequence[_Scores]) -> Generator[None, Non
             for other, its_weight in others:
                 if member not in other:
                     break
-                # 0 times infinity is NaN here, with every aggregate.
+                # As in Redis, 0 times infinity remains NaN here, unlike in ``_weighted``.
                 own = aggregate(own, its_weight * other[member])
             else:
                 result[member] = own

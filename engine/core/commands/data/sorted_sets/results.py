@@ -35,7 +35,10 @@ def store(
     *,
     is_long: bool,
 ) -> Reply:
-    """Store at ``argv[1]`` the result of ``making`` from the ``sources`` at the ``keys``; return its size."""
+    """Store the result of ``making`` at ``argv[1]``; return its size.
+
+    ``sources`` are the values at ``keys`` from which the result is made.
+    """
     db = ctx.db
     reading = Reading(sources)
 

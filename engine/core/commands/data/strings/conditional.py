@@ -16,7 +16,7 @@ from engine.text.messages import data, general
 if TYPE_CHECKING:
     from engine.core.environment.context import Context
 
-#: Maximum number of pairs of MSETEX, plus one.
+#: Number of pairs from which MSETEX fails.
 _TOO_MANY = 1 << 31
 
 

@@ -142,7 +142,8 @@ class Rows:
     ) -> tuple[list[_Buffer], _Ints]:
         """Join the rows [first, end), whose IDs have the same number of digits, from pieces.
 
-        ``forms`` are the texts before and after the ID in each output format. Also returns the sizes in the first one.
+        ``forms`` are the texts before and after the ID, for each output format. Returns the buffers of each format, and
+        the sizes of the rows in the first format.
         """
         step, count = 1 + 2 * len(self._columns), end - first
         pieces: list[bytes] = [b""] * (step * count + 1)  # For each row: its ID, then the name and value of each field.

@@ -122,7 +122,7 @@ def _at_once(runs: Iterable[Run], left: int, room: int | None, names: frozenset[
     return blocks
 
 
-#: The live entries of a part of a segment: the body, and ranges of it.
+#: A segment's body, and ranges [i, j) of its entries that are live.
 _Part = tuple[Body, list[tuple[int, int]]]
 
 

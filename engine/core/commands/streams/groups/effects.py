@@ -1,7 +1,7 @@
 """Changes to consumer groups that several commands share, each with its effect for the log.
 
 The log consists of Redis commands. Pending records are XCLAIMs that recreate them (FORCE, JUSTID), with the group's
-position as LASTID. A position with its count of entries read is an XGROUP SETID. Running them in order recreates the
+position as LASTID. A position with its count of entries read is an XGROUP SETID. A replay in order recreates the
 group. Consecutive records with the same delivery time and count share an XCLAIM.
 """
 

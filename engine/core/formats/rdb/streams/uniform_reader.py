@@ -78,7 +78,7 @@ class UniformNodes:
         self._names: list[bytes] = []
         #: For each node, whether it is uniform.
         self.are = np.zeros(len(nodes), np.bool_)
-        #: The entries of uniform nodes: places of elements, with a row per entry; the node of each row; and the IDs.
+        #: The entries of uniform nodes: their elements' places, with a row per entry; each row's node; and the IDs.
         self._rows = np.zeros((0, 0), np.int64)
         self._node_of = np.zeros(0, np.int64)
         self._ms = self._seq = np.zeros(0, np.uint64)
